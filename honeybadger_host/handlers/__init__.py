@@ -6,8 +6,7 @@ Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with
 `entry_answers`, `editing`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context` with `context_maker`,
 `context_parts` and `context_text`, `context_recall` and `recollection`, `context_past`; `search`; `sessions`,
 `working_memory`; `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`;
-`reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host` and
-`groups`.
+`reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from honeybadger_host.handlers import (
     entries,
     feedback,
     forget,
-    groups,
     host,
     importing,
     listing,
@@ -44,6 +42,7 @@ from honeybadger_host.handlers.context import ContextHandler
 from honeybadger_host.handlers.context_maker import ContextMaker, ContextMemory, ContextSettings
 from honeybadger_host.handlers.context_past import PastContexts
 from honeybadger_host.handlers.context_recall import ContextRecall
+from honeybadger_host.handlers.entry_places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.reviewing import reviewed
 from honeybadger_host.handlers.working_memory import (
@@ -129,24 +128,17 @@ def build_table(
     }
     if not settings.conversation.enabled:
         turn_log = {name: switched_off(handler, conversation.OFF) for name, handler in turn_log.items()}
+    places = EntryPlaces(dependencies.entry_files, dependencies.whole_files, dependencies.index.lookups)
     writes: dict[str, ChangeHandler[Any]] = {
         "update_memory": notes.update_memory(dependencies.files, screen),
-        "save_memory": entries.save_memory(
-            dependencies.entry_files,
-            dependencies.whole_files,
-            screen,
-            dependencies.index,
-            is_agent,
-        ),
-        "edit_memory": editing.edit_memory(
-            dependencies.entry_files, dependencies.whole_files, screen, dependencies.index.lookups.named, is_agent
-        ),
+        "save_memory": entries.save_memory(places, screen, dependencies.index, is_agent),
+        "edit_memory": editing.edit_memory(places, screen, is_agent),
         "delete_memory": entries.delete_memory(dependencies.entry_files, dependencies.whole_files),
     }
     waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
     return {
         "ping": host.ping(runtime.agents.tools_of),
-        "list_groups": groups.list_groups(home, dependencies.files, dependencies.sessions, dependencies.index, journal),
+        "list_groups": host.list_groups(home, dependencies.files, dependencies.sessions, dependencies.index, journal),
         **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
         "edit_note": notes.edit_note(journal.path, dependencies.whole_files, screen),
         "read_group_files": notes.read_group_files(dependencies.files),

@@ -25,12 +25,12 @@ from honeybadger_host.handlers.context_recall import Recalled
 from honeybadger_host.handlers.context_text import Context, build_context
 from honeybadger_host.handlers.working_memory import InventoryOf
 from honeybadger_host.memory.compaction import digest
-from honeybadger_host.memory.group_files import GroupText
-from honeybadger_host.memory.session_document import SessionDocument
-from honeybadger_host.memory.session_document_store import session_file
+from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.past import PastDocuments, PastFiles, PastMarks, PastTurns
+from honeybadger_host.memory.session_document_store import Sessions, session_file
 from honeybadger_host.memory.summary_parts import shown_in
-from honeybadger_host.memory.turn_log import Window, turns_file
-from honeybadger_host.memory.watermarks import Watermark, begins_after, replayed
+from honeybadger_host.memory.turn_log import TurnLogs, turns_file
+from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 from honeybadger_host.text.redaction import redact
 
@@ -38,30 +38,6 @@ log = structlog.get_logger()
 
 _MOST_REPLAYED: Final = 1000
 """Turns that are replayed when consolidation is behind, as far as they fit the budget."""
-
-
-class Files(Protocol):
-    """See `GroupFiles`; so below."""
-
-    def read(self, file: str) -> GroupText | None: ...
-
-
-class TurnReader(Protocol):
-    def load(self, group: str, session: str) -> Window: ...
-
-    def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]: ...
-
-
-class Documents(Protocol):
-    def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]: ...
-
-    def standing(self, group: str, session: str) -> SessionDocument: ...
-
-
-class MarkReader(Protocol):
-    def read(self, group: str, session: str) -> Watermark | None: ...
-
-    def sessions(self, group: str) -> frozenset[str]: ...
 
 
 class Recaller(Protocol):
@@ -134,12 +110,12 @@ class ContextMemory:
         inventory: (group, session, now) -> what the context tells of working memory.
     """
 
-    files: Files
-    turn_logs: TurnReader
-    documents: Documents
+    files: GroupFiles | PastFiles
+    turn_logs: TurnLogs | PastTurns
+    documents: Sessions | PastDocuments
     inventory: InventoryOf
     recaller: Recaller
-    watermarks: MarkReader
+    watermarks: Watermarks | PastMarks
 
 
 @dataclass(frozen=True, slots=True)

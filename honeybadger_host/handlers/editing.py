@@ -14,7 +14,7 @@ from typing import Final
 from honeybadger_agent.wire import EditMemory, Refusal
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
 from honeybadger_host.handlers.entry_answers import check_future, parsed, read_time, shown, the_one
-from honeybadger_host.handlers.entry_places import Known, free_place, named_places
+from honeybadger_host.handlers.entry_places import EntryPlaces
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.superseding import Superseding
@@ -27,10 +27,8 @@ from honeybadger_host.memory.entry import (
     name_in,
     version_of,
 )
-from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.origin import Origin, origin_of
 from honeybadger_host.memory.standing import Standing
-from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 NEVER: Final = "never"
@@ -56,15 +54,9 @@ class _Edit:
     gone: Mapping[str, Refusal | str]
 
 
-def edit_memory(
-    entries: EntryFiles,
-    files: WholeFiles,
-    screen: Screen,
-    named: Known = lambda group, category, name: None,
-    is_agent: Callable[[str], bool] = lambda sender: False,
-) -> ChangeHandler[_Edit]:
+def edit_memory(places: EntryPlaces, screen: Screen, is_agent: Callable[[str], bool]) -> ChangeHandler[_Edit]:
     """Return the handler of `edit_memory`; its arguments are those of `save_memory`."""
-    editing = _Editing(entries, files, screen, named, is_agent, Superseding(entries, files))
+    editing = _Editing(places, screen, is_agent, Superseding(places.entries, places.files))
     return ChangeHandler(editing.decide, editing.prepare)
 
 
@@ -72,10 +64,8 @@ def edit_memory(
 class _Editing:
     """What edits work with; see `save_memory`."""
 
-    entries: EntryFiles
-    files: WholeFiles
+    places: EntryPlaces
     screen: Screen
-    named: Known
     is_agent: Callable[[str], bool]
     superseding: Superseding
 
@@ -86,7 +76,7 @@ class _Editing:
             raise Refusal("invalid", "payload says nothing that is to change", field="payload")
         before = self._now_in(asked.group, payload.id)
         texts = cleaned(asked, payload, self.screen, heading=(before and before.title) or "")
-        category = None if payload.category is None else self.entries.place(asked.group, payload.category)
+        category = None if payload.category is None else self.places.entries.place(asked.group, payload.category)
         bound_for: tuple[str, str | None] | None = None
         places: list[str] = []
         if before is not None:
@@ -100,30 +90,30 @@ class _Editing:
 
     def _now_in(self, group: str, id_: str) -> Entry | None:
         """Return the entry as it is on disk, its files loaded; None when there is not just one."""
-        found = self.entries.find(group, id_)
-        held = [self.files.load(file) for file in found]
+        found = self.places.entries.find(group, id_)
+        held = [self.places.files.load(file) for file in found]
         if len(found) != 1 or held[0] is None:
             return None
         try:
-            return self.entries.parse(found[0], held[0])
+            return self.places.entries.parse(found[0], held[0])
         except ValueError:
             return None
 
     def _places(self, group: str, id_: str, category: str, name: str | None) -> list[str]:
         """Return the files that an entry may move to, loaded."""
         if name is not None:
-            return list(named_places(self.entries, self.files, self.named, group, category, name))
+            return list(self.places.named(group, category, name))
         file = entry_file(group, category, id_)
-        self.files.load(file)
+        self.places.files.load(file)
         return [file]
 
     def decide(self, asked: Asked, edit: _Edit, now: datetime) -> Outcome:
         """Return the edited entry, and the changes that make it. Raises Refusal."""
         payload: EditMemory = asked.payload
-        file = the_one(payload.id, self.files.named(memory_folder(asked.group), f"{payload.id}.json"))
-        data = self.files.view(file)
+        file = the_one(payload.id, self.places.files.named(memory_folder(asked.group), f"{payload.id}.json"))
+        data = self.places.files.view(file)
         assert data is not None  # noqa: S101  `named` returns what is there
-        before = parsed(self.entries, file, data)
+        before = parsed(self.places.entries, file, data)
         if payload.expected_version is not None and payload.expected_version != version_of(data):
             raise Refusal(
                 "conflict",
@@ -160,9 +150,9 @@ class _Editing:
             raise Refusal("conflict", _CHANGED)
         if after.name is not None:
             places = [place for place in edit.places if place != file]
-            return free_place(self.entries, self.files, places, after.category, after.name)
+            return self.places.free(places, after.category, after.name)
         (place,) = edit.places
-        if self.files.view(place) is not None:
+        if self.places.files.view(place) is not None:
             raise Refusal(
                 "conflict", f"{place.split('/', 2)[2]} is there already: nothing was changed", field="payload.category"
             )

@@ -17,7 +17,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
 from honeybadger_host.handlers.entry_answers import check_future, not_found, parsed, read_time, shown, the_one
-from honeybadger_host.handlers.entry_places import first_free, free_place, look_at, named_places, text_places
+from honeybadger_host.handlers.entry_places import EntryPlaces, first_free
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.similar import Similar
@@ -51,30 +51,24 @@ class _Said:
 
 
 def save_memory(
-    entries: EntryFiles,
-    files: WholeFiles,
-    screen: Screen,
-    index: Index,
-    is_agent: Callable[[str], bool],
+    places: EntryPlaces, screen: Screen, index: Index, is_agent: Callable[[str], bool]
 ) -> ChangeHandler[_Said]:
     """Return the handler of `save_memory`: a new entry, or the one that says it already, reinforced.
 
     Args:
-        index: asked first where a text or a name is; the file must say the text still, or have the name.
         is_agent: whether a sender is an agent of this home.
     """
-
-    superseding, similar = Superseding(entries, files), Similar(index)
+    superseding, similar = Superseding(places.entries, places.files), Similar(index)
 
     def prepare(asked: Asked) -> _Said:
         payload = _payload_of(asked)
         texts = cleaned(asked, payload, screen)
-        category = entries.place(asked.group, GENERAL if payload.category is None else payload.category)
+        category = places.entries.place(asked.group, GENERAL if payload.category is None else payload.category)
         content = texts.content or ""  # a save has one
         found = (
-            text_places(entries, files, index.lookups.known, asked.group, category, folded(content))
+            places.of_text(asked.group, category, folded(content))
             if texts.name is None
-            else named_places(entries, files, index.lookups.named, asked.group, category, texts.name)
+            else places.named(asked.group, category, texts.name)
         )
         origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
         valid_until = read_time(payload.valid_until, "valid_until")
@@ -95,10 +89,10 @@ def save_memory(
         now = to_milliseconds(now)
         check_future(said.valid_until, now)
         if (name := said.texts.name) is not None:
-            file = free_place(entries, files, said.files, said.category, name)
+            file = places.free(said.files, said.category, name)
             return _saved(superseding, asked, said, _entry_of(asked, said, file, now), file, None)
         normalised = folded(said.content)
-        free, standing = look_at(entries, files, said.files)
+        free, standing = places.look_at(said.files)
         for file, data, entry in standing:
             if folded(entry.content) == normalised:
                 entry = reinforce(entry, _entry_of(asked, said, file, now))

@@ -1,15 +1,29 @@
-"""The host itself: `ping`."""
+"""The host itself: `ping`; and `list_groups`, the groups of the home in numbers, for the operator."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
 
-from honeybadger_agent.wire import PROTOCOL
+from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
+from honeybadger_agent.wire import PROTOCOL, ListGroups
 from honeybadger_host import __version__
+from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.group_places import groups_in, named_folders
+from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.search.index import Index
+from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import time_stamp
+
+_MOST_SENDERS: Final = 20
+_UNDECIDED: Final = frozenset({"waiting", "refused"})
 
 
 def ping(tools_of: Callable[[str], frozenset[str] | None]) -> QueryHandler:
@@ -24,5 +38,47 @@ def ping(tools_of: Callable[[str], frozenset[str] | None]) -> QueryHandler:
         known = {"host_version": __version__, "protocol": PROTOCOL, "now": at}
         tools = tools_of(asked.sender)
         return known if tools is None else {**known, "tools": sorted(tools)}
+
+    return QueryHandler(answer)
+
+
+def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index, journal: Journal) -> QueryHandler:
+    """Return the handler of `list_groups`. Only the groups of one page are looked at."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload: ListGroups = asked.payload
+        names = sorted({*groups_in(home), *named_folders(home / "data" / "ipc")} - {GLOBAL_GROUP})
+        wanted = [name for name in names if (payload.named or "").lower() in name.lower()]
+        page = wanted[payload.offset or 0 :][: payload.limit or 50]
+        tokens: Counter[str] = Counter()
+        for row in journal.spent(now.astimezone(UTC).date().isoformat()):
+            tokens[row.group] += row.tokens
+        return {"groups": [{**_row(name), "tokens_today": tokens[name]} for name in page], "total": len(wanted)}
+
+    def _row(group: str) -> dict[str, Any]:
+        said = sessions.names(group)
+        newest = max((changed for _, changed in said), default=None)
+        senders = [name for name in named_folders(home / "data" / "ipc" / group) if name != OPERATOR]
+        return {
+            "group": group,
+            "senders": senders[:_MOST_SENDERS],
+            "senders_total": len(senders),
+            "notes": _notes(group),
+            "entries": index.entries_of(group),
+            "sessions": len(said),
+            "last_said": None if newest is None else time_stamp(datetime.fromtimestamp(newest, UTC)),
+            "waiting": sum(
+                1
+                for each in stored(home, group)
+                if each.proposal is None or any(one.state in _UNDECIDED for one in each.proposal.operations)
+            ),
+        }
+
+    def _notes(group: str) -> int | None:
+        try:
+            text = files.memory(group)
+        except FileProblem:
+            return None
+        return 0 if text is None else len(parse_notes(text.text).notes)
 
     return QueryHandler(answer)

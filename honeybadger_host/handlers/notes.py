@@ -117,13 +117,9 @@ def read_group_files(files: GroupFiles) -> QueryHandler:
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         result: dict[str, Any] = {}
         problems: list[dict[str, str]] = []
-        for member, name, read in (
-            ("persona", PERSONA, files.persona),
-            ("memory", MEMORY, files.memory),
-            ("summary", SUMMARY, files.summary),
-        ):
+        for member, name in (("persona", PERSONA), ("memory", MEMORY), ("summary", SUMMARY)):
             try:
-                text = read(asked.group)
+                text = files.read(f"groups/{asked.group}/{name}")
                 result[member] = None if text is None else text.text
                 if text is not None and text.unread is not None:
                     problems.append({"file": name, "message": _shortened(text)})

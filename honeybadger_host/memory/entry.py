@@ -129,12 +129,11 @@ _PLACED: Final = ("id", "category")
 """Members that say again where the entry lies; the place counts."""
 
 
-def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> Entry:
+def parse_entry(data: bytes, file: str) -> Entry:
     """Return the entry in a file. `{"content": "..."}` is enough; id and category are where it lies.
 
     Args:
         file: below the home folder.
-        modified: stands in for times that the file does not say.
     Raises ValueError: what is wrong with it, for the person who wrote it.
     """
     _, category, entry_id = place_of(file)
@@ -153,8 +152,8 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
         category=category,
         content=said.content,
         tags=each_once(said.tags),
-        created=said.created or modified,
-        updated=said.updated or modified,
+        created=said.created,
+        updated=said.updated,
         metadata=said.metadata,
         by=said.by,
         title=said.title or None,

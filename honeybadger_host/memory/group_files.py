@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.quoting import set_apart
-from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
+from honeybadger_host.domain import MEMORY, SUMMARY
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.budget import CutNotes, cut_notes
 from honeybadger_host.memory.edited_notes import EditedNotes
@@ -121,10 +121,6 @@ class GroupFiles:
         self._reads: dict[str, object] = {}
         """File -> the newest read of it that is under way and was not overtaken by `drop`."""
         self._bytes = 0
-
-    def persona(self, group: str) -> GroupText | None:
-        """Return CLAUDE.md, None when there is none. Raises FileProblem."""
-        return self.read(f"groups/{group}/{PERSONA}")
 
     def memory(self, group: str) -> GroupText | None:
         """Return MEMORY.md, None when there is none. Raises FileProblem."""

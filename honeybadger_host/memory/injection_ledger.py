@@ -71,24 +71,20 @@ class InjectionLedger:
 
     def recalled(self, group: str, session: str) -> dict[str, int]:
         """Return entry id -> number of the turn it was recalled for, as far as that is known."""
-        with self._lock:
-            try:
-                query = "SELECT entry, turn FROM recalled WHERE grp = ? AND session = ?"
-                return dict(self._opened().execute(query, (group, session)).fetchall())
-            except (OSError, sqlite3.Error) as error:
-                self._failed(error)
-                return {}
+        found: dict[str, int] = {}
+        with self._saying_failures():
+            db = self._opened()
+            query = "SELECT entry, turn FROM recalled WHERE grp = ? AND session = ?"
+            found.update(db.execute(query, (group, session)).fetchall())
+        return found
 
     def last_recalled(self, group: str) -> tuple[dict[str, datetime], datetime]:
         """Return entry id -> when a context had it last, and since when that is known."""
-        with self._lock:
-            try:
-                db = self._opened()
-                rows = db.execute("SELECT entry, at FROM last WHERE grp = ?", (group,)).fetchall()
-                (since,) = db.execute("SELECT at FROM last WHERE grp = '' AND entry = ''").fetchone()
-            except (OSError, sqlite3.Error) as error:
-                self._failed(error)
-                rows, since = [], self._clock()
+        rows, since = [], self._clock()
+        with self._saying_failures():
+            db = self._opened()
+            rows = db.execute("SELECT entry, at FROM last WHERE grp = ?", (group,)).fetchall()
+            (since,) = db.execute("SELECT at FROM last WHERE grp = '' AND entry = ''").fetchone()
         return {entry: _time(at) for entry, at in rows}, _time(since)
 
     def served(self, group: str, hash_: str) -> Served | None:
@@ -104,19 +100,16 @@ class InjectionLedger:
 
     def note(self, served: Served) -> None:
         """Keep what was put before a model, and forget what the session does not show any more."""
-        with self._lock:
-            try:
-                db = self._opened()
-                if served.injection is None:
-                    keep_served(db, served, self._known)  # one statement, so a transaction of its own
-                else:
-                    db.execute("BEGIN IMMEDIATE")
-                    keep_served(db, served, self._known)
-                    self._inject(db, served.injection)
-                    db.execute("COMMIT")
-                self._has_failed = False
-            except (OSError, sqlite3.Error) as error:
-                self._failed(error)
+        with self._saying_failures():
+            db = self._opened()
+            if served.injection is None:
+                keep_served(db, served, self._known)  # one statement, so a transaction of its own
+            else:
+                db.execute("BEGIN IMMEDIATE")
+                keep_served(db, served, self._known)
+                self._inject(db, served.injection)
+                db.execute("COMMIT")
+            self._has_failed = False
 
     def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
         group, session = injection.group, injection.session
@@ -133,15 +126,14 @@ class InjectionLedger:
 
     def all_of(self, group: str) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
         """Return all of a group: session, entry and turn, oldest first; and when each entry was recalled last."""
-        with self._lock:
-            try:
-                db = self._opened()
-                shown = "SELECT session, entry, turn FROM recalled WHERE grp = ? ORDER BY number"
-                last = "SELECT entry, at FROM last WHERE grp = ? ORDER BY entry"
-                return db.execute(shown, (group,)).fetchall(), db.execute(last, (group,)).fetchall()
-            except (OSError, sqlite3.Error) as error:
-                self._failed(error)
-                return [], []
+        shown: list[tuple[str, str, int]] = []
+        last: list[tuple[str, float]] = []
+        with self._saying_failures():
+            db = self._opened()
+            query = "SELECT session, entry, turn FROM recalled WHERE grp = ? ORDER BY number"
+            shown = db.execute(query, (group,)).fetchall()
+            last = db.execute("SELECT entry, at FROM last WHERE grp = ? ORDER BY entry", (group,)).fetchall()
+        return shown, last
 
     def take_in(
         self,
@@ -151,32 +143,34 @@ class InjectionLedger:
         served: Iterable[Served],
     ) -> None:
         """Keep all of a group, as `all_of` returned it in another home, instead of what is known of it."""
-        with self._lock:
-            try:
-                db = self._opened()
-                db.execute("BEGIN IMMEDIATE")
-                db.execute("DELETE FROM recalled WHERE grp = ?", (group,))
-                db.execute("DELETE FROM last WHERE grp = ?", (group,))
-                db.execute("DELETE FROM served WHERE grp = ?", (group,))
-                for one in served:
-                    keep_served(db, one, self._known)
-                db.executemany(_KEEP, [(group, *row) for row in shown])
-                db.executemany(_KEEP_LAST, [(group, *row) for row in last])
-                db.execute("COMMIT")
-            except (OSError, sqlite3.Error) as error:
-                self._failed(error)
+        with self._saying_failures():
+            db = self._opened()
+            db.execute("BEGIN IMMEDIATE")
+            for table in ("recalled", "last", "served"):
+                db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of three names
+            for one in served:
+                keep_served(db, one, self._known)
+            db.executemany(_KEEP, [(group, *row) for row in shown])
+            db.executemany(_KEEP_LAST, [(group, *row) for row in last])
+            db.execute("COMMIT")
 
     def forget(self, group: str, entries: Collection[str], session: str | None) -> None:
         """Forget that entries, and what in a session, were recalled."""
+        with self._saying_failures():
+            db = self._opened()
+            db.execute("PRAGMA secure_delete = ON")
+            with db:
+                for table in ("recalled", "last"):
+                    of_one = f"DELETE FROM {table} WHERE grp = ? AND entry = ?"  # noqa: S608  one of two names
+                    db.executemany(of_one, [(group, entry) for entry in entries])
+                db.execute("DELETE FROM recalled WHERE grp = ? AND session = ?", (group, session))
+
+    @contextlib.contextmanager
+    def _saying_failures(self) -> Iterator[None]:
+        """Hold the lock; when the database cannot be used that is said, and what was to be done is left out."""
         with self._lock:
             try:
-                db = self._opened()
-                db.execute("PRAGMA secure_delete = ON")
-                with db:
-                    for table in ("recalled", "last"):
-                        of_one = f"DELETE FROM {table} WHERE grp = ? AND entry = ?"  # noqa: S608  one of two names
-                        db.executemany(of_one, [(group, entry) for entry in entries])
-                    db.execute("DELETE FROM recalled WHERE grp = ? AND session = ?", (group, session))
+                yield
             except (OSError, sqlite3.Error) as error:
                 self._failed(error)
 

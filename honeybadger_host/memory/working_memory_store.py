@@ -1,4 +1,4 @@
-"""The shelves: which entries each session's working memory holds, as the folders say, without their data (RB6).
+"""Which entries each session's working memory holds, as the folders say, without their data (RB6).
 
 A folder is listed for every batch of requests and every query, so what a person adds, edits or deletes counts at once;
 a file is read again only when it changed.
@@ -59,7 +59,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionShelf:
+class SessionLabels:
     """The labels of one session.
 
     Args:
@@ -115,7 +115,7 @@ class WorkingMemoryStore:
 
     # ------------------------------------------------------------------------------------------------- reading
 
-    def look(self, group: str, session: str) -> SessionShelf:
+    def look(self, group: str, session: str) -> SessionLabels:
         """Return what a session's folder holds now; an unknown session is empty. Raises WorldFailed."""
         folder = session_folder(group, session)
         key = (group, session)
@@ -130,7 +130,7 @@ class WorkingMemoryStore:
             else:
                 self._seen.pop(key, None)
         labels = {file: seen.label for file, seen in now.items() if seen.label is not None}
-        return SessionShelf(labels, len(now) - len(labels))
+        return SessionLabels(labels, len(now) - len(labels))
 
     def read(self, group: str, session: str, key: str) -> WorkingEntry | None:
         """Return one entry, expired or not; None: there is none. Raises WorldFailed: its file is not an entry."""

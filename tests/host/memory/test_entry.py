@@ -70,8 +70,8 @@ def test_what_the_host_writes_it_reads_back_and_a_person_can_read(entry: Entry) 
 
 
 def test_a_text_alone_is_an_entry_and_where_it_lies_says_the_rest() -> None:
-    entry = parse_entry(b'{"content": "User prefers dark mode"}', "groups/main/memory/look/dark.json", modified=NOON)
-    assert entry == Entry("dark", "look", "User prefers dark mode", created=NOON, updated=NOON)
+    entry = parse_entry(b'{"content": "User prefers dark mode"}', "groups/main/memory/look/dark.json")
+    assert entry == Entry("dark", "look", "User prefers dark mode")
     assert parse_entry(b'{"content": "x"}', "groups/main/memory/dark.json") == Entry("dark", wire.GENERAL, "x")
 
 

@@ -62,7 +62,7 @@ def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: G
     (folder / "summary.md").write_text("We met in spring.\n")
     (folder / "CLAUDE.md").write_text("You are a badger.\n")
     assert text_of(files.summary("main")) == "We met in spring.\n"
-    assert text_of(files.persona("main")) == "You are a badger.\n"
+    assert text_of(files.read("groups/main/CLAUDE.md")) == "You are a badger.\n"
     assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
 
 
@@ -376,7 +376,7 @@ def test_what_is_no_readable_text_is_named_and_leaves_the_others(
         assert caught.value.file == MEMORY
         assert caught.value.message.startswith(said)
         assert str(caught.value).startswith(MEMORY + " ")
-    assert text_of(files.persona("main")) == "You are a badger."
+    assert text_of(files.read("groups/main/CLAUDE.md")) == "You are a badger."
 
     path.rename(folder / "aside")
     assert files.memory("main") is None
