@@ -13,7 +13,7 @@ import structlog
 
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.curation.answers import WrongAnswer
-from honeybadger_host.curation.anti_patterns import anti_patterns, feedback_turns
+from honeybadger_host.curation.anti_patterns import NEAR, anti_patterns, feedback_turns
 from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.candidates import alike, over_share, unused
 from honeybadger_host.curation.dream import folds, parse_operations, read_in, reasons, request_text, subjects
@@ -32,8 +32,7 @@ from honeybadger_host.text.neutralise import estimate_tokens
 log = structlog.get_logger()
 
 _FEEDBACK_OF: Final = timedelta(days=7)
-_AROUND: Final = range(-1, 3)
-"""Turns around the one that feedback concerns."""
+
 _TURNS: Final = 200
 """The newest of a session in which people may have spoken of what seems to contradict."""
 _LEAST_SHARED: Final = 0.5
@@ -161,7 +160,7 @@ class Dreams:
 
 
 def _around(feedback: Iterable[Feedback]) -> list[tuple[str, int]]:
-    return [(one.session, max(1, one.turn + near)) for one in feedback if one.turn for near in _AROUND]
+    return [(one.session, max(1, one.turn + near)) for one in feedback if one.turn for near in NEAR]
 
 
 def _told_of(made: Sequence[Made], more: str, is_trial: bool) -> str:

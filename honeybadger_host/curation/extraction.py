@@ -95,11 +95,11 @@ def facts(text: str) -> list[str]:
     words = [word.casefold() for word in _LETTERS.findall(text)]
     if _OUT_OF_CONTEXT.search(text) or language_of(words) not in ("english", "german"):
         return []
-    found = list(dict.fromkeys(each for each in _whole_sentences(text) if _stands_alone(each)))
+    found = list(dict.fromkeys(each for each in whole_sentences(text) if _stands_alone(each)))
     return found if len(found) >= _LEAST_FACTS else []
 
 
-def _whole_sentences(text: str) -> Iterator[str]:
+def whole_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text; `Mr. Glanz` and `am 7. Mai` are not cut."""
     for line in text.splitlines():
         begun = ""

@@ -47,11 +47,11 @@ def gated(operations: Sequence[Operation], turns: Turns, feedback: Sequence[Feed
 
 CLEAR = {
     "Don't use `search_files` for content search — use `grep`": (
-        "Don't use `search_files` for content search — instead use `grep`",
+        "Don't use `search_files` for content search — use `grep`",
         "file-operations",
     ),
     "No, don't use search_files for that because it misses half. Use grep instead.": (
-        "Don't use search_files for that because it misses half — instead use grep",
+        "Don't use search_files for that because it misses half. Use grep instead",
         "file-operations",
     ),
     "Don't send emails without confirming the recipient.": (
@@ -59,23 +59,23 @@ CLEAR = {
         "email",
     ),
     "Again: never push to main - open a pull request instead": (
-        "Never push to main — instead open a pull request",
+        "Never push to main - open a pull request instead",
         "general",
     ),
     "When you write to Ann, don't use her first name, use Dr. Baker": (
-        "When you write to Ann, don't use her first name — instead use Dr. Baker",
+        "When you write to Ann, don't use her first name, use Dr. Baker",
         "general",
     ),
-    "Do not commit to main. Instead, open a branch.": ("Do not commit to main — instead open a branch", "code"),
+    "Do not commit to main. Instead, open a branch.": ("Do not commit to main. Instead, open a branch", "code"),
     "please use metric units, not imperial": ("Use metric units, not imperial", "general"),
     "Use 24-hour times rather than 3 pm in meeting invites": (
         "Use 24-hour times rather than 3 pm in meeting invites",
         "scheduling",
     ),
-    "Don’t call it a bug; say “issue” instead": ("Don’t call it a bug — instead say “issue”", "general"),
-    "Avoid bullet points, write whole sentences.": ("Avoid bullet points — instead write whole sentences", "writing"),
+    "Don’t call it a bug; say “issue” instead": ("Don’t call it a bug; say “issue” instead", "general"),
+    "Avoid bullet points, write whole sentences.": ("Avoid bullet points, write whole sentences", "writing"),
     "Don't edit src/wire.py by hand, run make schemas": (
-        "Don't edit src/wire.py by hand — instead run make schemas",
+        "Don't edit src/wire.py by hand, run make schemas",
         "general",
     ),
     "Nein, schreib bitte kein Englisch, sondern Deutsch!": ("Schreib bitte kein Englisch, sondern Deutsch", "writing"),
@@ -92,7 +92,6 @@ def test_a_clear_correction_becomes_an_entry_that_passes_every_gate(content: str
     result, field = CLEAR[content]
     assert (operation.op, operation.result, operation.category) == ("add", result, f"anti-patterns/{field}")
     assert operation.tags == ("anti-pattern",)
-    assert operation.why == "a correction of main#2 says what to do instead"
     [evidence] = operation.evidence
     assert (evidence.session, evidence.turn) == (FEEDBACK_SESSION, as_turn(feedback[0]).number)
     assert evidence.quote in content
@@ -165,13 +164,6 @@ def test_the_same_correction_twice_is_one_entry_with_two_quotes() -> None:
     ]
     first, _ = anti_patterns(feedback, {})
     assert [evidence.turn for evidence in first.evidence] == [as_turn(one).number for one in feedback[:2]]
-    assert first.why == "a correction of main#2, main#4 says what to do instead"
-
-
-def test_a_tool_that_failed_the_person_is_the_field_where_no_word_says_another() -> None:
-    turns = dict([turn(2, "Done", "assistant", "run_it")])
-    [operation] = anti_patterns([said("Never use run_it on Fridays, ask me")], turns)
-    assert operation.category == "anti-patterns/tools"
 
 
 def test_any_text_is_looked_at_in_no_time_and_each_quote_stands_in_it() -> None:
@@ -198,5 +190,5 @@ def test_any_text_is_looked_at_in_no_time_and_each_quote_stands_in_it() -> None:
     began = time.process_time()
     for text in texts:
         for clear in clear_corrections(text):
-            assert clear.quote in text
+            assert clear in text
     assert time.process_time() - began < 20  # a quarter of a second on a quiet machine
