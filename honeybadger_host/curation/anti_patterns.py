@@ -104,9 +104,9 @@ def feedback_turns(feedback: Iterable[Feedback]) -> dict[tuple[str, int], Turn]:
 def _said(one: Feedback, turns: Mapping[tuple[str, int], Turn]) -> Iterator[tuple[str, str, Turn]]:
     """Yield what a piece of feedback clearly asks for, with the turn that says it."""
     words = content_words(one.content)
-    for near in NEAR if one.turn and words else ():
-        turn = turns.get((one.session, (one.turn or 0) + near))
-        for quote in clear_corrections(turn.content[:_MOST_READ]) if turn is not None and turn.role == "user" else ():
+    places = [(one.session, (one.turn or 0) + near) for near in NEAR if one.turn and words]
+    for turn in (turns[place] for place in places if place in turns and turns[place].role == "user"):
+        for quote in clear_corrections(turn.content[:_MOST_READ]):
             if len(words & content_words(quote)) >= _LEAST_SHARED * len(words):
                 yield quote, one.session, turn
                 return

@@ -23,7 +23,7 @@ from honeybadger_host.search.nearly import in_common, words_of
 
 UNUSED_AFTER: Final = timedelta(days=90)
 MAX_PAIRS: Final = 500
-"""Of near duplicates, and as many of contradictions; the most alike come first."""
+"""Near duplicates first, then contradictions."""
 LIKENESS: Final = 0.6
 """Share of words that near duplicates have in common, of all they have."""
 _COMPARED: Final = 16
@@ -50,19 +50,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two texts about the same: the share of words that both have, and what they contradict each other in."""
+    """Two texts about the same, and what they contradict each other in; empty: they say the same."""
 
     ids: tuple[str, str]
-    likeness: float
-    differs: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Alike:
-    """Near duplicates and suspected contradictions, the most alike first."""
-
-    duplicates: tuple[Pair, ...]
-    contradictions: tuple[Pair, ...]
+    differs: str
 
 
 def identical(items: Sequence[Item]) -> list[tuple[str, ...]]:
@@ -73,10 +64,10 @@ def identical(items: Sequence[Item]) -> list[tuple[str, ...]]:
     return [tuple(ids) for ids in groups.values() if len(ids) > 1]
 
 
-def alike(items: Sequence[Item]) -> Alike:
-    """Return near duplicates, never of texts that differ in a specific or a negation, and contradictions.
+def alike(items: Sequence[Item]) -> list[Pair]:
+    """Return near duplicates, never of texts that differ in a specific or a negation, then suspected contradictions.
 
-    Of texts that are identical the first one is compared.
+    The most alike come first; of texts that are identical the first one is compared.
     """
     first = list({item.text: item for item in reversed(items)}.values())[::-1]
     digits = [hash(tuple(sorted(_DIGITS.findall(item.text)))) for item in first]
@@ -85,17 +76,13 @@ def alike(items: Sequence[Item]) -> Alike:
         _likely(first),
         key=lambda pair: (digits[pair[0]] == digits[pair[1]], pair[2], -pair[0], -pair[1]),
     )
-    duplicates: list[Pair] = []
-    contradictions: list[Pair] = []
-    for newer, older, likeness in best:
-        ids = (first[older].id, first[newer].id)
-        differs = _differs(first[older].text, first[newer].text)
-        if differs is None:
-            duplicates.append(Pair(ids, likeness))
-        elif differs:
-            contradictions.append(Pair(ids, likeness, differs))
-    contradictions.sort(key=lambda pair: -pair.likeness)
-    return Alike(tuple(duplicates[:MAX_PAIRS]), tuple(contradictions[:MAX_PAIRS]))
+    told = [(first[older], first[newer]) for newer, older, _ in best]
+    pairs = [
+        Pair((one.id, other.id), differs)
+        for one, other in told
+        if (differs := _differs(one.text, other.text)) is not None
+    ]
+    return sorted(pairs, key=lambda pair: pair.differs != "")[:MAX_PAIRS]
 
 
 def unused(items: Sequence[Item], recalled: Mapping[str, datetime], known_since: datetime, now: datetime) -> list[str]:
@@ -144,7 +131,7 @@ def what_differs(older: str, newer: str) -> str:
 
 
 def _differs(older: str, newer: str) -> str | None:
-    """Return what two texts contradict each other in; None: they say the same; empty: one only says more."""
+    """Return what two texts contradict each other in; empty: they say the same; None: one only says more."""
     one, other = said(older), said(newer)
     only_older = [written for form, written in one.certain.items() if form not in other.certain]
     only_newer = [written for form, written in other.certain.items() if form not in one.certain]
@@ -152,4 +139,4 @@ def _differs(older: str, newer: str) -> str | None:
         return f"{', '.join(only_older[:5])} and {', '.join(only_newer[:5])}"
     if flipped := flips([older], newer):
         return flipped[0]
-    return "" if only_older or only_newer else None
+    return None if only_older or only_newer else ""

@@ -17,6 +17,7 @@ import structlog
 from honeybadger_agent.wire.refusals import nearest
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.storage.files import names_in
 
 log = structlog.get_logger()
 
@@ -58,7 +59,7 @@ class Directives:
             self._said[name] = problem.message
             return built_in(name)
         self._said.pop(name, None)
-        return built_in(name) if own is None else own
+        return own or built_in(name)
 
 
 def directive_file(name: DirectiveName) -> str:
@@ -80,12 +81,8 @@ def check_directives(home: Path) -> Iterator[tuple[str, str]]:
             _own_text(group_files, name)
         except FileProblem as problem:
             yield problem.file, problem.message
-    try:
-        found = sorted(path.name for path in (home / DIRECTIVES_FOLDER).iterdir())
-    except OSError:
-        return
     known = [f"{name}.md" for name in NAMES]
-    for file in found:
+    for file in sorted(names_in(home / DIRECTIVES_FOLDER)):
         if not file.startswith(".") and file not in known:
             yield f"{DIRECTIVES_FOLDER}/{file}", f"is not read: {nearest(file, known)}"
 
@@ -107,14 +104,9 @@ def problem_of(name: DirectiveName, text: str) -> str | None:
         return "is blank: write the prompt, or remove the file"
     if len(text) > MOST_CHARACTERS:
         return f"has {len(text)} characters, the limit is {MOST_CHARACTERS}: shorten it"
-    missing = [member for member in _ANSWERED.get(name, ()) if member not in text]
-    if missing:
+    if missing := [member for member in _ANSWERED.get(name, ()) if member not in text]:
         return f"does not ask for `{missing[0]}`, by which the answer is read: say how the JSON of the answer looks"
-    allowed = [] if name == "memory-rules" else [RULES]
-    for placeholder in _PLACEHOLDER.findall(text):
-        if placeholder not in allowed:
-            meant = (
-                nearest(placeholder, allowed) if allowed else "the rules are put into the other prompts and have none"
-            )
-            return f"has the placeholder {placeholder}: {meant}"
+    known = set() if name == "memory-rules" else {RULES}
+    if unknown := {*_PLACEHOLDER.findall(text)} - known:
+        return f"has the placeholder {min(unknown)}: only {RULES} is one, and not in the rules themselves"
     return None

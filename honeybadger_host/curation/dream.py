@@ -10,7 +10,7 @@ from pydantic import Field
 
 from honeybadger_agent.wire import GENERAL
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
-from honeybadger_host.curation.candidates import Alike, Pair, identical
+from honeybadger_host.curation.candidates import Pair, identical
 from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.notes import NOTE_ID
 from honeybadger_host.curation.proposal import MAX_OPERATIONS, Operation, Part
@@ -121,16 +121,14 @@ def read_in(snapshot: Snapshot, request: str) -> dict[str, str]:
     }
 
 
-def subjects(snapshot: Snapshot, contradictions: Iterable[Pair]) -> list[frozenset[str]]:
+def subjects(snapshot: Snapshot, pairs: Iterable[Pair]) -> list[frozenset[str]]:
     """Return the words that both texts of each suspected contradiction have: what somebody may have spoken of."""
-    shared = (
-        frozenset.intersection(*(content_words(snapshot.texts[name]) for name in pair.ids)) for pair in contradictions
-    )
-    return [words for words in shared if words]
+    texts = ([snapshot.texts[name] for name in pair.ids] for pair in pairs if pair.differs)
+    return [words for one, other in texts if (words := content_words(one) & content_words(other))]
 
 
 def reasons(
-    snapshot: Snapshot, found: Alike, unused: Iterable[str], over: Iterable[str]
+    snapshot: Snapshot, pairs: Iterable[Pair], unused: Iterable[str], over: Iterable[str]
 ) -> Iterator[tuple[Sequence[str], str]]:
     """Yield ids and why a model is to look at them, what matters most first; never what nothing could be done with.
 
@@ -139,12 +137,12 @@ def reasons(
         over: notes that no context has room for.
     """
     free = snapshot.digests.keys() - snapshot.protected.keys()
-    for pair in found.duplicates:
-        if free.issuperset(pair.ids):
-            yield pair.ids, f"- near duplicates: {' and '.join(pair.ids)}\n"
-    for pair in found.contradictions:
-        if not free.isdisjoint(pair.ids):
-            yield pair.ids, f"- may contradict each other: {' and '.join(pair.ids)}: {pair.differs}\n"
+    for pair in pairs:
+        both = " and ".join(pair.ids)
+        if pair.differs and not free.isdisjoint(pair.ids):
+            yield pair.ids, f"- may contradict each other: {both}: {pair.differs}\n"
+        elif not pair.differs and free.issuperset(pair.ids):
+            yield pair.ids, f"- near duplicates: {both}\n"
     for names, reason in ((unused, "no context had it in 90 days"), (over, "no context has room for it")):
         yield from (([name], f"- {reason}: {name}\n") for name in names if name in free)
 

@@ -113,7 +113,7 @@ class Dreams:
         picked = [*reasons(snapshot, found, forgotten, over)]
         if not picked and not feedback:
             return ""
-        about = subjects(snapshot, found.contradictions)
+        about = subjects(snapshot, found)
         turns = turns_of(uses, group, _around(feedback)) | self._spoken_of(group, about)
         said = {key: turn for key, turn in turns.items() if uses.is_person(turn)}
         return request_text(snapshot, picked, feedback, said)

@@ -169,29 +169,31 @@ class Enrichment:
     def _propose(self, question: Question, source: _Source, answer: Answer | None) -> Proposal | None:
         """Return what an answer, or rules, propose, with its gates checked; None: nothing. Raises WrongAnswer."""
         entry = source.entry
-        operations = _extracted(source) if answer is None else _parsed(answer.text, entry)
+        operations = _operations(source, answer)
         if not operations:
             return None
         known = Known(
             texts={entry.id: entry.content, **standing(self.uses.home, question.group, operations)},
             digests={entry.id: source.digest},
-            turns={},
             is_person=self.uses.is_person,
-            protected={},
-            group_size=1,
             is_forgotten=self.uses.forgotten_in(question.group),
         )
-        is_as_read = (
-            answer is None or entry.content.strip() in answer.asked
-        )  # an answer may be to a question of before a kill
+        is_as_read = answer is None or entry.content.strip() in answer.asked  # else it is of before a kill
         base = {entry.id: source.digest if is_as_read else "0" * 64}
         proposal = Proposal(**origin(question, answer), made_at=datetime.now(UTC), base=base, operations=operations)
         proposal = check(proposal, known)
         return accounted(proposal, proposal.operations, known)
 
 
-def _parsed(text: str, entry: Entry) -> tuple[Operation, ...]:
-    """Return the operations of a model's answer. Raises WrongAnswer: what is wrong; then all of it is."""
+def _operations(source: _Source, answer: Answer | None) -> tuple[Operation, ...]:
+    """Return what a model answered, or without one the sentences that stand by themselves. Raises WrongAnswer."""
+    entry, metadata, why = source.entry, {PART_OF: source.entry.id}, f"a fact of {source.entry.id}"
+    if answer is not None:
+        found = read_answer(answer.text, _Answer).entries
+    else:
+        metadata, why = metadata | {EXTRACTED_BY: RULES}, f"a sentence of {entry.id}, word for word"
+        narrowest = partial(_narrowest, entry.category, source.categories)
+        found = tuple(_Fact(content=fact, category=narrowest(fact)) for fact in facts(entry.content)[:_MOST])
     return numbered(
         Operation(
             n=1,
@@ -201,32 +203,14 @@ def _parsed(text: str, entry: Entry) -> tuple[Operation, ...]:
             category=fact.category or entry.category,
             title=fact.title,
             tags=fact.tags or entry.tags,
-            metadata={PART_OF: entry.id},
-            why=f"a fact of {entry.id}",
+            metadata=metadata,
+            why=why,
         )
-        for fact in read_answer(text, _Answer).entries
+        for fact in found
     )
 
 
-def _extracted(source: _Source) -> tuple[Operation, ...]:
-    """Return the operations of rules: the sentences that stand by themselves, as they are."""
-    entry = source.entry
-    return numbered(
-        Operation(
-            n=1,
-            op="add",
-            sources=(entry.id,),
-            result=fact,
-            category=_narrowest(entry.category, fact, source.categories),
-            tags=entry.tags,
-            metadata={PART_OF: entry.id, EXTRACTED_BY: RULES},
-            why=f"a sentence of {entry.id}, word for word",
-        )
-        for fact in facts(entry.content)[:_MOST]
-    )
-
-
-def _narrowest(category: str, fact: str, categories: Iterable[str]) -> str:
+def _narrowest(category: str, categories: Iterable[str], fact: str) -> str:
     """Return the category below one whose name a fact says, if there is one, else that one."""
     below = [each for each in categories if each.startswith(f"{category}/")]
     told = said(fact)

@@ -66,10 +66,10 @@ class Known:
 
     texts: Mapping[str, str]
     digests: Mapping[str, str]
-    turns: Mapping[tuple[str, int], Turn]
     is_person: Callable[[Turn], bool]
-    protected: Mapping[str, str]
-    group_size: int
+    turns: Mapping[tuple[str, int], Turn] = field(default_factory=dict)
+    protected: Mapping[str, str] = field(default_factory=dict)
+    group_size: int = 1
     changed_lately: int = 0
     merge_depth: Mapping[str, int] = field(default_factory=dict)
     is_forgotten: Callable[[str], bool] = lambda text: False

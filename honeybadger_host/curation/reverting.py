@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import Refusal
@@ -42,12 +42,17 @@ _KEPT: Final = ("history", "proposal", "archived", "note_archived")
 """Kinds of changes that stay: HISTORY.md only grows, an archive loses nothing."""
 
 
-@dataclass(slots=True)
-class Prepared:
-    """The changes that a proposal made, newest first, and what the file of each held before it."""
+class Prepared(NamedTuple):
+    """What a proposal changed.
 
-    rows: Sequence[Row] = ()
-    before: dict[int, bytes | None] = field(default_factory=dict)
+    Args:
+        added, removed: notes.
+        whole: the changes of each file, newest first, and what the file held before all of them.
+    """
+
+    added: Sequence[bytes]
+    removed: Sequence[NotePlace]
+    whole: Sequence[tuple[Sequence[Row], bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +74,38 @@ class Reverting:
         if not any(each.state == "applied" for each in self.proposal.operations):
             raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field="payload.proposal")
         kept = _KEPT if self.proposal.session is not None else (*_KEPT, "watermark")
-        prepared = Prepared([row for row in read_requests_of(self.journal, self.file)[::-1] if row.kind not in kept])
-        if not prepared.rows:
+        rows = [row for row in read_requests_of(self.journal, self.file)[::-1] if row.kind not in kept]
+        if not rows:
             raise _changed(f"the journal does not know any more what proposal {self.proposal.id} changed")
-        self.files.load(self.file)
-        for row in prepared.rows:
+        by_file: defaultdict[str, list[Row]] = defaultdict(list)
+        for file in (self.file, *(f"groups/{self.proposal.group}/{name}" for name in (MEMORY, ARCHIVE))):
+            self.files.load(file)
+        for row in rows:
             self.files.load(row.file)
-            if row.kind == NOTE_REMOVED:
-                self.files.load(f"groups/{self.proposal.group}/{ARCHIVE}")
-            if row.kind in WHOLE_KINDS and not row.kind.endswith(REMOVED) and row.offset != ABSENT:
-                found = prepared.before[row.seq] = held_before(self.journal, row)
-                if found is None and row.kind != "summary":
-                    raise _changed(f"{row.file} held what a person had written, which the journal does not have")
-        return prepared
+            if row.kind in WHOLE_KINDS:
+                by_file[row.file].append(row)
+        return Prepared(
+            [row.data for row in rows if row.kind == "note"],
+            [note for row in rows if row.kind == NOTE_REMOVED for note in revision_of(row.data).notes],
+            [(changes, self._before(changes[-1])) for changes in by_file.values()],
+        )
+
+    def _before(self, row: Row) -> bytes | None:
+        """Return what a file held before a change; None: there was none. Raises Refusal: nobody knows."""
+        if row.kind.endswith(REMOVED):
+            return row.data
+        before = None if row.offset == ABSENT else held_before(self.journal, row)
+        if before is None and row.offset != ABSENT:
+            raise _changed(f"{row.file} held what a person had written, which the journal does not have")
+        return before
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
         """Decide the opposite of each change. Raises Refusal: a file was changed since; nothing is changed then."""
         group = self.proposal.group
         if self.files.view(self.file) != self.kept:
             raise _changed(f"proposal {self.proposal.id} was changed meanwhile")
-        added = [row.data for row in prepared.rows if row.kind == "note"]
-        removed = [note for row in prepared.rows if row.kind == NOTE_REMOVED for note in revision_of(row.data).notes]
-        changes: list[Change] = [*self._notes(added, removed, now)] if added or removed else []
-        by_file: defaultdict[str, list[Row]] = defaultdict(list)
-        for row in prepared.rows:
-            if row.kind in WHOLE_KINDS:
-                by_file[row.file].append(row)
-        changes += [self._whole(rows, prepared) for rows in by_file.values()]
+        changes = [*self._notes(prepared.added, prepared.removed, now)]
+        changes += [self._whole(rows, before) for rows, before in prepared.whole]
         if self.proposal.session is not None:
             span = f"{self.proposal.first_turn}-{self.proposal.last_turn}"
             said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {self.proposal.session})\n\n"
@@ -114,9 +124,9 @@ class Reverting:
             return [*retired, *(Added("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)]
         return bring_back_notes(group, held, self.files.view(f"groups/{group}/{ARCHIVE}"), removed) if removed else ()
 
-    def _whole(self, rows: Sequence[Row], prepared: Prepared) -> Change:
+    def _whole(self, rows: Sequence[Row], before: bytes | None) -> Change:
         """Return the change that gives a file back what it held before its changes, given newest first."""
-        newest, oldest, file, group = rows[0], rows[-1], rows[0].file, self.proposal.group
+        newest, file, group = rows[0], rows[0].file, self.proposal.group
         held, kind = self.files.view(file), cast(WholeKind, newest.kind.removesuffix(REMOVED))
         if held != (None if newest.kind.endswith(REMOVED) else newest.data):
             was = "is there again" if newest.kind.endswith(REMOVED) else "is gone" if held is None else "was changed"
@@ -124,13 +134,10 @@ class Reverting:
         if any(later.offset != fingerprint(earlier.data) for later, earlier in pairwise(rows)):
             raise _changed(f"{file} was changed by somebody between two operations of this proposal")
         if kind == "watermark" and held is not None:
-            return FileWritten(group, kind, file, _moved_back(held, prepared.before.get(oldest.seq)), held)
-        before = oldest.data if oldest.kind.endswith(REMOVED) else prepared.before.get(oldest.seq)
+            return FileWritten(group, kind, file, _moved_back(held, before), held)
         if before is not None:
             return FileWritten(group, kind, file, before, held)
-        if oldest.offset != ABSENT or held is None:
-            raise _changed(f"{file} held what a person had written, which the journal does not have")
-        return FileRemoved(group, kind, file, held)
+        return FileRemoved(group, kind, file, held or b"")
 
 
 def _moved_back(held: bytes, before: bytes | None) -> bytes:

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
 from honeybadger_host.curation.ordinary import begins_a_sentence, is_ordinary_noun, language_of, stem, word_set
 from honeybadger_host.curation.ordinary import is_function_word as says_nothing
-from honeybadger_host.curation.quantities import PATTERN as QUANTITIES
+from honeybadger_host.curation.quantities import PATTERNS, Read
 from honeybadger_host.curation.quantities import WORDS as QUANTITY_WORDS
-from honeybadger_host.curation.quantities import Read, quantity
 from honeybadger_host.text.neutralise import neutralise
 
 _QUOTED: Final = re.compile(
@@ -31,7 +30,27 @@ _LETTER: Final = r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 """Of a script that writes words apart."""
 _INNER: Final = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 """Of an identifier."""
-_EXACT: Final = ("url", "email", "ip", "uuid", "path", "version", "handle", "identifier", "katakana")
+_EXACT: Final = "|".join(
+    (
+        r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[^\s<>\"'`]+",  # URL
+        r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",  # mail address
+        r"(?<![\w/.~])(?:~|\.\.?)?(?:/[\w.@%+~*-]+)+/?|(?<!\w)[a-z]:\\[^\s\"'<>|]+",  # paths
+        r"(?<![\w/])[\w@.-]+(?:/[\w@.*-]+)*/[\w@*-]*\.[a-z]\w{0,7}\b|(?<![\w/])[\w@.-]+(?:/[\w@.-]+){2,}/?",
+        r"(?<![\w.])\.[a-z][\w-]+(?:\.\w+)*",
+        r"(?<![\w.])v\d+(?:\.\d+)*(?:[-+][\w.]+)?(?!\w)",  # versions
+        r"(?<![\w.,])(?!\d\d?\.\d\d?\.\d{4}\b)\d+\.\d+\.\d+(?:[-+.]?[\w.]*\w)?(?<!\.)(?!\w)",
+    )
+)
+_IDENTIFIER: Final = "|".join(
+    (
+        r"(?<!\w)[@\#][\w-]*\w",  # handle
+        rf"(?<!{_INNER})(?=(?:{_INNER}|[.:-])*[\d_])(?=(?:{_INNER}|[.:-])*{_LETTER}){_INNER}+(?:[.:-]{_INNER}+)*(?!{_INNER})",
+        rf"(?<![\w.]){_INNER}+(?:-{_INNER}+)*(?:\.(?={_INNER}{{2}})(?:{_INNER}|-)+)+",
+        rf"{_LETTER}+(?:\+\+|\#)(?!\w)|(?<!\w)--?{_LETTER}[\w-]+",
+        r"[\u30a1-\u30fa\u30fc]{2,}",  # a name in katakana
+    )
+)
+_WORD: Final = rf"{_LETTER}+(?:['’]{_LETTER}+)*"
 _AROUND: Final = re.compile("^(?:[jldcnmst]|qu)['’](?=[a-zà-ÿ])|['’]s?$", re.IGNORECASE)
 """`Anna's`, `J'ai`; not `L'Oréal`."""
 _SENTENCE_ENDS: Final = ".!?:…;。！？•\n"
@@ -46,7 +65,7 @@ _LONGEST: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class _Token:
     """A word, where it stands, as written and without capitals and endings."""
 
     start: int
@@ -117,11 +136,11 @@ def said(text: str) -> Said:
     text = visible(text)
     certain: dict[str, str] = {}
     forms: set[str] = set()
-    words: list[_Word] = []
+    words: list[_Token] = []
     told = list(text)
     for start, end, written, read in _tokens(text):
         if read is None:
-            words.append(_Word(start, end, written, _bare(written)))
+            words.append(_Token(start, end, written, _bare(written)))
             continue
         told[start:end] = " " * (end - start)  # a name in a path does not say the name
         for form in read[0]:
@@ -143,27 +162,14 @@ def said(text: str) -> Said:
 
 
 @cache
-def _token() -> re.Pattern[str]:
-    """Return what any specific, or a word, looks like; compiled when it is needed first: that takes 0.15 s."""
-    return re.compile(
-        rf"""
-        (?P<url>(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[^\s<>"'`]+)
-        |(?P<email>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
-        |(?P<ip>(?<![\w.])\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+|/\d+)?(?![\w.]))
-        |(?P<uuid>\b[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\b)
-        |(?P<path>(?<![\w/.~])(?:~|\.\.?)?(?:/[\w.@%+~*-]+)+/?|(?<!\w)[a-z]:\\[^\s"'<>|]+
-            |(?<![\w/])[\w@.-]+(?:/[\w@.*-]+)*/[\w@*-]*\.[a-z]\w{{0,7}}\b|(?<![\w/])[\w@.-]+(?:/[\w@.-]+){{2,}}/?|(?<![\w.])\.[a-z][\w-]+(?:\.\w+)*)
-        |(?P<version>(?<![\w.])v\d+(?:\.\d+)*(?:[-+][\w.]+)?(?!\w)|(?<![\w.,])(?!\d\d?\.\d\d?\.\d{{4}}\b)\d+\.\d+\.\d+(?:[-+.]?[\w.]*\w)?(?<!\.)(?!\w))
-        |{QUANTITIES}
-        |(?P<handle>(?<!\w)[@\#][\w-]*\w)
-        |(?P<identifier>(?<!{_INNER})(?=(?:{_INNER}|[.:-])*[\d_])(?=(?:{_INNER}|[.:-])*{_LETTER}){_INNER}+(?:[.:-]{_INNER}+)*(?!{_INNER})
-            |(?<![\w.]){_INNER}+(?:-{_INNER}+)*(?:\.(?={_INNER}{{2}})(?:{_INNER}|-)+)+
-            |{_LETTER}+(?:\+\+|\#)(?!\w)|(?<!\w)--?{_LETTER}[\w-]+)
-        |(?P<katakana>[\u30a1-\u30fa\u30fc]{{2,}})
-        |(?P<word>{_LETTER}+(?:['’]{_LETTER}+)*)
-        """,
-        re.VERBOSE | re.IGNORECASE,
-    )
+def _patterns() -> list[tuple[re.Pattern[str], Callable[[re.Match[str]], Read | None]]]:
+    """Return what specifics look like, and what reads each; compiled when it is needed first: 0.15 s."""
+    table = [(_EXACT, _as_written), *PATTERNS, (_IDENTIFIER, _as_written), (_WORD, lambda found: None)]
+    return [(re.compile(pattern, re.IGNORECASE), read) for pattern, read in table]
+
+
+def _as_written(found: re.Match[str]) -> Read:
+    return (found[0].strip().rstrip(".,;:!?)]}"),), ()
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int, str, Read | None]]:
@@ -177,23 +183,21 @@ def _tokens(text: str) -> Iterator[tuple[int, int, str, Read | None]]:
             at = end
             continue
         while at < end:  # a date goes on behind a blank, and no part of a long text is looked at again and again
-            match = _token().match(text, at, min(at + _LONGEST, len(text)))
-            if match is None:
+            most = min(at + _LONGEST, len(text))
+            found = ((match, read) for pattern, read in _patterns() if (match := pattern.match(text, at, most)))
+            match, read = next(found, (None, None))
+            if match is None or read is None:
                 at += 1
                 continue
             at = match.end()
-            kind = match.lastgroup or ""
-            written = match[0].strip().rstrip(".,;:!?)]}")
-            exact: Read = ((written,), ())
-            read = None if kind == "word" else exact if kind in _EXACT else quantity(kind, match)
-            yield match.start(), at, written, read
+            yield match.start(), at, match[0].strip().rstrip(".,;:!?)]}"), read(match)
 
 
-def _names(text: str, words: list[_Word]) -> Iterator[tuple[str, str]]:
+def _names(text: str, words: list[_Token]) -> Iterator[tuple[str, str]]:
     """Yield the names in a text: normal form, as written; also first and last name together."""
     language = language_of([word.bare for word in words])
     lower = {word.bare for word in words if word.written.islower()}
-    before: _Word | None = None  # when it begins with a capital
+    before: _Token | None = None  # when it begins with a capital
     named = ""
     for word in words:
         if _HAS_INNER_CAPITAL.match(word.written):
@@ -211,7 +215,7 @@ def _names(text: str, words: list[_Word]) -> Iterator[tuple[str, str]]:
         before, named = word, word.bare if is_name else ""
 
 
-def _is_name(text: str, word: _Word, language: str, lower: set[str], *, titled: bool) -> bool:
+def _is_name(text: str, word: _Token, language: str, lower: set[str], *, titled: bool) -> bool:
     written, bare = word.written, word.bare
     if says_nothing(bare, language) and not written[:2].isupper():
         return False
@@ -234,7 +238,7 @@ def _is_first(text: str, start: int) -> bool:
     return False
 
 
-def _is_shouted(text: str, word: _Word) -> bool:
+def _is_shouted(text: str, word: _Token) -> bool:
     """Return whether a word in capitals stands among others in capitals."""
     around = _LETTERS.findall(text[max(0, word.start - 30) : word.end + 30])
     return len(around) > 2 and sum(each.isupper() for each in around) * 2 > len(around)

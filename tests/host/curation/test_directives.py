@@ -91,8 +91,12 @@ BROKEN: dict[str, tuple[DirectiveName, bytes, str]] = {
     "not UTF-8": ("memory-rules", b"\xff\xfe", "is not UTF-8 (line 1): save it as UTF-8"),
     "another answer": ("consolidation", b"Write a haiku.", "does not ask for `history_entry`, by which the answer"),
     "half an answer": ("consolidation", b"history_entry only", "does not ask for `memory_update`"),
-    "a wrong placeholder": ("dream", b"operations\n{memory_rules}\n", "did you mean {memory-rules}?"),
-    "rules in the rules": ("memory-rules", b"{memory-rules}", "have none"),
+    "a wrong placeholder": (
+        "dream",
+        b"operations\n{memory_rules}\n",
+        "has the placeholder {memory_rules}: only {memory-rules} is one",
+    ),
+    "rules in the rules": ("memory-rules", b"{memory-rules}", "not in the rules themselves"),
 }
 
 
