@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -59,45 +59,24 @@ from honeybadger_host.text.time_stamps import to_milliseconds
 SECTION: Final = "Notes"
 MERGED: Final = "merged"
 """Member of an entry's metadata: how many merges it is made of, one upon the other."""
-_READ_FILES: Final[Mapping[str, Callable[[str], str]]] = {"preferences": inferred_file, "dream": dreamt_file}
-"""Kind -> the file that says up to when a group was looked at for it."""
 _PLACES: Final = 4
 """Files looked at for a new entry: the first of them that is free is its own."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """What is loaded for a proposal.
 
     Args:
         entries: id -> its file; none for an id that has no file, or several.
         free: number of an operation -> files that its new entry may have.
-        memory: bytes of MEMORY.md; None: there is none, or no operation takes up a note.
-        notes: those of it.
+        memory: bytes of MEMORY.md, with its notes.
     """
 
     entries: Mapping[str, str]
     free: Mapping[int, Sequence[str]]
     memory: bytes | None
     notes: Mapping[str, NotePlace]
-
-
-@dataclass(slots=True)
-class _Made:
-    """What is decided so far.
-
-    Args:
-        standing: the notes of MEMORY.md as it is.
-    """
-
-    standing: Mapping[str, NotePlace]
-    changes: list[Change] = field(default_factory=list)
-    retired: list[Retired] = field(default_factory=list)
-    notes: list[Added] = field(default_factory=list)
-    states: dict[int, OperationState] = field(default_factory=dict)
-    part: str | None = None
-    used: set[str] = field(default_factory=set)
-    taken: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +102,20 @@ class Applying:
     def handler(self) -> ChangeHandler[Prepared]:
         return ChangeHandler(self.decide, self.prepare)
 
+    @property
+    def chosen(self) -> Sequence[Operation]:
+        return [each for each in self.proposal.operations if each.state == "waiting" and self.applies(each)]
+
     def prepare(self, asked: Asked) -> Prepared:
         """Load all that the operations are about. Raises WorldFailed."""
-        proposal, group, load = self.proposal, self.proposal.group, self.files.load
-        load(proposal_file(group, proposal.id))
-        if proposal.session is not None:
-            load(watermark_file(group, proposal.session))
-            load(f"groups/{group}/{SUMMARY}")
-        if (read := _READ_FILES.get(proposal.kind)) is not None:
-            load(read(group))
+        group, load = self.proposal.group, self.files.load
+        load(proposal_file(group, self.proposal.id))
+        load(f"groups/{group}/{SUMMARY}")
+        if (mark := _mark_file(self.proposal)) is not None:
+            load(mark)
         entries: dict[str, str] = {}
         free: dict[int, Sequence[str]] = {}
-        chosen = [operation for operation in proposal.operations if self.applies(operation)]
-        takes_notes = any(source.startswith(NOTE_ID) for operation in chosen for source in operation.sources)
-        memory = load(f"groups/{group}/{MEMORY}") if takes_notes else None
-        for operation in chosen:
+        for operation in self.chosen:
             for source in operation.sources:
                 found = [] if source.startswith(NOTE_ID) else self.entries.find(group, source)
                 for file in found:
@@ -146,137 +124,136 @@ class Applying:
                 if len(found) == 1:
                     entries[source] = found[0]
             if operation.result is not None and operation.category is not None:
-                category = self.entries.place(group, operation.category)
-                text = folded(operation.result)
-                places = [entry_file(group, category, entry_id(category, text, salt)) for salt in range(_PLACES)]
-                for file in places:
+                category, text = self.entries.place(group, operation.category), folded(operation.result)
+                free[operation.n] = [entry_file(group, category, entry_id(category, text, n)) for n in range(_PLACES)]
+                for file in free[operation.n]:
                     load(file)
-                free[operation.n] = places
+        memory = load(f"groups/{group}/{MEMORY}")
         return Prepared(entries, free, memory, notes_of(group, memory or b""))
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
         """Decide what changes. Raises Refusal: somebody consolidated the session meanwhile."""
-        proposal, group = self.proposal, self.proposal.group
-        file = proposal_file(group, proposal.id)
-        if self.files.view(file) != self.kept:
-            raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
-        chosen = [each for each in proposal.operations if each.state == "waiting" and self.applies(each)]
-        mark = self._mark() if proposal.session is not None and chosen else None
-        memory = self.files.view(f"groups/{group}/{MEMORY}") if prepared.memory is not None else None
-        made = _Made(prepared.notes if memory == prepared.memory else notes_of(group, memory or b""))
-        for operation in chosen:
-            made.states[operation.n] = self._apply(operation, prepared, mark, now, made)
-        changes: list[Change] = []
-        if made.retired:
-            assert memory is not None  # noqa: S101  the notes were found in it
-            changes += archive_notes(group, memory, made.retired, CONSOLIDATOR, now)
-        changes += [*made.notes, *made.changes]
-        operations = tuple(
-            each.model_copy(update={"state": made.states.get(each.n, each.state)}) for each in proposal.operations
-        )
-        if proposal.session is not None and any(state == "applied" for state in made.states.values()):
-            moved = self._moved_mark(mark, made.part, now)
-            if moved != mark:
-                changes.append(self._marked(watermark_file(group, proposal.session), moved))
-        if (read := _READ_FILES.get(proposal.kind)) is not None and self.kept is None:
-            changes.append(self._marked(read(group), Watermark(turn=0, at=self.until, proposal=proposal.id)))
-        if operations:
-            data = dump_proposal(proposal.model_copy(update={"operations": operations}))
-            changes.append(FileWritten(group, "proposal", file, data, self.kept))
-        return Outcome({"proposal": proposal.id, **counts_of(operations)}, tuple(changes))
+        if self.files.view(proposal_file(self.proposal.group, self.proposal.id)) != self.kept:
+            raise Refusal("conflict", f"proposal {self.proposal.id} was changed meanwhile: look at it again")
+        return _Decision(self, prepared, now).outcome()
 
-    def _apply(
-        self, operation: Operation, prepared: Prepared, mark: Watermark | None, now: datetime, made: _Made
-    ) -> OperationState:
-        """Add to `made` what an operation changes; return what becomes of it."""
-        group = self.proposal.group
-        if made.used & {*operation.sources}:
-            return "stale"
-        if operation.op == "write_summary":
-            return self._write_summary(operation, mark, made)
-        if operation.op == "write_history":
-            text = neutralise(history_entry(operation.result or "", self.until)).text
-            made.changes.append(Added("history", group, f"{text}\n\n".encode()))
-            return "applied"
-        return self._apply_to_entries(operation, prepared, now, made)
 
-    def _write_summary(self, operation: Operation, mark: Watermark | None, made: _Made) -> OperationState:
-        """Give the session another part of summary.md, unless a person edited it; then that waits for a person."""
-        group, session = self.proposal.group, self.proposal.session
-        assert session is not None  # noqa: S101  the model has checked it
-        file = f"groups/{group}/{SUMMARY}"
-        held = self.files.view(file)
-        try:
-            text = "" if held is None else held.decode()
-        except UnicodeDecodeError:
-            return "waiting"
-        standing = part_of(text, session)
-        if standing is not None and (mark is None or digest_of(standing) != mark.part) and self.kept is None:
-            return "waiting"
-        body = neutralise(operation.result or "").text
-        made.part = digest_of(body)
-        made.changes.append(FileWritten(group, "summary", file, with_part(text, session, body).encode(), held))
-        return "applied"
+class _Decision:
+    """What a proposal changes, operation by operation."""
 
-    def _apply_to_entries(self, operation: Operation, prepared: Prepared, now: datetime, made: _Made) -> OperationState:
-        """Retire the sources of an operation, and write its result."""
-        group = self.proposal.group
-        notes = [source for source in operation.sources if source.startswith(NOTE_ID)]
-        if any(note not in made.standing for note in notes):
-            return "stale"
-        sources: list[tuple[str, Entry, bytes]] = []
-        for source in operation.sources:
-            if source.startswith(NOTE_ID):
-                continue
-            found = self._entry(source, prepared)
-            if found is None:
-                return "stale"
-            sources.append(found)
-        replaced_by: str | None = None
-        if operation.result is not None:
-            section = made.standing[notes[0]].section if notes else operation.title or SECTION
-            if operation.category is not None:
-                written = self._new_entry(operation, prepared, [entry for _, entry, _ in sources], now, made)
-                if written is None:
-                    return "stale"
-                made.changes.append(written)
-                replaced_by = name_in(written.file) if operation.op == "supersede" else None
+    def __init__(self, applying: Applying, prepared: Prepared, now: datetime) -> None:
+        self._applying = applying
+        self._proposal = applying.proposal
+        self._group = applying.proposal.group
+        self._view = applying.files.view
+        self._prepared = prepared
+        self._now = now
+        self._memory = self._view(f"groups/{self._group}/{MEMORY}")
+        is_as_loaded = self._memory == prepared.memory
+        self._notes = prepared.notes if is_as_loaded else notes_of(self._group, self._memory or b"")
+        self._changes: list[Change] = []
+        self._retired: list[Retired] = []
+        self._added: list[Added] = []
+        self._used: set[str] = set()
+        """Ids that an operation has taken up, and files that one writes."""
+
+    def outcome(self) -> Outcome:
+        """Return all that changes. Raises Refusal."""
+        before = self._mark()
+        mark, states = before, dict[int, OperationState]()
+        for operation in self._applying.chosen:
+            if self._used & {*operation.sources}:
+                states[operation.n] = "stale"
+            elif operation.op == "write_history":
+                text = neutralise(history_entry(operation.result or "", self._applying.until)).text
+                self._changes.append(Added("history", self._group, f"{text}\n\n".encode()))
+                states[operation.n] = "applied"
+            elif operation.op == "write_summary":
+                part = self._write_summary(operation, before.part)
+                mark = mark if part is None else mark.model_copy(update={"part": part})
+                states[operation.n] = "waiting" if part is None else "applied"
             else:
-                made.notes.append(Added("note", group, render_note(operation.result, section, CONSOLIDATOR, now).data))
-        if operation.op in RETIRED:
-            why = f"{operation.op} by proposal {self.proposal.id}"
-            made.retired += [Retired(made.standing[note].span, why) for note in notes]
-            for file, entry, data in sources:
-                made.changes += archive_entry(
-                    group, file, entry, data, self.files.view(archived_file(file)), by=replaced_by
-                )
-        if operation.op in TAKEN:
-            made.used |= {*operation.sources}
-        return "applied"
+                states[operation.n] = "applied" if self._apply(operation) else "stale"
+        retired = archive_notes(self._group, self._memory or b"", self._retired, CONSOLIDATOR, self._now)
+        changes = [*(retired if self._retired else ()), *self._added, *self._changes]
+        if "applied" in states.values() or self._proposal.session is None:
+            changes += self._moved(before, mark)
+        operations = tuple(
+            each.model_copy(update={"state": states.get(each.n, each.state)}) for each in self._proposal.operations
+        )
+        if operations:
+            data = dump_proposal(self._proposal.model_copy(update={"operations": operations}))
+            file = proposal_file(self._group, self._proposal.id)
+            changes.append(FileWritten(self._group, "proposal", file, data, self._applying.kept))
+        return Outcome({"proposal": self._proposal.id, **counts_of(operations)}, tuple(changes))
 
-    def _entry(self, source: str, prepared: Prepared) -> tuple[str, Entry, bytes] | None:
+    def _write_summary(self, operation: Operation, ours: str | None) -> str | None:
+        """Give the session another part of summary.md, and return its digest; None: a person edited it, and decides.
+
+        Args:
+            ours: digest of the part as it was written last.
+        """
+        session, file = self._proposal.session or "", f"groups/{self._group}/{SUMMARY}"
+        held = self._view(file)
+        try:
+            text = (held or b"").decode()
+        except UnicodeDecodeError:
+            return None
+        standing = part_of(text, session)
+        if standing is not None and digest_of(standing) != ours and self._applying.kept is None:
+            return None
+        body = neutralise(operation.result or "").text
+        data = with_part(text, session, body).encode()
+        self._changes.append(FileWritten(self._group, "summary", file, data, held))
+        return digest_of(body)
+
+    def _apply(self, operation: Operation) -> bool:
+        """Retire the sources of an operation, and write its result; False: a source is not as it was read."""
+        notes = [source for source in operation.sources if source.startswith(NOTE_ID)]
+        found = [self._entry(source) for source in operation.sources if not source.startswith(NOTE_ID)]
+        entries = [each for each in found if each is not None]
+        if len(entries) < len(found) or any(note not in self._notes for note in notes):
+            return False
+        replaced_by: str | None = None
+        if operation.category is not None and operation.result is not None:
+            written = self._new_entry(operation, [entry for _, entry, _ in entries])
+            if written is None:
+                return False
+            self._changes.append(written)
+            replaced_by = name_in(written.file) if operation.op == "supersede" else None
+        elif operation.result is not None:
+            section = self._notes[notes[0]].section if notes else operation.title or SECTION
+            note = render_note(operation.result, section, CONSOLIDATOR, self._now)
+            self._added.append(Added("note", self._group, note.data))
+        if operation.op in RETIRED:
+            why = f"{operation.op} by proposal {self._proposal.id}"
+            self._retired += [Retired(self._notes[note].span, why) for note in notes]
+            for file, entry, data in entries:
+                archived = self._view(archived_file(file))
+                self._changes += archive_entry(self._group, file, entry, data, archived, by=replaced_by)
+        if operation.op in TAKEN:
+            self._used |= {*operation.sources}
+        return True
+
+    def _entry(self, source: str) -> tuple[str, Entry, bytes] | None:
         """Return an entry that is as it was read: its file, what it says, its bytes; None: it is not."""
-        file = prepared.entries.get(source)
-        data = None if file is None else self.files.view(file)
-        if file is None or data is None or hashlib.sha256(data).hexdigest() != self.proposal.base.get(source):
+        file = self._prepared.entries.get(source)
+        data = None if file is None else self._view(file)
+        if file is None or data is None or hashlib.sha256(data).hexdigest() != self._proposal.base.get(source):
             return None
         try:
             return file, parse_entry(data, file), data
         except ValueError:
             return None
 
-    def _new_entry(
-        self, operation: Operation, prepared: Prepared, sources: Collection[Entry], now: datetime, made: _Made
-    ) -> FileWritten | None:
+    def _new_entry(self, operation: Operation, sources: Collection[Entry]) -> FileWritten | None:
         """Return the entry that an operation makes; None: its places are taken. A merge has the earliest `created`."""
-        group, is_merge = self.proposal.group, operation.op in ("merge", "promote")
-        now = to_milliseconds(now)
-        for file in prepared.free.get(operation.n, ()):
-            if self.files.view(file) is None and file not in made.taken:
-                break
-        else:
+        is_merge, now = operation.op in ("merge", "promote"), to_milliseconds(self._now)
+        places = self._prepared.free.get(operation.n, ())
+        file = next((each for each in places if self._view(each) is None and each not in self._used), None)
+        if file is None:
             return None
-        made.taken.add(file)
+        self._used.add(file)
         heirs = sorted(sources, key=lambda entry: entry.created or now) if operation.op in REPLACED else []
         title, *aliases = each_once((operation.title or "", *(entry.title or "" for entry in heirs))) or ("",)
         metadata = {name: value for entry in heirs[::-1] for name, value in entry.metadata.items()}
@@ -289,7 +266,7 @@ class Applying:
             tags=each_once((*operation.tags, *(tag for entry in heirs for tag in entry.tags))),
             created=min((entry.created for entry in heirs if is_merge and entry.created is not None), default=now),
             updated=now,
-            metadata={**metadata, **operation.metadata, "proposal": self.proposal.id},
+            metadata={**metadata, **operation.metadata, "proposal": self._proposal.id},
             by=CONSOLIDATOR,
             title=title or None,
             aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
@@ -298,37 +275,43 @@ class Applying:
             standing=Standing(tuple(entry.id for entry in heirs) if operation.op == "supersede" else ()),
             origin=_shared_origin(heirs) if is_merge else Origin("inferred"),
         )
-        return FileWritten(group, "entry", file, dump_entry(entry), None)
+        return FileWritten(self._group, "entry", file, dump_entry(entry), None)
 
-    def _mark(self) -> Watermark | None:
-        """Return the watermark as it is. Raises Refusal."""
-        proposal = self.proposal
-        assert proposal.session is not None  # noqa: S101
+    def _mark(self) -> Watermark:
+        """Return the session's watermark as it is. Raises Refusal: another proposal moved it as far."""
+        proposal, nowhere = self._proposal, Watermark(turn=0)
+        if proposal.session is None:
+            return nowhere
         try:
-            mark = parse_watermark(self.files.view(watermark_file(proposal.group, proposal.session)))
+            mark = parse_watermark(self._view(watermark_file(self._group, proposal.session))) or nowhere
         except ValueError:
-            mark = None
-        if mark is not None and mark.turn >= (proposal.last_turn or 0) > 0 and mark.proposal != proposal.id:
-            raise Refusal(
-                "conflict", f"session {proposal.session} is consolidated up to turn {mark.turn} by {mark.proposal}"
-            )
+            return nowhere
+        is_as_far = mark.turn >= (proposal.last_turn or 0) > 0 and mark.proposal != proposal.id
+        if is_as_far and self._applying.chosen:
+            why = f"session {proposal.session} is consolidated up to turn {mark.turn} by {mark.proposal}"
+            raise Refusal("conflict", why)
         return mark
 
-    def _moved_mark(self, mark: Watermark | None, part: str | None, now: datetime) -> Watermark:
-        """Return the watermark behind the proposal; the same when a part of it was applied before and moved it."""
-        proposal, before = self.proposal, mark or Watermark(turn=0)
-        if before.proposal == proposal.id and part is None:
-            return before
-        return Watermark(
-            turn=max(proposal.last_turn or 0, before.turn),
-            at=now,
-            proposal=proposal.id,
-            part=part or before.part,
-            passes=before.passes + 1,
-        )
+    def _moved(self, before: Watermark, mark: Watermark) -> Sequence[Change]:
+        """Return the change that moves a watermark behind the proposal; none when it stands there already."""
+        proposal, file = self._proposal, _mark_file(self._proposal)
+        if file is None or (proposal.session is None and self._applying.kept is not None):
+            return ()
+        if before.proposal == proposal.id and mark == before:
+            return ()
+        at = self._applying.until if proposal.session is None else self._now
+        passes = 0 if proposal.session is None else before.passes + 1
+        turn = max(proposal.last_turn or 0, before.turn)
+        mark = mark.model_copy(update={"turn": turn, "at": at, "proposal": proposal.id, "passes": passes})
+        return [FileWritten(self._group, "watermark", file, dump_watermark(mark), self._view(file))]
 
-    def _marked(self, file: str, mark: Watermark) -> FileWritten:
-        return FileWritten(self.proposal.group, "watermark", file, dump_watermark(mark), self.files.view(file))
+
+def _mark_file(proposal: Proposal) -> str | None:
+    """Return the file that says up to where a session, or a group, was looked at; None: there is none for its kind."""
+    if proposal.session is not None:
+        return watermark_file(proposal.group, proposal.session)
+    file = {"preferences": inferred_file, "dream": dreamt_file}.get(proposal.kind)
+    return None if file is None else file(proposal.group)
 
 
 def _shared_origin(heirs: Collection[Entry]) -> Origin | None:

@@ -18,7 +18,7 @@ from itertools import accumulate, chain
 from typing import Final
 
 from honeybadger_host.curation.meaning import flips
-from honeybadger_host.curation.specifics import said
+from honeybadger_host.curation.specifics import lost
 from honeybadger_host.search.nearly import in_common, words_of
 
 UNUSED_AFTER: Final = timedelta(days=90)
@@ -132,9 +132,7 @@ def what_differs(older: str, newer: str) -> str:
 
 def _differs(older: str, newer: str) -> str | None:
     """Return what two texts contradict each other in; empty: they say the same; None: one only says more."""
-    one, other = said(older), said(newer)
-    only_older = [written for form, written in one.certain.items() if form not in other.certain]
-    only_newer = [written for form, written in other.certain.items() if form not in one.certain]
+    only_older, only_newer = lost([older], newer), lost([newer], older)
     if only_older and only_newer:
         return f"{', '.join(only_older[:5])} and {', '.join(only_newer[:5])}"
     if flipped := flips([older], newer):

@@ -18,11 +18,11 @@ from honeybadger_host.curation import extraction
 from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.consolidation import Consolidated, memory_in, memory_operations, request_text
-from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import digests_of, notes_of, protected_notes
-from honeybadger_host.curation.passes import PassDependencies, accounted, origin
-from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of, numbered
+from honeybadger_host.curation.passes import PassDependencies, proposed
+from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import SUMMARY, Turn
 from honeybadger_host.errors import FileProblem
@@ -158,16 +158,6 @@ class Consolidations:
             Operation(n=1, op="write_history", result=history, why="what was said"),
             Operation(n=1, op="write_summary", result=summary, why="what the conversation was about"),
         ]
-        sources = {source for operation in operations for source in operation.sources}
-        proposal = Proposal(
-            **origin(question, answer),
-            made_at=datetime.now(UTC),
-            session=plan.session,
-            first_turn=turns[0].number,
-            last_turn=turns[-1].number,
-            base={note: digest for note, digest in digests_of(notes).items() if note in sources},
-            operations=numbered([*heads, *operations]),
-        )
         known = Known(
             texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
             digests=digests_of(standing),
@@ -177,21 +167,27 @@ class Consolidations:
             group_size=len(notes),
             is_forgotten=self._uses.forgotten_in(group),
         )
-        proposal = self._kept_by_rules(check(proposal, known), plan)
-        return accounted(proposal, proposal.operations, known)
+        sources = {source for operation in operations for source in operation.sources}
+        return proposed(
+            question,
+            answer,
+            [*heads, *operations],
+            known,
+            partial(map, partial(self._kept_by_rules, plan)),
+            made_at=datetime.now(UTC),
+            session=plan.session,
+            first_turn=turns[0].number,
+            last_turn=turns[-1].number,
+            base={note: digest for note, digest in digests_of(notes).items() if note in sources},
+        )
 
-    def _kept_by_rules(self, proposal: Proposal, plan: _Plan) -> Proposal:
-        """Return a proposal in which rules write a history or summary that a gate refuses: what was said is kept."""
-
-        def extracted(each: Operation) -> Operation:
-            if each.op not in ("write_history", "write_summary") or not each.gates.failed:
-                return each
-            why = "; ".join(f"{failed.gate}: {failed.what}" for failed in each.gates.failed)
-            certain = Gates(passed=each.gates.passed)
-            changed = {"result": self._extracted(each.op, plan), "why": f"extracted: {why}"}
-            return each.model_copy(update={**changed, "gates": certain, "state": "waiting"})
-
-        return proposal.model_copy(update={"operations": tuple(map(extracted, proposal.operations))})
+    def _kept_by_rules(self, plan: _Plan, each: Operation) -> Operation:
+        """Return an operation; rules write a history or summary that a gate refuses: what was said is kept."""
+        if each.op not in ("write_history", "write_summary") or not each.gates.failed:
+            return each
+        why = "; ".join(f"{failed.gate}: {failed.what}" for failed in each.gates.failed)
+        changed = {"result": self._extracted(each.op, plan), "why": f"extracted: {why}"}
+        return each.model_copy(update={**changed, "gates": Gates(passed=each.gates.passed), "state": "waiting"})
 
     def _extracted(self, op: str, plan: _Plan) -> str:
         """Return what rules take from the turns, word for word, but for what was forgotten."""

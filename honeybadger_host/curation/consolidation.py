@@ -19,6 +19,7 @@ from honeybadger_host.curation.notes import NotePlace
 from honeybadger_host.curation.proposal import Evidence, Operation
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited
+from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import SIGNED
 from honeybadger_host.search.language.analyzer import document_terms
 
@@ -159,7 +160,7 @@ def _is_kept(note: NotePlace, kept: set[str]) -> bool:
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.split()).casefold().rstrip(".")
+    return folded(text).rstrip(".")
 
 
 def _shares(old: str, new: str) -> float:

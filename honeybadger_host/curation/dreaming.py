@@ -17,12 +17,11 @@ from honeybadger_host.curation.anti_patterns import NEAR, anti_patterns, feedbac
 from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.candidates import alike, over_share, unused
 from honeybadger_host.curation.dream import folds, parse_operations, read_in, reasons, request_text, subjects
-from honeybadger_host.curation.gates import check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.passes import Made, PassDependencies, accounted, origin
+from honeybadger_host.curation.passes import Made, PassDependencies, proposed
 from honeybadger_host.curation.preferences import Preferences
-from honeybadger_host.curation.proposal import Operation, Proposal, counts_of, numbered
+from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
 from honeybadger_host.curation.snapshot import Snapshot, Turns, newest_turns, standing, take, turns_of
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.feedback import Feedback, read_feedback
@@ -145,18 +144,14 @@ class Dreams:
         base = {source: snapshot.digests[source] for one in by_rules for source in one.sources}
         read = {} if answer is None else read_in(snapshot, answer.asked)
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
-        operations = numbered([*by_rules, *by_model])
-        proposal = Proposal(**origin(question, answer), made_at=self._clock(), base=base, operations=operations)
-        proposal = check(proposal, known)
         told = {_told(each) for one in snapshot.earlier for each in one.operations if _is_settled(each)}
-        kept = tuple(
-            each
-            for each in proposal.operations
-            if _told(each) not in told
-            and not any(failed.gate == "no_change" for failed in each.gates.failed)
-            and (each.state == "waiting" or each.n > len(by_rules))
-        )
-        return accounted(proposal, kept, known)
+
+        def is_new(each: Operation) -> bool:
+            is_there = any(failed.gate == "no_change" for failed in each.gates.failed)
+            return _told(each) not in told and not is_there and (each.state == "waiting" or each.n > len(by_rules))
+
+        kept = partial(filter, is_new)
+        return proposed(question, answer, [*by_rules, *by_model], known, kept, made_at=self._clock(), base=base)
 
 
 def _around(feedback: Iterable[Feedback]) -> list[tuple[str, int]]:

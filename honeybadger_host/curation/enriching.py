@@ -8,8 +8,7 @@ was saved in its last second, and is not in there yet, stays alone.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,10 +22,10 @@ from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire.labels import Category, Title
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.asking import Answer, Asker, Question
-from honeybadger_host.curation.extraction import facts
-from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.passes import PassDependencies, accounted, origin
-from honeybadger_host.curation.proposal import RULES, Operation, Part, Proposal, numbered
+from honeybadger_host.curation.extraction import facts, whole_sentences
+from honeybadger_host.curation.gates import Known
+from honeybadger_host.curation.passes import PassDependencies, proposed
+from honeybadger_host.curation.proposal import RULES, Operation, Part, Proposal
 from honeybadger_host.curation.snapshot import standing
 from honeybadger_host.curation.specifics import said
 from honeybadger_host.domain import Change, FileWritten
@@ -45,7 +44,6 @@ _NAMED: Final = "enrichment-"
 _LONGEST_ID: Final = 40
 _LEAST_CHARACTERS: Final = 200
 _LEAST_SENTENCES: Final = 3
-_SENTENCE: Final = re.compile(r"[.!?。！？](?:\s|$)|\n")
 _MOST: Final = 20
 _MOST_CATEGORIES: Final = 100
 
@@ -155,7 +153,7 @@ class Enrichment:
         except ValueError:  # it was logged
             return None
         text = entry.content.strip()
-        is_long = len(text) >= _LEAST_CHARACTERS and len(_SENTENCE.findall(text)) >= _LEAST_SENTENCES
+        is_long = len(text) >= _LEAST_CHARACTERS and len([*whole_sentences(text)]) >= _LEAST_SENTENCES
         is_imported = entry.known_origin is not None and entry.known_origin.kind == "imported"
         if not is_long or entry.by == CONSOLIDATOR or entry.name is not None or is_imported:
             return None
@@ -180,12 +178,10 @@ class Enrichment:
         )
         is_as_read = answer is None or entry.content.strip() in answer.asked  # else it is of before a kill
         base = {entry.id: source.digest if is_as_read else "0" * 64}
-        proposal = Proposal(**origin(question, answer), made_at=datetime.now(UTC), base=base, operations=operations)
-        proposal = check(proposal, known)
-        return accounted(proposal, proposal.operations, known)
+        return proposed(question, answer, operations, known, made_at=datetime.now(UTC), base=base)
 
 
-def _operations(source: _Source, answer: Answer | None) -> tuple[Operation, ...]:
+def _operations(source: _Source, answer: Answer | None) -> Sequence[Operation]:
     """Return what a model answered, or without one the sentences that stand by themselves. Raises WrongAnswer."""
     entry, metadata, why = source.entry, {PART_OF: source.entry.id}, f"a fact of {source.entry.id}"
     if answer is not None:
@@ -194,7 +190,7 @@ def _operations(source: _Source, answer: Answer | None) -> tuple[Operation, ...]
         metadata, why = metadata | {EXTRACTED_BY: RULES}, f"a sentence of {entry.id}, word for word"
         narrowest = partial(_narrowest, entry.category, source.categories)
         found = tuple(_Fact(content=fact, category=narrowest(fact)) for fact in facts(entry.content)[:_MOST])
-    return numbered(
+    return [
         Operation(
             n=1,
             op="add",
@@ -207,7 +203,7 @@ def _operations(source: _Source, answer: Answer | None) -> tuple[Operation, ...]
             why=why,
         )
         for fact in found
-    )
+    ]
 
 
 def _narrowest(category: str, categories: Iterable[str], fact: str) -> str:

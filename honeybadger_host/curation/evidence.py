@@ -8,7 +8,7 @@ allergic. What counts is a sentence that says of the same thing, and of the same
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
@@ -108,26 +108,20 @@ def is_unsure(text: str) -> bool:
     return _UNSURE.search(text) is not None
 
 
-def why_not_stale(old: str, sentences: Sequence[str], sender: str) -> str | None:
-    """Return why sentences of a person do not say that something is no longer so; None: one does.
+def why_not_stale(old: str, sentence: str, sender: str) -> str | None:
+    """Return why a sentence of a person does not say that something is no longer so; None: it does.
 
     Args:
         old: what would be replaced.
-        sentences: what that person said.
-        sender: who that is.
+        sender: who that person is.
     """
-    changes = [sentence for sentence in sentences if _CHANGED.search(sentence)]
-    if not changes:
+    if not _CHANGED.search(sentence):
         return "nobody said that it has changed: `annotate` keeps both"
-    certain = [sentence for sentence in changes if not _OPEN.search(sentence)]
-    if not certain:
+    if _OPEN.search(sentence):
         return "what is quoted is a plan, a wish, a question or an exception, not a change: `annotate` keeps both"
-    about = [sentence for sentence in certain if is_about(old, sentence)]
-    if not about:
+    if not is_about(old, sentence):
         return "the change that is quoted is about something else"
-    if not any(_is_of(old, sentence, sender) for sentence in about):
-        return "the change that is quoted is about somebody else"
-    return None
+    return None if _is_of(old, sentence, sender) else "the change that is quoted is about somebody else"
 
 
 def is_about(old: str, sentence: str) -> bool:

@@ -129,7 +129,7 @@ def _sentences(turns: Iterable[Turn], is_person: Callable[[Turn], bool]) -> Iter
     """Yield what is worth keeping, each sentence once."""
     seen: set[str] = set()
     for turn in turns:
-        for text in _SENTENCE_END.split(_CODE.sub("\n", turn.content)):
+        for text in whole_sentences(_CODE.sub("\n", turn.content)):
             line = one_line(text).text.strip()
             score = _score(line, is_person=is_person(turn))
             if score >= _LEAST_SCORE and folded(line) not in seen:

@@ -283,7 +283,7 @@ def _not_stale(case: _Case) -> str | None:
         return "it quotes nobody who said that it has changed: `annotate` keeps both"
     for source in case.operation.sources:
         text = content_of(case.known.texts.get(source, ""))
-        whys = [why_not_stale(text, [sentence], sender) for sentence, sender in case.sentences.items()]
+        whys = [why_not_stale(text, sentence, sender) for sentence, sender in case.sentences.items()]
         if None not in whys:
             return f"{source}: {next(filter(None, whys), 'what it quotes is not there')}"
     return None

@@ -64,18 +64,14 @@ class Jobs:
 
     def take(self, now: float, busy_groups: Collection[str]) -> Iterator[Job]:
         """Yield the jobs that may begin now; each is running until `end` or `fail`."""
-        while True:
-            groups = {job.group for job in self.running}
-            next_groups = {job.group for job in self.asked} - groups
-            if len(groups) + len(next_groups) >= AT_ONCE:
+        for job, not_before in [*self._waiting.items()]:
+            taken = {other.group for other in (*self.running, *self.asked)}
+            if len(taken) >= AT_ONCE:
                 return
-            taken = groups | next_groups | {*busy_groups}
-            due = (job for job, not_before in self._waiting.items() if not_before <= now and job.group not in taken)
-            if (job := next(due, None)) is None:
-                return
-            del self._waiting[job]
-            self.running.add(job)
-            yield job
+            if not_before <= now and job.group not in taken and job.group not in busy_groups:
+                del self._waiting[job]
+                self.running.add(job)
+                yield job
 
     @asynccontextmanager
     async def asked_for(self, job: Job) -> AsyncIterator[None]:

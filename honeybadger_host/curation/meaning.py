@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Final
 
 from honeybadger_host.curation.ordinary import is_function_word, language_of, stem, word_forms, word_groups, word_set
 from honeybadger_host.curation.quantities import number_of
 from honeybadger_host.curation.specifics import said, visible
+from honeybadger_host.search.nearly import in_common
 
 _NEGATIONS: Final = word_set("negations")
 _NEGATION_SIGNS: Final = re.compile("不|没|沒|未|非|ない|ません|なく|않|안 |못")
@@ -42,6 +43,7 @@ _OPPOSITES: Final = {
 }
 """Word -> the pair it belongs to, and its side."""
 PEOPLE: Final = word_set("people")
+_DENIED: Final = "{word!r} is {how} in the result and {was} in its sources"
 _BEHIND: Final = "{word!r} stands behind {how}, it stood behind {was}"
 _COUNTED: Final = "there are {how} of {word!r}, there were {was}"
 _OPPOSED: Final = "it says {how}, it said {was}"
@@ -69,13 +71,11 @@ class Meaning:
     """What a text says about its words, for comparison.
 
     Args:
-        denied: content word -> whether it is denied, in each clause that has it.
-        facts: one of `_BEHIND`, `_COUNTED`, `_OPPOSED`, and a word -> what is said of it.
+        facts: one of `_DENIED`, `_BEHIND`, `_COUNTED`, `_OPPOSED`, and a word -> what is said of it.
         actions: who, does what, to whom.
         together: specifics of each clause, names and all others.
     """
 
-    denied: Mapping[str, frozenset[bool | None]]
     facts: Mapping[tuple[str, str], frozenset[str]]
     actions: frozenset[tuple[str, str, str]]
     together: tuple[frozenset[str], ...]
@@ -90,7 +90,6 @@ class Meaning:
 def meaning(text: str) -> Meaning:
     """Return what a text says about its words."""
     text = visible(text)  # nothing hides between the letters of a `not`
-    denied: defaultdict[str, set[bool | None]] = defaultdict(set)
     facts: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     actions: set[tuple[str, str, str]] = set()
     clauses: list[_Clause] = []
@@ -100,12 +99,11 @@ def meaning(text: str) -> Meaning:
         content = frozenset(_content(words, language))
         clauses.append(_Clause(content, is_denied))
         for word in content:
-            denied[word].add(is_denied)
+            facts[_DENIED, word].add({True: "denied", False: "affirmed", None: "perhaps denied"}[is_denied])
         for form, word, how in _facts(words, language):
             facts[form, word].add(how)
         actions.update(_actions(words, names, language))
     return Meaning(
-        denied={word: frozenset(how) for word, how in denied.items()},
         facts={fact: frozenset(how) for fact, how in facts.items()},
         actions=frozenset(actions),
         together=tuple(_specifics(part, names) for part in clauses_of(text)),
@@ -120,20 +118,15 @@ def flips(sources: Sequence[str], result: str, *, is_whole: bool = True) -> list
         is_whole: the result says all that the sources say, as a merge does; else it is one thing out of several.
     """
     before, after = [meaning(source) for source in sources], meaning(result)
-    found = [
-        f"{word!r} is {_how(how)} in the result and {_how(was)} in its sources"
-        for word, how in after.denied.items()
-        if (was := _union(each.denied.get(word) for each in before)) and (how != was if is_whole else how - was)
-    ]
+    found = []
+    for (form, word), says in after.facts.items():
+        was = frozenset[str]().union(*(each.facts.get((form, word), ()) for each in before))
+        if was and (says - was or (form == _DENIED and is_whole and says != was)):
+            found.append(form.format(word=word, how=" and ".join(sorted(says)), was=" and ".join(sorted(was))))
     denies = any(each.is_denying for each in before)
     if not found and (after.is_denying != denies if is_whole else after.is_denying and not denies):
         one, other = ("the result", "its sources do") if after.is_denying else ("a source", "the result does")
         found.append(f"{one} denies something that {other} not")
-    found += [
-        form.format(word=word, how="/".join(sorted(says)), was="/".join(sorted(said_before)))
-        for (form, word), says in after.facts.items()
-        if (said_before := _union(each.facts.get((form, word)) for each in before)) and says - said_before
-    ]
     acted = {action for each in before for action in each.actions}
     found += [
         f"{who} and {whom} have changed places"
@@ -151,7 +144,7 @@ def contradicted(sources: Iterable[str], result: str) -> list[str]:
     before = [clause for source in sources for clause in meaning(source).clauses if len(clause.words) > 1]
     found = []
     for clause in meaning(result).clauses:
-        alike = [other for other in before if _likeness(clause.words, other.words) >= _ALIKE] if clause.words else []
+        alike = [other for other in before if in_common(clause.words, other.words) >= _ALIKE] if clause.words else []
         if alike and all(other.is_denied is not None and other.is_denied != clause.is_denied for other in alike):
             found.append(" ".join(sorted(clause.words)))
     return found
@@ -222,7 +215,7 @@ def _facts(words: Sequence[str], language: str) -> Iterator[tuple[str, str, str]
         elif left and not is_function_word(word, language):
             yield _BEHIND, stem(word, is_german=language == "german"), role
             left -= 1
-        if (pair := _OPPOSITES.get(word) or _OPPOSITES.get(stem(word))) is not None:
+        if (pair := _OPPOSITES.get(word)) is not None:
             yield _OPPOSED, *pair
     for number, word in pairwise(words):
         if word[0].isalpha() and not is_function_word(word, language) and (form := number_of(number)) is not None:
@@ -232,33 +225,17 @@ def _facts(words: Sequence[str], language: str) -> Iterator[tuple[str, str, str]
 def _actions(words: Sequence[str], names: set[str], language: str) -> Iterator[tuple[str, str, str]]:
     """Yield who does what to whom, for each two people with something between them."""
     people = [at for at, word in enumerate(words) if word in names]
-    for at, first in enumerate(people):
-        for second in people[at + 1 : at + 3]:
-            between = words[first + 1 : second]
-            if _PLACES & {*words[max(0, first - 1) : first], *between[-2:]}:
-                continue
-            who, whom = words[first], words[second]
-            if _PASSIVE & set(between[-2:]):
-                who, whom = whom, who
-            for verb in _content(between, language):
-                yield who, verb, whom
+    for first, second in pairwise(people):
+        between = words[first + 1 : second]
+        if _PLACES & {*words[max(0, first - 1) : first], *between[-2:]}:
+            continue
+        who, whom = words[first], words[second]
+        if _PASSIVE & set(between[-2:]):
+            who, whom = whom, who
+        for verb in _content(between, language):
+            yield who, verb, whom
 
 
 def _specifics(part: str, names: set[str]) -> frozenset[str]:
     """Return the specifics of a clause and those names of the whole text that stand in it."""
     return frozenset(said(part).certain) | ((names - PEOPLE) & set(_WORD.findall(part.casefold())))
-
-
-_T = TypeVar("_T")
-
-
-def _union(found: Iterable[frozenset[_T] | None]) -> frozenset[_T]:
-    return frozenset().union(*(each for each in found if each))
-
-
-def _how(denied: frozenset[bool | None]) -> str:
-    return " and ".join(sorted({True: "denied", False: "affirmed", None: "perhaps denied"}[how] for how in denied))
-
-
-def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other)

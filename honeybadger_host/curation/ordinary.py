@@ -40,13 +40,10 @@ def word_groups(name: str) -> list[list[str]]:
     return [item.split(":" if ":" in item else ",") for item in _TABLES[name]]
 
 
-_NAMES_TOO: Final = word_set("names_too")
 _STEMMERS: Final = {language: Stemmer.Stemmer(language) for language in ("english", "german")}
 _ENGLISH_ENDS: Final = re.compile(r"\w{3,}(?:ing|tion|tions|ment|ments|ness|able|ible|ful|less|ous)|\w{5,}ly|\w{4,}ed")
-_NOT_THOSE: Final = word_set("english_names")
 _GERMAN_ENDS: Final = re.compile(r"\w{4,}(?:(?:ung|heit|keit|schaft|tion|tät)(?:en)?|ismus|erin(?:nen)?)")
 _GERMAN_HEADS: Final = re.compile(rf"\w{{3,}}(?:{word_patterns('german_heads')})(?:[ens]|er|es)?")
-_GERMAN_NOT_THOSE: Final = word_set("german_names")
 
 
 @cache
@@ -91,11 +88,9 @@ def is_function_word(word: str, language: str) -> bool:
 @lru_cache(maxsize=50_000)
 def begins_a_sentence(word: str, language: str) -> bool:
     """Return whether a casefolded word is ordinary where a sentence of the language begins."""
-    if word in _NAMES_TOO:
-        return False
     if is_function_word(word, language) or stem(word) in _ordinary()["english"] or is_ordinary_noun(word):
         return True
-    return _ENGLISH_ENDS.fullmatch(word) is not None and word not in _NOT_THOSE
+    return _ENGLISH_ENDS.fullmatch(word) is not None
 
 
 @lru_cache(maxsize=50_000)
@@ -103,6 +98,4 @@ def is_ordinary_noun(word: str) -> bool:
     """Return whether a casefolded word is an ordinary German noun."""
     if stem(word, is_german=True) in _ordinary()["german"]:
         return True
-    if _GERMAN_HEADS.fullmatch(word):
-        return True
-    return _GERMAN_ENDS.fullmatch(word) is not None and word not in _GERMAN_NOT_THOSE
+    return (_GERMAN_HEADS.fullmatch(word) or _GERMAN_ENDS.fullmatch(word)) is not None

@@ -5,7 +5,7 @@ Nothing here writes memory: what a pass comes to goes through the pipeline like 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -22,17 +22,17 @@ from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften
 from honeybadger_host.curation.directives import Directives
-from honeybadger_host.curation.gates import Known, applies_itself, content_of
+from honeybadger_host.curation.gates import Known, applies_itself, check, content_of
 from honeybadger_host.curation.jobs import Jobs
 from honeybadger_host.curation.proposal import (
     COUNTED,
     REPLACED,
     RETIRED,
-    RULES,
     Loss,
     Operation,
     Proposal,
     Tokens,
+    numbered,
 )
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.curation.specifics import lost, specifics
@@ -187,13 +187,27 @@ def _span(proposal: Proposal) -> dict[str, Any]:
     return {"session": proposal.session, "turns": last + 1 - (proposal.first_turn or 0), "up_to": last}
 
 
-def origin(question: Question, answer: Answer | None) -> dict[str, Any]:
-    """Return the members of a proposal that say what it is called and who made it, at what cost: a model, or rules."""
-    about = {"id": question.name, "group": question.group, "kind": question.kind}
-    if answer is None:
-        return {**about, "by": RULES}
-    tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
-    return {**about, "by": answer.model, "prompt": question.prompt_digest, "tokens": tokens}
+def proposed(
+    question: Question,
+    answer: Answer | None,
+    operations: Iterable[Operation],
+    known: Known,
+    kept: Callable[[Iterable[Operation]], Iterable[Operation]] = tuple,
+    **more: Any,
+) -> Proposal:
+    """Return a proposal of operations, numbered in their order, with its gates checked and its loss account.
+
+    Args:
+        answer: what proposes them; None: rules do.
+        kept: what is left of the operations once they are checked.
+        more: further members of the proposal.
+    """
+    about = {"id": question.name, "group": question.group, "kind": question.kind, **more}
+    if answer is not None:
+        tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
+        about |= {"by": answer.model, "prompt": question.prompt_digest, "tokens": tokens}
+    proposal = check(Proposal(**about, operations=numbered(operations)), known)
+    return accounted(proposal, tuple(kept(proposal.operations)), known)
 
 
 def accounted(proposal: Proposal, operations: Sequence[Operation], known: Known) -> Proposal:

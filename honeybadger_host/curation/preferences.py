@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,10 +21,10 @@ from pydantic import Field, StringConstraints
 from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.dream import sections_text, turn_text
-from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.ordinary import word_patterns
-from honeybadger_host.curation.passes import Made, PassDependencies, accounted, origin
-from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal, numbered
+from honeybadger_host.curation.passes import Made, PassDependencies, proposed
+from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.labels import folded, is_below
@@ -95,20 +95,19 @@ class Preferences:
         operations = parse_preferences(answer.text, seen_before(earlier))
         quoted = [(each.session, each.turn) for one in operations for each in one.evidence]
         known = snapshot.known(turns_of(uses, snapshot.group, quoted), uses)
-        asked = tuple(map(bare, operations))
-        proposal = check(Proposal(**origin(question, answer), made_at=self.clock(), operations=asked), known)
         settled = {folded(text) for text in snapshot.texts.values()} | {
             folded(each.result or "")
             for one in earlier
             for each in one.operations
             if one.kind == "preferences" and each.state in ("waiting", "struck")
         }
-        kept = tuple(
-            counted(each.model_copy(update={"result": said.result}), known)
-            for each, said in zip(proposal.operations, operations, strict=True)
-            if folded(said.result or "") not in settled
-        )
-        return accounted(proposal, kept, known)
+
+        def kept(checked: Iterable[Operation]) -> Iterator[Operation]:
+            for each, said in zip(checked, operations, strict=True):
+                if folded(said.result or "") not in settled:
+                    yield counted(each.model_copy(update={"result": said.result}), known)
+
+        return proposed(question, answer, map(bare, operations), known, kept, made_at=self.clock())
 
 
 def _milliseconds(at: datetime) -> int:
@@ -163,7 +162,7 @@ def seen_before(earlier: Iterable[Proposal]) -> dict[str, Operation]:
 
 def parse_preferences(text: str, seen: Mapping[str, Operation]) -> list[Operation]:
     """Return the operations of a model's answer; what was quoted before counts again. Raises WrongAnswer."""
-    return [*numbered(_operation(said, seen) for said in read_answer(text, _Answer).preferences)]
+    return [_operation(said, seen) for said in read_answer(text, _Answer).preferences]
 
 
 def _operation(said: _Preference, seen: Mapping[str, Operation]) -> Operation:

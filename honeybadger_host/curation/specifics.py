@@ -1,8 +1,8 @@
 """The specifics of a text: numbers, dates, times, amounts, paths, URLs, identifiers, quoted strings, names. Pure.
 
 Each has one form however it is written, so that sets of them can be compared. Two questions are asked of a rewording:
-what is `lost`, and what is `invented`. Both are lenient about how a thing is said (`Wohnung` is said by
-`Dreizimmerwohnung`), in one direction each, so that nothing is exchanged for something else unseen.
+what is `lost`, and what is `invented`. Both are lenient about the form of a word, and neither lets one thing be
+exchanged for another unseen.
 
 Sources: docs/decisions/029-gates.md; precision and recall are measured in tests/host/curation/test_specifics.py.
 """
@@ -37,8 +37,7 @@ _EXACT: Final = "|".join(
         r"(?<![\w/.~])(?:~|\.\.?)?(?:/[\w.@%+~*-]+)+/?|(?<!\w)[a-z]:\\[^\s\"'<>|]+",  # paths
         r"(?<![\w/])[\w@.-]+(?:/[\w@.*-]+)*/[\w@*-]*\.[a-z]\w{0,7}\b|(?<![\w/])[\w@.-]+(?:/[\w@.-]+){2,}/?",
         r"(?<![\w.])\.[a-z][\w-]+(?:\.\w+)*",
-        r"(?<![\w.])v\d+(?:\.\d+)*(?:[-+][\w.]+)?(?!\w)",  # versions
-        r"(?<![\w.,])(?!\d\d?\.\d\d?\.\d{4}\b)\d+\.\d+\.\d+(?:[-+.]?[\w.]*\w)?(?<!\.)(?!\w)",
+        r"(?<![\w.,])(?!\d\d?\.\d\d?\.\d{4}\b)\d+\.\d+\.\d+(?:[-+.]?[\w.]*\w)?(?<!\.)(?!\w)",  # version
     )
 )
 _IDENTIFIER: Final = "|".join(
@@ -56,7 +55,6 @@ _AROUND: Final = re.compile("^(?:[jldcnmst]|qu)['’](?=[a-zà-ÿ])|['’]s?$", 
 _SENTENCE_ENDS: Final = ".!?:…;。！？•\n"
 _SKIPPED: Final = " \t\"'“„”‘’«»([*_-–—>`#"
 _TITLES: Final = word_set("titles")
-_ABBREVIATED: Final = _TITLES | word_set("abbreviations")
 _HAS_INNER_CAPITAL: Final = re.compile(rf"{_LETTER}*[a-zß-ÿ]{_LETTER}*[A-Z]")
 _LETTERS: Final = re.compile(rf"{_LETTER}{{2,}}")
 _CHUNK: Final = re.compile(r"\S+")
@@ -83,7 +81,6 @@ class Said:
         forms: all that counts as said, beside the words.
         words: casefolded, with the stems of ordinary ones.
         prose: casefolded, white space as one blank, without numbers, paths and the like.
-        compounds: the same of a German text, whose words may be parts of longer ones.
         text: all of it, casefolded.
     """
 
@@ -91,7 +88,6 @@ class Said:
     forms: frozenset[str]
     words: frozenset[str]
     prose: str
-    compounds: str
     text: str
 
     def says(self, specific: str) -> bool:
@@ -105,11 +101,8 @@ class Said:
     def has_word(self, word: str) -> bool:
         """Return whether a word, or a form of it, is said; also a first and last name."""
         if " " in word:
-            first, _, last = word.partition(" ")
-            return word in self.prose or f"{last}, {first}" in self.prose
-        if not self.words.isdisjoint((word, stem(word), stem(word, is_german=True))):
-            return True
-        return len(word) >= 5 and stem(word, is_german=True) in self.compounds
+            return word in self.prose
+        return not self.words.isdisjoint((word, stem(word), stem(word, is_german=True)))
 
 
 def specifics(text: str) -> frozenset[str]:
@@ -158,7 +151,7 @@ def said(text: str) -> Said:
         known |= {f"{word.bare}s", word.bare.removesuffix("s")}
         if is_german or word.written.islower():  # the stem of a name is another name: Daniele, Daniel
             known |= {stem(word.bare), stem(word.bare, is_german=True)}
-    return Said(certain, frozenset(forms), frozenset(known), folded, folded if is_german else "", _folded(text))
+    return Said(certain, frozenset(forms), frozenset(known), folded, _folded(text))
 
 
 @cache
@@ -196,7 +189,6 @@ def _tokens(text: str) -> Iterator[tuple[int, int, str, Read | None]]:
 def _names(text: str, words: list[_Token]) -> Iterator[tuple[str, str]]:
     """Yield the names in a text: normal form, as written; also first and last name together."""
     language = language_of([word.bare for word in words])
-    lower = {word.bare for word in words if word.written.islower()}
     before: _Token | None = None  # when it begins with a capital
     named = ""
     for word in words:
@@ -207,7 +199,7 @@ def _names(text: str, words: list[_Token]) -> Iterator[tuple[str, str]]:
         if not word.written[0].isupper() or (len(word.bare) == 1 and not titled):
             before, named = None, ""
             continue
-        is_name = _is_name(text, word, language, lower, titled=titled)
+        is_name = _is_name(text, word, language, titled=titled)
         if is_name:
             yield word.bare, word.written
             if follows and named:
@@ -215,16 +207,14 @@ def _names(text: str, words: list[_Token]) -> Iterator[tuple[str, str]]:
         before, named = word, word.bare if is_name else ""
 
 
-def _is_name(text: str, word: _Token, language: str, lower: set[str], *, titled: bool) -> bool:
+def _is_name(text: str, word: _Token, language: str, *, titled: bool) -> bool:
     written, bare = word.written, word.bare
     if says_nothing(bare, language) and not written[:2].isupper():
         return False
     if written.isupper() and len(written) > 1:
-        return not _is_shouted(text, word) or not begins_a_sentence(bare, language)
-    if titled and bare not in _TITLES:
         return True
-    if bare in lower or bare in _TITLES:
-        return False
+    if titled or bare in _TITLES:
+        return bare not in _TITLES
     if _is_first(text, word.start):
         return not begins_a_sentence(bare, language)
     return not (language == "german" and is_ordinary_noun(bare))
@@ -233,15 +223,7 @@ def _is_name(text: str, word: _Token, language: str, lower: set[str], *, titled:
 def _is_first(text: str, start: int) -> bool:
     """Return whether a sentence, a line or an item of a list begins here."""
     before = text[max(0, start - 40) : start].rstrip(_SKIPPED)
-    if not before or before[-1] in _SENTENCE_ENDS:
-        return before.rstrip(".").rpartition(" ")[2].casefold() not in _ABBREVIATED or not before.endswith(".")
-    return False
-
-
-def _is_shouted(text: str, word: _Token) -> bool:
-    """Return whether a word in capitals stands among others in capitals."""
-    around = _LETTERS.findall(text[max(0, word.start - 30) : word.end + 30])
-    return len(around) > 2 and sum(each.isupper() for each in around) * 2 > len(around)
+    return not before or before[-1] in _SENTENCE_ENDS
 
 
 def visible(text: str) -> str:
@@ -261,8 +243,7 @@ def visible(text: str) -> str:
 
 def _bare(word: str) -> str:
     """Return a word casefolded, without a genitive's end or an article's rest."""
-    elided = word[:1].isupper() and word[2:3].isupper()
-    return (re.sub("['’]s?$", "", word) if elided else _AROUND.sub("", word)).casefold()
+    return _AROUND.sub("", word).casefold()
 
 
 def _folded(text: str) -> str:
