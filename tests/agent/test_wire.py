@@ -250,11 +250,14 @@ def test_the_longest_note_is_counted_in_characters_not_bytes() -> None:
     assert len(parsed.content) == wire.MAX_NOTE_CHARACTERS
 
 
-@pytest.mark.parametrize("number", [2**53, 2**63, 2**64, 10**30])
-def test_numbers_that_readers_would_round_are_refused(number: int) -> None:
-    refusal = refused(envelope(type="get_history", payload={"budget_tokens": number}))
+@pytest.mark.parametrize("number", [2**53, 2**63, 2**64, 10**30, "-1", "-0.0", "1.0", "1e2", "1e308", "[7]"])
+def test_no_number_is_taken_for_another(number: int | str) -> None:
+    data = b'{"v":1,"id":"note-1","type":"get_history","payload":{"budget_tokens":%s}}'
+    refusal = refused(data % str(number).encode())
     assert (refusal.code, refusal.field) == ("invalid", "payload.budget_tokens")
-    parse(envelope(type="get_history", payload={"budget_tokens": wire.MAX_NUMBER}))
+    for count in (wire.MAX_NUMBER, "-0"):
+        parse(data % str(count).encode())
+    not_a_request(data % (b"1" + b"0" * 400))  # no double holds it: then it is no JSON
 
 
 # --------------------------------------------------------------------------------------------------------- hard bytes

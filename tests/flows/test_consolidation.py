@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, anthropic, openai, refusal, served
 from tests.hosting import (
     PATIENCE,
-    HostProcess,
     RawSender,
     request,
     run_cli,
@@ -326,24 +324,6 @@ def test_a_session_that_begins_again_is_not_told_of_what_was_before(
     assert "40 roses" in shown
     assert "Lisbon" not in shown
     assert "Lisbon" in talk.file("HISTORY.md")  # as in the log: nothing is forgotten
-
-
-def test_a_kill_behind_the_answer_never_pays_twice(make_host: HostFactory, home: Path, talk: Talk) -> None:
-    settings = scripted(home, ANSWER)
-    host: HostProcess = make_host(settings).start()
-    talk.fill(11)
-    talk.is_consolidated(6)  # else kills on a busy machine make it a log that was there before
-    for until in range(17, 60, 6):
-        talk.fill(until)
-        host.kill()
-        host.start()
-    talk.is_consolidated(talk.said - 5)
-    entries = len(talk.history)
-    proposals = [json.loads(path.read_text()) for path in (home / "groups/main/proposals").glob("*.json")]
-    assert entries == len(proposals)
-    spans = sorted((each["first_turn"], each["last_turn"]) for each in proposals)
-    assert spans[0][0] == 1
-    assert all(last + 1 == first for (_, last), (first, _) in pairwise(spans))
 
 
 def review(home: Path, *words: str) -> dict[str, Any]:

@@ -375,26 +375,6 @@ def test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later(
     assert len(memory.entries()) == 5  # and so many in 30 days
 
 
-def test_a_kill_while_the_model_thinks_leaves_memory_as_it_was_and_a_kept_answer_is_used(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
-    host = make_host(answering(home, "")).start()
-    one = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "home")
-    two = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.", "home")
-    result = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
-    model(home, {"op": "merge", "sources": [one, two], "result": result}, delay_seconds=1.0)
-    before = memory.state()
-    stem = "operator-dream"
-    operator = RawSender(home, sender="operator").make()
-    operator.drop(stem, request(stem, "dream", payload={}))
-    wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] > 0)
-    host.kill()
-    assert memory.state() == before
-    host.start()
-    wait_for(lambda: len(memory.proposals()) == 1)  # written last
-    wait_for(lambda: [each["content"] for each in memory.entries().values()] == [result])
-
-
 def test_a_dream_that_was_missed_is_made_once_when_the_host_is_back(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:

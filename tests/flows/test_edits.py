@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,32 +155,4 @@ def test_of_a_large_file_only_a_digest_is_kept(stood: HostProcess) -> None:
     assert "its text is not kept" in run_cli("log", "main", home=stood.home).stdout
     path.write_text("small\n")
     assert told(edits(stood.home, 2)[1])[1:5] == ("edit", "groups/main/summary.md", None, None)
-    stood.stop()
-
-
-def test_killed_again_and_again_every_version_is_recorded_once(
-    make_host: HostFactory, stood: HostProcess, stranger: RawSender
-) -> None:
-    rng = random.Random(random.getrandbits(64))
-    path = stood.home / "groups" / "main" / "CLAUDE.md"
-    reader = EditReader(stood.home / JOURNAL_FILE)
-    for number in range(8):
-        text = path.read_text().splitlines(keepends=True)
-        text.insert(rng.randint(0, len(text)), f"Rule {number}.\n")
-        path.write_text("".join(text))
-        stranger.drop(f"k{number}", request(f"k{number}", content=f"note {number}"))
-        pause = rng.uniform(0, 1.6)
-        with_deadline = os.times().elapsed + pause
-        wait_for(lambda at=with_deadline: os.times().elapsed >= at)  # type: ignore[misc]
-        stood.kill()
-        stood.start()
-    path.write_text(path.read_text() + "The end.\n")
-    wanted = LogFilter("main")
-    wait_for(lambda: any(e.hunks and e.hunks[-1].added[-1:] == [b"The end.\n"] for e in reader.edits(wanted, 99)))
-    found = reader.edits(wanted, 99)[::-1]
-    assert {edit.file for edit in found} == {"groups/main/CLAUDE.md"}
-    assert [edit.before for edit in found[1:]] == [edit.after for edit in found[:-1]]
-    added = [line for edit in found for hunk in edit.hunks or () for line in hunk.added]
-    assert sorted(added) == sorted([*(b"Rule %d.\n" % number for number in range(8)), b"The end.\n"])
-    assert [line for edit in found for hunk in edit.hunks or () for line in hunk.removed] == []
     stood.stop()

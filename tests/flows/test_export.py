@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from honeybadger_host.transfer.loading import load_export
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import QUICK, HostProcess, RawSender, begin, request, run_cli, wait_for
+from tests.hosting import QUICK, HostProcess, RawSender, request, run_cli, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -251,32 +250,6 @@ def test_while_a_host_serves_the_home_an_export_is_not_loaded(lived: Path, tmp_p
         result = run_cli("import", "twin", tmp_path / "a.tar.gz", home=lived)
     assert result.returncode == 5
     assert "a home that nobody serves" in result.stderr
-
-
-def test_a_kill_at_any_moment_of_a_load_leaves_the_whole_group_or_none_of_it(lived: Path, tmp_path: Path) -> None:
-    first = exported(lived, tmp_path / "a.tar.gz")
-    began = time.monotonic()
-    assert begin("import", "main", tmp_path / "a.tar.gz", home=new_home(tmp_path / "whole")).wait() == 0
-    whole = time.monotonic() - began
-    states = set()
-    for number in range(12):
-        other = new_home(tmp_path / f"other{number}")
-        load = begin("import", "main", tmp_path / "a.tar.gz", home=other)
-        time.sleep(whole * (number + 1) / 13)
-        load.kill()
-        printed(other, "context", "main")  # opens the home as a host does
-        changes = json.loads(printed(other, "log", "main", "--json", "--limit", 1000)) if has_journal(other) else []
-        states.add(bool(changes))
-        if not changes:
-            assert not (other / "data/sessions/main").exists()
-            printed(other, "import", "main", tmp_path / "a.tar.gz")
-        assert exported(other, tmp_path / f"b{number}.tar.gz") == first
-        assert not [*other.glob("*/.loading"), *other.glob("data/.import-*")]
-    assert states, "no kill came to anything"
-
-
-def has_journal(home: Path) -> bool:
-    return (home / "data/journal.db").exists()
 
 
 def test_the_markdown_export_can_be_read_by_people(lived: Path, tmp_path: Path) -> None:

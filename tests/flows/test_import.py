@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, begin, request, run_cli, wait_for
@@ -337,34 +334,6 @@ def long_export(path: Path, conversations: int, turns: int) -> Path:
 
     path.write_text(json.dumps([one(number) for number in range(conversations)]))
     return path
-
-
-@pytest.mark.parametrize("is_served", [True, False])
-def test_an_import_that_is_killed_goes_on_and_nothing_stands_twice(
-    is_served: bool, home: Path, tmp_path: Path, make_host: HostFactory
-) -> None:
-    path = long_export(tmp_path / "conversations.json", 6, 450)
-    host = make_host()
-    if is_served:
-        host.start()
-    kills = 0
-    for nth in range(1, 5):
-        command = begin("import", "main", path, home=home)
-        time.sleep(0.15 * nth)
-        kills += command.poll() is None
-        command.kill()
-        if is_served and nth == 2:
-            host.kill()
-            host.start()
-    told = imported(home, path)
-    assert told["turns"] + told["known"] == 6 * 450
-    assert kills, "no kill came in time"
-    found = sessions(home)
-    assert len(found) == 6
-    for name, turns in found.items():
-        number = name.removeprefix("chatgpt-c")
-        assert [one["content"].split()[0] for one in turns] == [f"{number}/{turn}" for turn in range(450)]
-        assert [one["turn"] for one in turns] == [*range(1, 451)]
 
 
 def test_an_import_beside_agents_leaves_their_notes_and_costs_no_consolidation(

@@ -9,10 +9,9 @@ import threading
 import time
 from pathlib import Path
 
-import anyio
 import pytest
 
-from honeybadger_agent import Client, SyncClient
+from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import MessagesResult
 from tests.conftest import HostFactory
@@ -183,40 +182,6 @@ def test_a_sender_may_have_so_many_waiting_and_is_told_to_come_again_for_more(
     assert_refused(refused, "rate_limited", says="3 requests of this sender wait already")
     SyncClient(home, "main", "ann").send_message("hello")
     assert all(stranger.reply(f"w{number}")["ok"] for number in range(3))
-
-
-async def test_two_readers_lose_nothing_and_see_one_order_over_kills(make_host: HostFactory, home: Path) -> None:
-    host = make_host({"limits.requests_per_second": 100_000}).start()
-    count = 60
-    seen: dict[str, list[str]] = {"ann": [], "ben": []}
-
-    async def read(name: str) -> None:
-        client, after = Client(home, "main", name, timeout_seconds=PATIENCE), 0
-        while len(seen[name]) < count:
-            got = await client.get_messages(after, limit=7, wait_seconds=30)
-            seen[name] += texts(got)
-            after = got.after
-
-    async def send() -> None:
-        client = Client(home, "main", "eve", timeout_seconds=PATIENCE)
-        for number in range(count):
-            await client.send_message(f"number {number}")
-
-    async def kill() -> None:
-        for at in (10, 25, 45):
-            await anyio.to_thread.run_sync(wait_for, lambda at=at: len(seen["ann"]) >= at)
-            await anyio.to_thread.run_sync(host.kill)
-            await anyio.to_thread.run_sync(host.start)
-
-    async with anyio.create_task_group() as tasks:
-        for name in seen:
-            tasks.start_soon(read, name)
-        tasks.start_soon(send)
-        tasks.start_soon(kill)
-    wanted = [f"number {number}" for number in range(count)]
-    assert seen == {"ann": wanted, "ben": wanted}
-    numbers = [json.loads(line)["seq"] for line in file_of(home).read_text().splitlines()]
-    assert numbers == sorted(set(numbers))
 
 
 def test_the_command_prints_messages_and_goes_on_with_those_that_come(

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -230,37 +229,6 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def has_taken(receiver: Receiver, count: int) -> bool:
-    return len(receiver.taken) >= count
-
-
-def test_over_kills_each_message_is_pushed_at_least_once_and_in_order(
-    make_host: HostFactory, home: Path, receiver: Receiver
-) -> None:
-    receiver.does = lambda number: ("500", "cut", "200", "200", "200")[number % 5]
-    configure(home, webhook=receiver.url)
-    host = make_host(QUICK | {"limits.requests_per_second": 100_000}).start()
-    wanted = [f"number {number}" for number in range(40)]
-
-    def send() -> None:
-        client = SyncClient(home, "main", "ann", timeout_seconds=50)
-        for text in wanted:
-            client.send_message(text)
-
-    sending = threading.Thread(target=send)
-    sending.start()
-    for at in (5, 15, 25, 35):
-        wait_for(partial(has_taken, receiver, at), what=f"{at} messages")
-        host.kill()
-        host.start()
-    sending.join()
-    wait_for(lambda: len(receiver.taken) == len(wanted), what="all messages")
-    assert receiver.taken == wanted
-    ids = [headers["Idempotency-Key"] for headers, _ in receiver.answered]
-    assert len(set(ids)) == len(wanted)
-    assert ids == sorted(ids, key=lambda one: int(one.rpartition("-")[2]))  # never back to an older one
 
 
 def test_without_its_library_a_webhook_is_refused_with_what_to_install(make_host: HostFactory, home: Path) -> None:

@@ -162,33 +162,6 @@ def test_a_run_waits_behind_the_messages_of_people(make_host: HostFactory, home:
     assert said(home)[:7:2] == ["hello 0", "hello 1", "hello 2", "Execute scheduled task: first. greet"]
 
 
-def test_a_run_that_a_kill_cut_short_is_taken_up_and_done_once(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
-    tool = {"text": "", "calls": [{"name": "update_memory", "arguments": {"content": "Greeted"}}]}
-    slow = {"when": "greet", "answers": [tool, {"text": "Good morning, everybody in this house"}]}
-    host = make_host({**script(home, slow, delay_seconds=0.3), **QUICK}).start()
-    schedule(
-        stranger,
-        "morning",
-        schedule_type="once",
-        run_at=(datetime.now(UTC) + timedelta(seconds=3)).isoformat(),
-    )
-    run = host.wait_for_event("task.fired")["id"]
-    wait_for(lambda: "Greeted" in stranger.memory_text())
-    host.kill()
-    assert records(home, "main", "done") == []
-    host.start()
-    wait_for(lambda: records(home, "main", "done"))
-    (resumed,) = host.events("turn.resumed")
-    assert (resumed["id"], resumed["attempt"]) == (run, 2)
-    host.restart()
-    assert listed(stranger, "l") == []  # done, and its file is gone
-    assert len(records(home, "main", "done")) == 1
-    assert stranger.memory_text().count("Greeted") == 1
-    assert len(said(home)) == 2
-
-
 def test_a_run_that_is_taken_up_after_a_kill_names_what_was_missed_before_it(
     make_host: HostFactory, home: Path
 ) -> None:

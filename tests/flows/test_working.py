@@ -13,7 +13,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, request, wait_for
+from tests.hosting import HostProcess, wait_for
 
 MakeClient: TypeAlias = Callable[..., SyncClient]
 
@@ -61,13 +61,6 @@ def test_agents_of_a_session_share_it_and_session_a_never_sees_ab(member: MakeCl
     assert one.search_working_memory("ab").hits == []
 
 
-def test_a_group_never_sees_another(member: MakeClient, served: HostProcess) -> None:
-    member().save_to_working_memory("page", "mine")
-    neighbour = SyncClient(served.home, "neighbours", "researcher")
-    assert neighbour.list_working_memory().entries == []
-    assert is_gone(neighbour, "page")
-
-
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_an_entry_survives_the_end_of_the_host_with_its_expiry(host: HostProcess, client: MakeClient, end: str) -> None:
     bee = client()
@@ -82,27 +75,6 @@ def test_an_entry_survives_the_end_of_the_host_with_its_expiry(host: HostProcess
     assert (entry.data, entry.expires_at, entry.tags) == ("text", saved.expires_at, ["t"])
     wait_for(lambda: is_gone(bee, "short"))
     assert datetime.now(UTC) >= datetime.fromisoformat(short.expires_at)
-
-
-@pytest.mark.parametrize("point", ["committed", "projected", "replied"])
-def test_killed_behind_the_commit_an_entry_is_there_once(
-    make_host: HostFactory, client: MakeClient, stranger: RawSender, point: str
-) -> None:
-    kill = f"""
-import functools, os, signal
-import honeybadger_host.daemon as daemon
-daemon.run = functools.partial(
-    daemon.run, passed=lambda point: point == {point!r} and os.kill(os.getpid(), signal.SIGKILL)
-)"""
-    with make_host(source=kill) as doomed:
-        doomed.start()
-        data = request("r1", "save_to_working_memory", payload={"key": "page", "data": "text"})
-        stranger.drop("r1", data)
-        assert doomed.wait() == -9
-    host = make_host().start()
-    assert stranger.reply("r1")["ok"] is True
-    assert client().get_from_working_memory("page").data == "text"
-    assert files_of(host.home) == ["page.json"]
 
 
 def test_what_expired_is_swept_from_the_disk_without_a_change_and_can_be_saved_again(
