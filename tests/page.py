@@ -11,6 +11,7 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html.parser import HTMLParser
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +22,48 @@ import orjson
 from tests.hosting import PATIENCE, Child, forge, wait_for
 
 SAME_ORIGIN = "same-origin"
+
+
+@dataclass
+class Form:
+    """A form of a page: where it goes, what is in it, and its buttons by what they are called."""
+
+    action: str
+    fields: dict[str, str] = field(default_factory=dict)
+    buttons: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+class _Forms(HTMLParser):
+    """Finds the forms of a page that are sent with POST."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Form] = []
+        self._form: Form | None = None
+        self._within: dict[str, str] = {}
+        self._text = ""
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attributes}
+        if tag == "form" and given.get("method") == "post":
+            self._form = Form(given["action"])
+            self.found.append(self._form)
+        elif tag == "input" and self._form and "name" in given:
+            self._form.fields[given["name"]] = given.get("value", "")
+        elif tag in ("button", "textarea"):
+            self._within, self._text = given, ""
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._form = None
+        elif tag == "textarea" and self._form:
+            self._form.fields[self._within["name"]] = self._text.removeprefix("\n")
+        elif tag == "button" and self._form:
+            sent = {self._within["name"]: self._within["value"]} if "name" in self._within else {}
+            self._form.buttons[self._within.get("aria-label") or self._text.strip()] = sent
 
 
 @dataclass(frozen=True)
@@ -39,6 +82,14 @@ class Answer:
     @property
     def location(self) -> str:
         return self.headers["Location"] or ""
+
+    def form(self, button: str) -> Form:
+        """Return the first form that has a button of this name."""
+        forms = _Forms()
+        forms.feed(self.text)
+        found = next((form for form in forms.found if button in form.buttons), None)
+        assert found is not None, f"no button {button!r}: {[name for form in forms.found for name in form.buttons]}"
+        return found
 
 
 class _Unix(http.client.HTTPConnection):
@@ -70,6 +121,13 @@ class Browser:
     def post(self, path: str, form: Mapping[str, object], **headers: str | None) -> Answer:
         """Send a form as the page's own would be sent."""
         return self.send("POST", path, urlencode(form).encode(), headers)
+
+    def press(self, page: Answer, button: str, **fields: object) -> Answer:
+        """Press a button of a page, with other words in the fields of its form; follow where it leads."""
+        form = page.form(button)
+        assert fields.keys() <= form.fields.keys(), form
+        answer = self.post(form.action, {**form.fields, **fields, **form.buttons[button]})
+        return self.get(answer.location.partition("#")[0]) if answer.status == 303 else answer
 
     @contextlib.contextmanager
     def stream(self, path: str) -> Iterator[Iterator[tuple[str, Any]]]:

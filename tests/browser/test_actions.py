@@ -1,64 +1,17 @@
-"""What a person does on the page: every action of every page, with the mouse, or with the keyboard alone."""
+"""What a person does on the page that needs a browser: scripts, tabs, the keyboard. flows/test_web.py does the rest."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 
-import pytest
 from playwright.sync_api import Error
 
 from tests.browser.chromium import Tab
 from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import LONG_ANSWER, LONG_QUESTION, REVIEWED
 from tests.flows.test_undone_edits import settle
-from tests.hosting import RawSender, run_cli, wait_for
-
-
-def test_an_entry_is_edited_pinned_retired_and_each_is_undone(tab: Tab, site: Site, group: str) -> None:
-    client = site.client(group)
-    entry = client.save_memory("Ann works in Berlin", tags=["work"])
-    tab.go(f"/g/{group}/memory")
-    tab.page.get_by_role("link", name="Ann works in Berlin").click()
-    tab.page.get_by_label("Text").fill("Ann works in Bonn")
-    tab.page.get_by_label("Tags").fill("work, bonn")
-    tab.press("Save")
-    assert "Saved." in tab.words()
-    assert (client.get_memory(entry.id).content, client.get_memory(entry.id).tags) == (
-        "Ann works in Bonn",
-        ["work", "bonn"],
-    )
-    for button, says in (
-        ("Pin", "Pinned."),
-        ("Unpin", "No longer pinned."),
-        ("Retire", "Retired"),
-        ("Recall it again", "It is recalled again."),
-    ):
-        tab.press(button)
-        assert says in tab.words(), button
-    tab.press("Pin")
-    tab.page.get_by_role("status").get_by_role("link").click()
-    tab.press("Undo this change")
-    assert client.get_memory(entry.id).pinned is not True
-    tab.press("Undo this change")  # an undoing can be undone
-    assert client.get_memory(entry.id).pinned is True
-
-
-def test_an_entry_is_forgotten_only_after_its_id_was_typed(tab: Tab, site: Site, group: str) -> None:
-    client = site.client(group)
-    entry = client.save_memory("a secret wish for Xylophones")
-    tab.go(f"/g/{group}/entry?id={entry.id}")
-    tab.press("Forget …")
-    assert "What would be forgotten" in tab.words()
-    assert tab.faults() == []
-    tab.page.get_by_label("Type its id").fill("yes")
-    tab.press("Forget it for ever")
-    assert "Nothing was changed." in tab.words()
-    assert client.get_memory(entry.id).content
-    tab.page.get_by_label("Type its id").fill(entry.id)
-    tab.press("Forget it for ever")
-    assert "nothing of it is left" in tab.words()
-    assert b"Xylophones" not in (site.home / "data" / "journal.db").read_bytes()
+from tests.hosting import wait_for
 
 
 def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(
@@ -117,69 +70,6 @@ def _changes(tab: Tab, group: str) -> str:
     return told
 
 
-def test_a_write_that_waits_is_struck_edited_accepted_and_reverted(tab: Tab, site: Site) -> None:
-    client = site.client(REVIEWED, "cook")
-    asked = {text: client.save_memory(text) for text in ("One likes plums", "Two likes pears", "Three likes figs")}
-
-    def open_proposal(text: str) -> None:
-        tab.go(f"/g/{REVIEWED}/review")
-        tab.page.locator(f"main a[href$='{asked[text].proposal}']").click()
-        assert f"+ {text}" in tab.words()
-
-    open_proposal("One likes plums")
-    tab.press("Strike")
-    assert "Struck." in tab.words()
-    open_proposal("Two likes pears")
-    tab.page.get_by_text("Edit its text").click()
-    tab.page.get_by_label("Text").fill("Two likes quinces")
-    tab.press("Accept with this text")
-    assert "Accepted with your text." in tab.words()
-    open_proposal("Three likes figs")
-    tab.press("Accept")
-    assert "Accepted." in tab.words()
-    tab.go(f"/g/{REVIEWED}/memory")
-    entries = tab.words()
-    assert ("plums" in entries, "quinces" in entries, "pears" in entries, "figs" in entries) == (
-        *(False, True),
-        *(False, True),
-    )
-    tab.go(f"/g/{REVIEWED}/review/{asked['Three likes figs'].proposal}")
-    tab.press("Take back all that was applied")
-    assert "Taken back." in tab.words()
-    tab.go(f"/g/{REVIEWED}/memory")
-    assert "figs" not in tab.words()
-
-
-def test_all_operations_that_lose_nothing_are_accepted_at_once(tab: Tab, site: Site, group: str) -> None:
-    client = site.client(group)
-    for place in ("a", "b"):
-        client.save_memory("Carl drinks green tea at 16:00, without sugar.", place)
-        client.save_memory("The garage of the harbour opens at 7:00.", place)
-    run_cli("dream", group, home=site.home)
-    tab.go(f"/g/{group}/review")
-    tab.page.locator("main .rows a").first.click()
-    tab.press("Accept the 2 that lose nothing")
-    assert "Accepted all that lose nothing." in tab.words()
-    assert len(client.list_memory_entries().entries) == 2
-
-
-def test_a_group_is_brought_back_after_it_was_shown_what_that_does(tab: Tab, site: Site, group: str) -> None:
-    client = site.client(group)
-    client.update_memory("Ann likes tea")
-    seq = client.get_context().seq
-    client.update_memory("Ann hates tea")
-    settle(site.home)
-    tab.go(f"/g/{group}/timeline")
-    tab.page.get_by_label("Number of a change").fill(str(seq))
-    tab.press("Show what that would do")
-    assert "What would be brought back" in tab.words()
-    assert tab.faults() == []
-    assert "Ann hates tea" in (client.read_group_files().memory or "")
-    tab.press("Bring back all", exact=False)
-    assert "Brought back" in tab.words()
-    assert "Ann hates tea" not in (client.read_group_files().memory or "")
-
-
 def test_the_timeline_shows_a_change_as_it_happens_and_filters(tab: Tab, site: Site, group: str) -> None:
     client = site.client(group)
     client.update_memory("the first")
@@ -220,19 +110,6 @@ def test_search_answers_as_somebody_types_and_its_hits_open(tab: Tab, site: Site
     assert "Mimi is the name of the cat" in tab.words()
 
 
-def test_a_task_is_run_paused_resumed_and_cancelled(tab: Tab, site: Site, group: str) -> None:
-    client = site.client(group)
-    task = client.schedule_task("Morning", "say good morning", "interval", interval_seconds=86_400)
-    tab.go(f"/g/{group}/tasks")
-    for button, says in ((f"Pause {task.id}", "Paused."), (f"Resume {task.id}", "Resumed.")):
-        tab.press(button)
-        assert says in tab.words()
-    tab.press(f"Run {task.id} now")
-    wait_for(lambda: client.list_tasks(task.id).tasks[0].runs == 1)
-    tab.press(f"Cancel {task.id}")
-    assert "There are no tasks." in tab.words()
-
-
 def test_an_answer_streams_with_its_tools_and_gets_feedback(tab: Tab, site: Site, group: str) -> None:
     site.client(group).save_memory("The movers are Silva & Filhos.")
     tab.go(f"/g/{group}/talk?session=s1")
@@ -263,24 +140,6 @@ def test_an_answer_is_stopped(tab: Tab, group: str) -> None:
     tab.page.get_by_role("button", name="Stop").click()  # the end of the answer may load the page first
     tab.page.locator("[data-answer]").wait_for(state="detached")
     assert LONG_ANSWER[-20:] not in tab.words()
-
-
-@pytest.mark.parametrize(
-    ("button", "says"), [("Put back", "It is back in its inbox."), ("Drop for good", "It is gone.")]
-)
-def test_a_dead_letter_is_put_back_or_dropped(tab: Tab, site: Site, group: str, button: str, says: str) -> None:
-    sender = RawSender(site.home, group, "broken").make()
-    sender.drop("bad", b'{"v": 1')
-    sender.reply("bad")
-    row = tab.page.locator("li").filter(has_text=f"{group}/broken/bad").filter(has=tab.page.get_by_role("button"))
-    tab.go("/health")
-    with tab.page.expect_navigation():
-        row.get_by_role("button", name=button).click()
-    assert says in tab.words()
-    if button == "Put back":
-        wait_for(lambda: sender.dead.joinpath("bad.json").exists())  # it is as broken as before
-    else:
-        assert row.count() == 0
 
 
 def test_a_context_can_be_copied_as_a_command(open_tab: MakeTab, group: str) -> None:

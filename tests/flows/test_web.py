@@ -16,7 +16,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.web.live import MOST_STREAMS
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.page import Answer, Browser, Page
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}</textarea><form action=//evil>"
@@ -27,7 +27,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HostProces
     """A host and a browser on its page, which writes."""
     folder = tmp_path_factory.mktemp("page") / "home"
     make_home(folder)
-    with HostProcess(folder, {"memory.writes": "careful=review"}) as host, Page(folder) as page:
+    with (
+        HostProcess(folder, {"memory.writes": "careful=review", "curation.apply": "review"}) as host,
+        Page(folder) as page,
+    ):
         host.start()
         yield host, page.browser()
         assert "page.failed" not in page.log_text()
@@ -61,21 +64,6 @@ def read(browser: Browser, path: str) -> Answer:
     answer = browser.get(path)
     assert answer.status == 200, answer.words
     return answer
-
-
-def hidden(answer: Answer, name: str) -> str:
-    """Return the value of a hidden member of a form."""
-    found = re.search(rf'name="{name}" value="([^"]*)"', answer.text)
-    assert found is not None, f"no {name} in {answer.words}"
-    return found[1]
-
-
-def change_of(answer: Answer) -> int:
-    """Return the number of the change that a form made."""
-    assert answer.status == 303, answer.words
-    found = re.search(r"seq=(\d+)|/change/(\d+)", answer.location)
-    assert found is not None, answer.location
-    return int(found[1] or found[2])
 
 
 def test_the_groups_are_counted_and_found_by_name(browser: Browser, agent: Callable[..., SyncClient]) -> None:
@@ -133,28 +121,30 @@ def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
     client = agent()
     entry = client.save_memory("works in Berlin", tags=["work", "office, home"])
     group = group_of(client)
-    address = f"/g/{group}/entry?id={entry.id}"
-    for action, says in (
-        ("pin", "pinned"),
-        ("unpin", "No longer pinned"),
-        ("retire", "Valid until"),
-        ("return", "again"),
+    page = read(browser, f"/g/{group}/entry?id={entry.id}")
+    for button, says in (
+        ("Pin", "Pinned."),
+        ("Unpin", "No longer pinned."),
+        ("Retire", "Retired"),
+        ("Recall it again", "It is recalled again."),
     ):
-        form = {"id": entry.id, "version": hidden(read(browser, address), "version"), "action": action}
-        done = browser.post(f"/g/{group}/entry/change", form)
-        change_of(done)
-        assert says in read(browser, done.location).words, action
-    form = {"id": entry.id, "version": hidden(read(browser, address), "version"), "content": "works in Bonn"}
-    seq = change_of(browser.post(f"/g/{group}/entry/edit", form))
+        page = browser.press(page, button)
+        assert says in page.words, button
+    page = browser.press(page, "Save", content="works in Bonn")
+    assert "Saved." in page.words
     assert client.get_memory(entry.id).content == "works in Bonn"
     assert client.get_memory(entry.id).tags == ["work", "office, home"]
-    difference = read(browser, f"/change/{seq}").words
-    assert '- "content": "works in Berlin"' in difference
-    assert '+ "content": "works in Bonn"' in difference
-    assert "operator" in difference
-    change_of(browser.post("/undo", {"seq": seq}))
+    change = re.search(r'class="done" role="status">[^"]*href="([^"]*)"', page.text)
+    assert change is not None
+    difference = read(browser, change[1])
+    assert '- "content": "works in Berlin"' in difference.words
+    assert '+ "content": "works in Bonn"' in difference.words
+    assert "operator" in difference.words
+    undone = browser.press(difference, "Undo this change")
     assert client.get_memory(entry.id).content == "works in Berlin"
-    history = read(browser, address).words.partition("History")[2]
+    browser.press(undone, "Undo this change")  # an undoing can be undone
+    assert client.get_memory(entry.id).content == "works in Bonn"
+    history = read(browser, f"/g/{group}/entry?id={entry.id}").words.partition("History")[2]
     assert "researcher" in history
     assert history.count("operator") >= 5
     assert "researcher" in read(browser, f"/g/{group}/entry/blame?id={entry.id}").words
@@ -167,16 +157,14 @@ def test_of_two_who_edit_one_entry_the_second_is_told_and_nobody_is_overwritten(
     entry = client.save_memory("likes tea")
     group = group_of(client)
     page = read(browser, f"/g/{group}/entry?id={entry.id}")
-    form = {"id": entry.id, "version": hidden(page, "version")}
-    change_of(browser.post(f"/g/{group}/entry/edit", {**form, "content": "likes green tea"}))
-    second = browser.post(f"/g/{group}/entry/edit", {**form, "content": "likes black tea"})
+    browser.press(page, "Save", content="likes green tea")
+    second = browser.press(page, "Save", content="likes black tea")
     assert second.status == 409
     assert "- likes green tea + likes black tea" in second.words
     assert client.get_memory(entry.id).content == "likes green tea"
-    pinned = browser.post(f"/g/{group}/entry/change", {**form, "action": "pin"})
+    pinned = browser.press(page, "Pin")
     assert (pinned.status, "Its text is the same" in pinned.words) == (409, True)
-    form["version"] = hidden(second, "version")
-    change_of(browser.post(f"/g/{group}/entry/edit", {**form, "content": "likes black tea"}))
+    browser.press(second, "Save mine over it")
     assert client.get_memory(entry.id).content == "likes black tea"
     assert browser.post(f"/g/{group}/entry/edit", {"id": entry.id, "content": "x"}).status == 422
 
@@ -186,13 +174,12 @@ def test_forgetting_shows_first_what_would_go(
 ) -> None:
     client = agent()
     entry = client.save_memory("a secret wish for Xylophones")
-    group = group_of(client)
-    shown = browser.post(f"/g/{group}/forget", {"id": entry.id})
+    shown = browser.press(read(browser, f"/g/{group_of(client)}/entry?id={entry.id}"), "Forget …")
     assert "What would be forgotten" in shown.words
-    wrong = browser.post(f"/g/{group}/forget", {"id": entry.id, "confirm": "yes"})
+    wrong = browser.press(shown, "Forget it for ever", confirm="yes")
     assert "That was not its id. Nothing was changed." in wrong.words
     assert client.get_memory(entry.id).content == "a secret wish for Xylophones"
-    done = browser.post(f"/g/{group}/forget", {"id": entry.id, "confirm": entry.id})
+    done = browser.press(wrong, "Forget it for ever", confirm=entry.id)
     assert "nothing of it is left" in done.words
     assert b"Xylophones" not in (place[0].home / "data" / "journal.db").read_bytes()
 
@@ -209,11 +196,11 @@ def test_notes_are_shown_by_author_and_a_note_is_taken_out_by_its_change(
     assert both.index("likes cake") < both.index("likes tea")
     assert "likes cake" not in read(browser, f"/g/{group}/notes?author=researcher").words.partition("1 to 1")[0][400:]
     settle(place[0].home)
-    seq = hidden(read(browser, f"/g/{group}/notes?author=cook"), "seq")
-    change_of(browser.post("/undo", {"seq": seq}))
+    browser.press(read(browser, f"/g/{group}/notes?author=cook"), "Take it out")
     assert "likes cake" not in (client.read_group_files().memory or "")
-    seq = hidden(read(browser, f"/g/{group}/notes"), "seq")
-    assert "nothing of it is left" in browser.post(f"/g/{group}/forget", {"id": seq, "confirm": seq}).words
+    shown = browser.press(read(browser, f"/g/{group}/notes"), "Forget …")
+    seq = shown.form("Forget it for ever").fields["id"]
+    assert "nothing of it is left" in browser.press(shown, "Forget it for ever", confirm=seq).words
     assert "likes tea" not in (client.read_group_files().memory or "")
     assert "researcher" in read(browser, f"/g/{group}/notes/blame").words
 
@@ -228,34 +215,23 @@ def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
     address = re.findall(r'href="([^"]*/entry\?id=MEMORY[^"]*)"', read(browser, f"/g/{group}/notes").text)[0]
     page = read(browser, address)
     assert ">\nlikes tea\nand milk</textarea>" in page.text
-    form = {name: hidden(page, name) for name in ("id", "was")}
-
-    def save(content: str) -> Answer:
-        return browser.post(f"/g/{group}/notes/edit", {**form, "content": content})
-
-    done = save("likes green tea\nand milk")
-    seq = change_of(done)
-    shown = read(browser, done.location).words
-    assert "Saved." in shown
-    assert "likes green tea" in shown
-    second = save("likes black tea\nand milk")
+    done = browser.press(page, "Save", content="likes green tea\nand milk")
+    assert "Saved." in done.words
+    assert "likes green tea" in done.words
+    second = browser.press(page, "Save", content="likes black tea\nand milk")
     assert second.status == 409
     assert "- likes green tea + likes black tea and milk Yours" in second.words
     memory = client.read_group_files().memory or ""
     assert "likes green tea" in memory
     assert "(operator, " in memory
-    form = {name: hidden(second, name) for name in ("id", "was")}
-    change_of(save("likes black tea\nand milk"))
+    browser.press(second, "Save mine over it", content="likes black tea\nand milk")
     assert "likes black tea" in (client.read_group_files().memory or "")
-    assert "Put back what it said" in read(browser, f"/g/{group}/notes").words
-    newest = hidden(read(browser, f"/g/{group}/notes"), "seq")
-    assert int(newest) > seq
-    change_of(browser.post("/undo", {"seq": newest}))
+    browser.press(read(browser, f"/g/{group}/notes"), "Put back what it said")
     assert "likes green tea" in (client.read_group_files().memory or "")
     held = place[0].home / "groups" / group / "MEMORY.md"
     held.write_text("Nothing any more.\n")
     newest_edit(place[0].home, f"groups/{group}/MEMORY.md")
-    gone = save("likes no tea")
+    gone = browser.press(page, "Save", content="likes no tea")
     assert (gone.status, "What changed it" in gone.words, "likes no tea" in gone.words) == (409, True, True)
     assert "- - likes green tea" in gone.words
     assert held.read_text() == "Nothing any more.\n"
@@ -275,50 +251,61 @@ def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(
     browser: Browser, agent: Callable[..., SyncClient]
 ) -> None:
     client = agent("careful")
-    first, second, third = (
-        client.save_memory(text) for text in ("likes the colour blue", "has a dog called Rex", "owns a red bicycle")
-    )
+    asked = [client.save_memory(f"{name} likes the colour blue").proposal for name in ("Ann", "Bob", "Cid")]
     assert "write asked for by researcher" in read(browser, "/g/careful/review").words
     listed = read(browser, "/?named=careful").words
     assert re.search(r"UTC|nothing yet", listed)
-    assert f"{3} 0 1 to 1" in listed
-
-    def decide(name: str | None, **form: object) -> Answer:
-        return browser.post(f"/g/careful/review/{name}/decide", {"operation": 1, **form})
-
-    page = read(browser, f"/g/careful/review/{first.proposal}").words
-    assert "+ likes the colour blue" in page
-    change_of(decide(first.proposal, decision="edit", result="likes the colour green"))
-    change_of(decide(second.proposal, decision="strike"))
-    change_of(decide(third.proposal, decision="lossless"))
+    assert "3 0 1 to 1" in listed
+    first, second, third = (read(browser, f"/g/careful/review/{name}") for name in asked)
+    assert "+ Ann likes the colour blue" in first.words
+    done = browser.press(first, "Accept with this text", result="Ann likes the colour green")
+    assert "Accepted with your text." in done.words
+    assert "Struck." in browser.press(second, "Strike").words
+    applied = browser.press(third, "Accept")
+    assert "Accepted." in applied.words
     entries = read(browser, "/g/careful/memory").words
-    for text, is_there in (("likes the colour green", True), ("owns a red bicycle", True), ("has a dog", False)):
-        assert (text in entries) == is_there, text
-    again = decide(first.proposal, decision="accept")
+    assert ["Ann likes the colour green" in entries, "Bob" in entries, "Cid" in entries] == [True, False, True]
+    again = browser.press(first, "Accept")
     assert (again.status, "is applied" in again.words) == (409, True)
-    assert decide(first.proposal, decision="shrug").status == 422
+    shrug = browser.post(f"/g/careful/review/{asked[0]}/decide", {"operation": 1, "decision": "shrug"})
+    assert shrug.status == 422
     assert "Nothing waits for a decision." in read(browser, "/g/careful/review").words
     assert "1 applied" in read(browser, "/g/careful/review?every=1").words
-    decide(third.proposal, decision="revert")
-    assert "owns a red bicycle" not in read(browser, "/g/careful/memory").words
+    assert "Taken back." in browser.press(applied, "Take back all that was applied").words
+    assert "Cid" not in read(browser, "/g/careful/memory").words
+
+
+def test_all_operations_that_lose_nothing_are_accepted_at_once(
+    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+) -> None:
+    client = agent()
+    group = group_of(client)
+    for category in ("a", "b"):
+        client.save_memory("Carl drinks green tea at 16:00, without sugar.", category)
+        client.save_memory("The garage of the harbour opens at 7:00.", category)
+    run_cli("dream", group, home=place[0].home)
+    proposal = re.search(rf'href="(/g/{group}/review/dream[^"]*)"', read(browser, f"/g/{group}/review").text)
+    assert proposal is not None
+    done = browser.press(read(browser, proposal[1]), "Accept the 2 that lose nothing")
+    assert "Accepted all that lose nothing." in done.words
+    assert len(client.list_memory_entries().entries) == 2
 
 
 def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, agent: Callable[..., SyncClient]) -> None:
     client = agent()
     task = client.schedule_task("Morning", "say good morning", "cron", cron_expression="0 9 * * *", time_zone="UTC")
     group = group_of(client)
-    shown = read(browser, f"/g/{group}/tasks").words
-    assert shown.count("09:00 UTC") == 5
+    page = read(browser, f"/g/{group}/tasks")
+    assert page.words.count("09:00 UTC") == 5
     assert "say good morning" in read(browser, f"/g/{group}/tasks/{task.id}").words
-    for action, state in (("pause", "paused: by operator"), ("resume", "waiting")):
-        done = browser.post(f"/g/{group}/tasks/act", {"task": task.id, "action": action})
-        assert f"Morning {state} " in read(browser, done.location).words, action
-    assert browser.post(f"/g/{group}/tasks/act", {"task": task.id, "action": "run"}).status == 303
+    for action, state in (("Pause", "paused: by operator"), ("Resume", "waiting")):
+        page = browser.press(page, f"{action} {task.id}")
+        assert f"Morning {state} " in page.words, action
+    page = browser.press(page, f"Run {task.id} now")
     wait_for(
         lambda: client.list_tasks(task.id).tasks[0].runs == 1 and "done" in client.list_tasks(task.id).tasks[0].state
     )
-    browser.post(f"/g/{group}/tasks/act", {"task": task.id, "action": "cancel"})
-    assert "There are no tasks." in read(browser, f"/g/{group}/tasks").words
+    assert "There are no tasks." in browser.press(page, f"Cancel {task.id}").words
     assert browser.post(f"/g/{group}/tasks/act", {"task": "none", "action": "run"}).status == 404
 
 
@@ -339,10 +326,10 @@ def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
     assert "note 34" not in older
     first = re.findall(r'href="/change/(\d+)"', newest.text)[-1]
     settle(place[0].home)
-    shown = browser.post(f"/g/{group}/rewind", {"to": first})
+    shown = browser.press(newest, "Show what that would do", to=first)
     assert "What would be brought back" in shown.words
-    done = browser.post(f"/g/{group}/rewind", {"to": first, "confirm": "yes"})
-    assert "Brought back" in done.words
+    assert "note 34" in (client.read_group_files().memory or "")
+    assert "Brought back" in browser.press(shown, "Bring back all 1").words
     assert "note 34" not in (client.read_group_files().memory or "")
     assert "kind" in read(browser, "/timeline?kind=note").text
     assert browser.get("/change/99999999").status == 404
@@ -360,11 +347,11 @@ def test_health_says_what_waits_and_a_dead_letter_is_harmless_put_back_and_dropp
     assert "\\u202e" in shown.text
     assert "<script>alert" not in shown.text
     wait_for(lambda: "inbox.found info" in read(browser, "/health").words.partition(" Log ")[2])
-    assert browser.post("/health/dead", {"name": "main/broken/bad", "action": "retry"}).status == 303
+    assert "It is back in its inbox." in browser.press(shown, "Put back").words
     sender.reply("bad")
     wait_for(lambda: "main/broken/bad" in read(browser, "/health").words)
-    assert browser.post("/health/dead", {"name": "main/broken/bad", "action": "drop"}).status == 303
-    assert "main/broken/bad" not in read(browser, "/health").words
+    gone = browser.press(read(browser, "/health"), "Drop for good").words
+    assert ("It is gone." in gone, "main/broken/bad" in gone) == (True, False)
     assert browser.post("/health/dead", {"name": "main/../../x", "action": "drop"}).status == 404
     assert "served by process" in read(browser, "/health/doctor").words
 
@@ -373,7 +360,8 @@ def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(
     browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
 ) -> None:
     group = group_of(agent())
-    said = browser.post(f"/g/{group}/talk/say", {"content": "remember that I like jazz", "as": "ann", "session": "s1"})
+    form = read(browser, f"/g/{group}/talk?session=s1").form("Send")
+    said = browser.post(form.action, {**form.fields, "content": "remember that I like jazz", "as": "ann"})
     assert said.status == 303
     streamed = browser.get(said.location.partition("#")[0].replace("/talk?", "/talk/answer?"))
     assert streamed.headers["Content-Type"].startswith("text/event-stream")
@@ -381,9 +369,8 @@ def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(
     talk = read(browser, f"/g/{group}/talk?session=s1")
     assert "ann" in talk.words
     assert "I like jazz" in talk.words.partition("turn 2")[0] + talk.words.partition("turn 2")[2]
-    form = {"session": "s1", "turn": 2, "kind": "correction", "content": "Don't say jazz, say swing"}
-    told = browser.post(f"/g/{group}/talk/feedback", form)
-    assert "memory learns from it" in read(browser, told.location).words
+    told = browser.press(talk, "Correct it", content="Don't say jazz, say swing")
+    assert "memory learns from it" in told.words
     kinds = read(browser, f"/g/{group}/timeline?kind=feedback").words
     assert "say swing" in kinds
 
