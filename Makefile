@@ -18,6 +18,7 @@ help:
 	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
 	@echo "make screenshots  the pictures of docs/page.md"
 	@echo "make demo   the whole story in a minute            make check  format, lint, types, tests: what CI runs"
+	@echo "make check-313  whether it runs on Python 3.13: units, imports and main flows, a minute; TEST_313=tests for all"
 	@echo "make bench  speed and memory, one table            make crash  the long crash suite"
 	@echo "make fuzz   any bytes as a request, for a minute   FUZZ_SECONDS=600 for longer"
 	@echo "make mcp-js the MCP server with a client in JavaScript (needs npm)"
@@ -85,10 +86,11 @@ check: $(VENV)/.dev
 	$(MAKE) test-page
 	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
 
-# The packages and the main flows, where interpreters differ: in libraries, messages and warnings, not in examples that
-# are drawn. Pages, faults, crashes and floods are the same: TEST_313=tests runs them, too.
-TEST_313 ?= tests/agent tests/host tests/house/test_imports.py \
-	$(addprefix tests/flows/test_,request_path.py life.py entries.py turns.py chat.py recall.py)
+# To see that all of it runs on a newer Python, in about a minute: clients and libraries of providers, what meets the
+# system and the libraries of the host, all imports, and the main flows. What only computes (memory, search, curation)
+# the flows run, too; its examples are tried on the first interpreter. TEST_313=tests runs all.
+TEST_313 ?= tests/agent $(addprefix tests/host/,handlers ops spool storage web test_observe.py test_settings.py) \
+	tests/house/test_imports.py $(addprefix tests/flows/test_,request_path.py life.py entries.py turns.py chat.py recall.py)
 check-313:
 	$(MAKE) test VENV=.venv-313 PYTHON=$(PYTHON313) TEST_ARGS="$(TEST_ARGS) --hypothesis-profile=few $(TEST_313)"
 
