@@ -16,7 +16,7 @@ from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, kill_again
 
-STRIDE: Final = 1 if IS_LONG else 43
+STRIDE: Final = 1 if IS_LONG else 83
 RUNS: Final = ("calmly", "gladly", "slowly")
 FACT: Final = "Ann moves to Lisbon on 12 March."
 MARK: Final = watermark_file("main", "main")

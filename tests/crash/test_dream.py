@@ -15,7 +15,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, kill_again
 from tests.crash.test_consolidation import RUNS, begin
 
-STRIDE: Final = 1 if IS_LONG else 61
+STRIDE: Final = 1 if IS_LONG else 113
 RENT: Final = "The rent of the flat is 950 EUR a month, to Mr Glanz."
 MERGED: Final = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
 TEA: Final = "Ann prefers green tea over coffee."

@@ -55,7 +55,7 @@ def _made(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("when", "has_editor", "stride"),
-    [("before", False, 71), ("after", True, 79), ("torn", False, 37), ("torn", True, 43)],
+    [("before", False, 113), ("after", True, 127), ("torn", False, 59), ("torn", True, 67)],
 )
 def test_killed_at_a_call_and_twice_in_recovery_nothing_is_lost_or_doubled(
     nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, has_editor: bool, stride: int
