@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
@@ -27,7 +28,7 @@ from honeybadger_host.text.neutralise import estimate_tokens
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, frozen_environment, run_agent
+from tests.hosting import PATIENCE, HostProcess, RawSender, forge, frozen_environment, run_agent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -248,31 +249,33 @@ def message(**members: Any) -> bytes:
 
 
 class Piped:
-    """A server and the bare ends of its pipes."""
+    """A server, forked with its library imported, and the bare ends of its pipes."""
 
     def __init__(self, home: Path) -> None:
-        command = [COMMAND[0], *arguments(home)]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=frozen_environment())
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
+        folder = home.parent / "pipes"
+        folder.mkdir()
+        for name in ("stdin", "stdout"):
+            os.mkfifo(folder / name)
+        self.stderr = folder / "stderr"
+        command = ["--as-agent", "mcp", *arguments(home)[len(COMMAND) - 1 :]]
+        nursery = forge("honeybadger_agent.mcp_server")
+        self.process = nursery.fork(command, {}, stdin=folder / "stdin", stdout=folder / "stdout", stderr=self.stderr)
+        self.stdin = (folder / "stdin").open("wb", buffering=0)
+        self.stdout = (folder / "stdout").open("rb")
 
     def write(self, *lines: bytes) -> None:
         self.stdin.write(b"".join(lines))
-        self.stdin.flush()
 
-    def ended(self) -> int:
-        return self.process.wait(20)
+    def close(self) -> None:
+        self.process.kill()
+        self.stdin.close()
+        self.stdout.close()
 
 
 @pytest.fixture
 def piped(home: Path) -> Iterator[Piped]:
-    server = Piped(home)
-    with server.process:
+    with contextlib.closing(Piped(home)) as server:
         yield server
-        server.process.kill()
 
 
 def test_nothing_but_the_protocol_is_printed_and_the_end_of_the_input_ends_the_server(piped: Piped) -> None:
@@ -282,7 +285,7 @@ def test_nothing_but_the_protocol_is_printed_and_the_end_of_the_input_ends_the_s
     given = {answer["id"]: answer for answer in (orjson.loads(piped.stdout.readline()) for _ in range(4))}
     piped.stdin.close()
     assert piped.stdout.read() == b""
-    assert piped.ended() == 0
+    assert piped.process.wait(PATIENCE) == 0
     assert given[None]["error"]["code"] == -32700
     assert given[1]["result"]["serverInfo"]["name"] == "honeybadger"
     assert given[2]["result"]["isError"] is True
@@ -354,16 +357,16 @@ def test_a_signal_ends_the_server_while_it_waits_for_input(piped: Piped, number:
     piped.write(message(**HELLO))
     assert piped.stdout.readline()
     piped.process.send_signal(number)
-    assert piped.ended() == -number
-    assert piped.stderr.read() == b""
+    assert piped.process.wait(PATIENCE) == -number
+    assert piped.stderr.read_bytes() == b""
 
 
 def test_a_client_that_went_away_ends_the_server_without_a_word(piped: Piped) -> None:
     piped.stdout.close()
     piped.write(message(**HELLO))
     piped.stdin.close()
-    assert piped.ended() == 0
-    assert piped.stderr.read() == b""
+    assert piped.process.wait(PATIENCE) == 0
+    assert piped.stderr.read_bytes() == b""
 
 
 async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home: Path, make_host: HostFactory) -> None:
