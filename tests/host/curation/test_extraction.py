@@ -70,7 +70,7 @@ def test_a_summary_keeps_the_one_before_it_and_both_fit_500_words() -> None:
 
 
 def test_extracted_texts_of_real_conversations_pass_the_gates_for_histories() -> None:
-    for talk in synthetic.written()[:6]:
+    for talk in synthetic.written()[:3]:
         turns = turns_of(*((turn.author, turn.text) for turn in talk.turns))
         known = Known(
             texts={},

@@ -128,8 +128,8 @@ def test_a_text_says_the_same_as_itself(text: str) -> None:
 
 @pytest.mark.parametrize("part", ["not ", "Anna ", "from ", "a,", "Anna pays Ben ", "8 cats ", "n't", "("])
 def test_a_long_text_takes_time_by_its_length(part: str) -> None:
-    text = part * (20_000 // len(part))
+    text = part * (10_000 // len(part))
     begin = time.process_time()
     flips([text], text)
     meaning.__wrapped__(text)
-    assert time.process_time() - begin < 20
+    assert time.process_time() - begin < 10

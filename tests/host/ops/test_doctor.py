@@ -24,9 +24,8 @@ def _found(home: Path, check: str) -> Finding:
     return next(finding for finding in examine(home) if finding.check == check)
 
 
-@pytest.mark.parametrize("name", ["a#b 50%20?", "ä b"])
-def test_a_healthy_journal_is_healthy_whatever_the_path_of_its_home(name: str, tmp_path: Path) -> None:
-    home = tmp_path / name / "home"
+def test_a_healthy_journal_is_healthy_whatever_the_path_of_its_home(tmp_path: Path) -> None:
+    home = tmp_path / "a#b 50%20? ä" / "home"
     make_home(home)
     with HostProcess(home) as host:
         host.start()

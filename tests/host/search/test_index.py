@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from honeybadger_host.search.index_writer import IndexWriter
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
 from honeybadger_host.text.neutralise import render_note
+from tests.hosting import PLAIN, run
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 
@@ -502,9 +502,8 @@ def test_numpy_is_imported_by_the_first_search_and_not_for_indexing(world: World
     script = """
 import sys
 from pathlib import Path
-import honeybadger_host.daemon
 from honeybadger_host.search.index import Index
-index = Index(Path(sys.argv[1]), None, max_memory_bytes=1000)
+index = Index(Path(HOME), None, max_memory_bytes=1000)
 index.compare_all()
 while index.work():
     pass
@@ -514,7 +513,5 @@ assert index.search("main", len) == (1, True)
 print(before, "numpy" in sys.modules)
 index.close()
 """
-    run = subprocess.run(
-        [sys.executable, "-c", script, str(world.home)], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert (run.stdout.splitlines()[-1:], run.stderr) == (["False True"], "")
+    ran = run([*PLAIN, "--program", script.replace("HOME", repr(str(world.home)))])  # forked with the daemon imported
+    assert (ran.stdout.splitlines()[-1:], ran.stderr) == (["False True"], "")

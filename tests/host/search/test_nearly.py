@@ -44,7 +44,7 @@ def put(home: Path, texts: dict[str, str]) -> None:
 def test_of_thousands_of_entries_nearly_all_that_are_alike_are_found(home: Path) -> None:
     rng = random.Random(7)
     weights = [1 / (rank + 1) for rank in range(len(WORDS))]  # few words, and some of them everywhere: the hard case
-    texts = ["User " + " ".join(rng.choices(WORDS, weights, k=rng.randint(6, 25))) for _ in range(5000)]
+    texts = ["User " + " ".join(rng.choices(WORDS, weights, k=rng.randint(6, 25))) for _ in range(2500)]
     put(home, {f"e{number}": text for number, text in enumerate(texts)})
     index = index_of(home)
     index.read_all("main")
