@@ -57,23 +57,6 @@ def only_request(mailbox: Mailbox) -> str:
 # --------------------------------------------------------------------------------------------------------- round trips
 
 
-def test_every_method_is_answered_by_the_host(host: HostProcess, home: Path) -> None:
-    client = SyncClient(home, "main", "researcher", session="evening")
-    assert client.ping().protocol == wire.PROTOCOL
-    assert client.update_memory("User prefers dark mode", "Preferences").section == "Preferences"
-    memory = client.read_group_files().memory
-    assert memory is not None
-    assert "## Preferences (researcher, " in memory
-    assert client.append_turn("user", "What now?", tools_used=["search"]).turn == 1
-    assert client.append_turn("assistant", "This.").turn == 2
-    assert client.get_history(max_messages=1).text == "[assistant]: This.\n"
-    context = client.get_context("And then?", budget_tokens=0)
-    assert "User prefers dark mode" in context.system
-    assert [message.content for message in context.messages] == ["And then?"]
-    assert names_in(client.mailbox.root / "replies") == [], "a reply that was read is removed"
-    wait_for(lambda: names_in(client.mailbox.root / "requests") == [])  # behind the reply
-
-
 def test_both_clients_offer_the_same_under_the_same_words() -> None:
     own = ("request", "call", "chat", "answer", "withdraw")
     types = {name for name, kind in wire.REQUEST_TYPES.items() if kind.audience != "operator"}

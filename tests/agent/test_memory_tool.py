@@ -426,25 +426,6 @@ def test_an_editor_that_is_quicker_is_never_overwritten(
 # ---------------------------------------------------------------------------------------------------- kills and silence
 
 
-def test_a_restart_in_between_changes_nothing(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host().start()
-    agent = Agent(client("claude"))
-    agent("create", "/memories/a/plan.md", file_text="one\n")
-    host.kill()
-    host.start()
-    agent("insert", "/memories/a/plan.md", insert_line=1, insert_text="two")
-    host.kill()
-    (host.home / "data/index.db").unlink()
-    host.start()
-    assert agent.text("/memories/a/plan.md") == "one\ntwo\n"
-    assert agent.listed() == ["a/", "a/plan.md"]
-    agent("rename", old_path="/memories/a", new_path="/memories/b")
-    host.kill()
-    host.start()
-    assert agent.text("/memories/b/plan.md") == "one\ntwo\n"
-    host.stop()
-
-
 def test_a_command_without_an_answer_goes_on_when_it_is_sent_again(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     agent = Agent(client("claude"))

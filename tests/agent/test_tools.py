@@ -70,37 +70,6 @@ def test_the_description_of_save_memory_names_the_conventional_categories() -> N
     assert "general" in description
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        (wire.Ping, {}),
-        (wire.UpdateMemory, {"content": "x", "section": "A"}),
-        (wire.ReadGroupFiles, {}),
-        (wire.AppendTurn, {"role": "tool", "content": "x", "sender": "s", "tools_used": ("a",), "input_tokens": 1}),
-        (wire.GetHistory, {"budget_tokens": 0, "max_messages": 1}),
-        (wire.GetContext, {"message": "x", "budget_tokens": 100}),
-        (
-            wire.SaveMemory,
-            {"content": "x", "category": "a/b-c", "tags": ("a",), "metadata": {"a": [1]}, "title": "T"},
-        ),
-        (wire.GetMemory, {"id": "k3v9x2m4q7p1"}),
-        (wire.EditMemory, {"id": "k3v9x2m4q7p1", "content": "x", "name": "a.md", "tags": (), "metadata": {}}),
-        (wire.DeleteMemory, {"id": "k3v9x2m4q7p1"}),
-        (wire.ListMemoryEntries, {"category": "a/b", "depth": 0, "name": "a.md", "limit": 1000, "offset": 5}),
-        (wire.ListMemoryCategories, {}),
-        (wire.SaveToWorkingMemory, {"key": "k", "data": "x", "ttl_minutes": 0.5, "category": "c", "tags": ("a",)}),
-        (wire.SaveToWorkingMemory, {"key": "k", "data": "x", "ttl_minutes": 5}),
-        (wire.GetFromWorkingMemory, {"key": "k"}),
-        (wire.SearchWorkingMemory, {"query": "x", "category": "c", "tags": ["a"]}),
-        (wire.ListWorkingMemory, {}),
-    ],
-)
-def test_what_a_tool_builds_the_host_accepts(tool: type[wire.Request[Any]], arguments: dict[str, Any]) -> None:
-    call = made(tool, **arguments)
-    request = wire.parse_request(wire.dump_request("a", call.type_name, call), "a")
-    assert wire.parse_payload(request) == call
-
-
 _DEEP: dict[str, Any] = {}
 for _ in range(249):
     _DEEP = {"a": _DEEP}

@@ -261,12 +261,6 @@ def test_a_turn_does_not_stick_to_a_line_without_an_end(home: Path, recovered: R
     assert recovered(LOG, b"somebody cut it") == b"somebody cut it\n" + turn(3)
 
 
-def test_a_file_that_lost_all_of_its_bytes_has_its_unsettled_entries_again(home: Path, recovered: Recovered) -> None:
-    commit(home, MEMORY, [note("Settled.")], is_settled=True)
-    commit(home, MEMORY, [note("Likes tea."), note("Likes cake.")])
-    assert recovered(MEMORY, b"") == note("Likes tea.") + note("Likes cake.")
-
-
 def test_a_long_file_that_an_editor_shifted_is_looked_through_once(home: Path) -> None:
     """A search for each of the thousands of notes of a busy second took a quarter of a minute."""
     entries = [note(f"Number {number // 2}.", ("ann", "bob")[number % 2]) for number in range(20_000)]
@@ -278,16 +272,6 @@ def test_a_long_file_that_an_editor_shifted_is_looked_through_once(home: Path) -
     recover(home)
     assert time.process_time() - began < 10
     assert (home / MEMORY).read_bytes() == shifted + b"".join(entries[15_000:])
-
-
-def test_a_settled_note_that_somebody_deletes_stays_deleted(home: Path) -> None:
-    commit(home, MEMORY, [note("Wrong."), note("Right.")], is_settled=True)
-    (home / MEMORY).write_bytes(note("Right."))
-    recover(home)
-    assert (home / MEMORY).read_bytes() == note("Right.")
-    (home / MEMORY).unlink()
-    recover(home)
-    assert not (home / MEMORY).exists()
 
 
 def test_what_is_settled_is_synced_even_when_the_first_to_hear_of_it_is_cancelled(home: Path) -> None:

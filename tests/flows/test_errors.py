@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient, wire
-from honeybadger_agent.errors import Internal, NoMailbox, Unavailable
-from honeybadger_agent.tools import made
+from honeybadger_agent.errors import Internal, NoMailbox
 from honeybadger_agent.wire import ErrorCode
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
@@ -116,20 +115,6 @@ def test_a_wrong_request_is_answered_with_what_where_and_what_now(
     assert asker.ask("after", request("after", content="honest"))["ok"] is True
 
 
-def test_an_error_never_shows_the_content_of_the_request(asker: RawSender) -> None:
-    secret = "correct horse battery staple"
-    wrong: tuple[Item, ...] = (
-        {"payload": {"content": 7, "section": secret}},
-        {"payload": {"content": secret, "section": ["x"]}},
-        {"payload": {"content": secret * 2000}},
-        {"payload": secret},
-    )
-    for number, members in enumerate(wrong):
-        reply = asker.ask(f"s{number}", request(f"s{number}", **members))
-        assert reply["ok"] is False
-        assert secret not in str(reply)
-
-
 def test_group_global_is_reserved(served: HostProcess) -> None:
     sender = RawSender(served.home, "global", "asker").make()
     assert_refused(sender.ask("x", request("x", content="for all")), "forbidden", says="'global'", field="group")
@@ -209,21 +194,6 @@ def test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away(asker
     (asker.replies / "x.json").unlink()
     assert asker.ask("x", data)["ok"] is True
     assert asker.memory_text().count("later") == 1
-
-
-def test_a_request_refused_as_unavailable_leaves_no_receipt(
-    host: HostProcess, stranger: RawSender, client: MakeClient
-) -> None:
-    stranger.memory.mkdir()
-    with pytest.raises(Unavailable, match=r"MEMORY\.md is a folder.*nothing was changed"):
-        client().call(made(wire.UpdateMemory, "later"), request_id="u1")
-    RawSender(stranger.home, stranger.group, "researcher").wait_until_taken("u1")  # else the next start does it
-    host.kill()
-    stranger.memory.rmdir()
-    host.start()
-    assert stranger.memory_text() == ""
-    client().call(made(wire.UpdateMemory, "later"), request_id="u1")
-    assert stranger.memory_text().count("later") == 1
 
 
 def test_a_note_refused_in_the_middle_of_a_batch_leaves_its_neighbours_whole(

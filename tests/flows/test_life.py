@@ -19,9 +19,7 @@ from typing import Any
 
 import pytest
 
-from honeybadger_agent import SyncClient, wire
-from honeybadger_agent.errors import ReplyTimeout
-from honeybadger_agent.tools import made
+from honeybadger_agent import SyncClient
 from honeybadger_host import cli
 from honeybadger_host.storage.home import make_home
 from tests.conftest import HostFactory
@@ -214,17 +212,6 @@ def test_a_request_that_comes_after_the_host_said_it_stops_waits_for_the_next_st
     assert host.wait() == 0
     assert os.listdir(stranger.requests) == ["late.json"]
     assert stranger.memory_text() == ""
-
-
-def test_a_client_without_a_host_hears_what_to_do_and_may_ask_again(home: Path, client: MakeClient) -> None:
-    agent = client(timeout_seconds=0.1)
-    with pytest.raises(ReplyTimeout, match="honeybadger-host") as late:
-        agent.update_memory("said to nobody")
-    with HostProcess(home) as host:
-        host.start()
-        agent.call(made(wire.UpdateMemory, "said to nobody"), request_id=late.value.request_id, timeout_seconds=10)
-        assert (home / "groups" / "main" / "MEMORY.md").read_text().count("said to nobody") == 1
-        host.stop()
 
 
 # ------------------------------------------------------------------------------------------------------ telling systemd

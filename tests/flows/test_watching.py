@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import random
 import shutil
-import signal
 import statistics
 import threading
 import time
@@ -51,20 +49,6 @@ def test_without_events_the_sweep_finds_everything(make_host: HostFactory, clien
     client("first").append_turn("user", "three")
     assert client("first").get_history().text == "[user]: three\n"
     assert status_of(host.home)["watcher"] == {"is_alive": False, "rebuilds": 0, "folders_without_events": 0}
-
-
-def test_an_edit_of_a_group_file_is_seen_at_once_without_events(make_host: HostFactory, stranger: RawSender) -> None:
-    make_host({"ipc.watch": False}).start()
-    persona = stranger.memory.parent / "CLAUDE.md"
-    for number in range(20):
-        text = f"persona {number % 10} of the same size\n"
-        if number % 2:
-            persona.write_text(text)
-        else:
-            persona.with_name("new").write_text(text)
-            persona.with_name("new").rename(persona)
-        stem = f"q{number}"
-        assert stranger.ask(stem, request(stem, "read_group_files"))["result"]["persona"] == text
 
 
 DYING = """
@@ -163,7 +147,7 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
     thread = threading.Thread(target=upside_down)
     thread.start()
     try:
-        took = [_ask(honest, number) for number in range(1, 200)]
+        took = [_ask(honest, number) for number in range(1, 100)]
     finally:
         over.set()
         thread.join()
@@ -207,18 +191,3 @@ def test_a_groups_boxes_may_be_removed_while_it_is_served(host: HostProcess, cli
     client().update_memory("others are served")
     gone.make()
     _ask(gone, 1)
-
-
-def test_what_came_while_the_host_was_stopped_by_a_signal_is_found_when_it_goes_on(
-    host: HostProcess, stranger: RawSender
-) -> None:
-    _ask(stranger, 0)
-    host.send_signal(signal.SIGSTOP)
-    try:
-        for number in range(2000):
-            stranger.note(f"z{number:05}", f"z {number}")
-    finally:
-        host.send_signal(signal.SIGCONT)
-    wait_for(lambda: not os.listdir(stranger.requests))
-    assert stranger.memory_text().count("- z ") == 2000
-    assert len(os.listdir(stranger.replies)) == 2001

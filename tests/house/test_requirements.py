@@ -25,7 +25,6 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "HB2 the note, byte for byte, with its author": [
         "host/text/test_neutralise.py::test_a_note_of_one_line_is_byte_for_byte_what_the_seed_asks_for",
-        "host/handlers/test_handlers.py::test_update_memory_creates_memory_md_and_appends_with_attribution",
         "flows/test_request_path.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
     ],
     "HB2 content can never forge a heading": [
@@ -45,7 +44,6 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_group_files.py::test_every_save_shows_in_the_next_read_without_any_watcher",
         "host/memory/test_group_files.py::test_no_read_under_load_is_stale_or_torn",
         "host/memory/test_group_files.py::test_no_read_is_stale_whatever_way_the_file_is_saved",
-        "flows/test_watching.py::test_an_edit_of_a_group_file_is_seen_at_once_without_events",
     ],
     "HB5 order of the context; a blank part leaves no heading": [
         "host/handlers/test_context_text.py::test_everything_stands_in_the_seeds_order",

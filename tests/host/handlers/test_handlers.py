@@ -10,7 +10,6 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_agent import wire
 from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, GetContext, PreviewContext, Refusal
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.domain import (
@@ -48,16 +47,6 @@ def test_ping_says_who_answers(room: Room) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
-
-
-def test_update_memory_creates_memory_md_and_appends_with_attribution(room: Room) -> None:
-    result = room.change("update_memory", content="User prefers dark mode", section="Preferences")
-    assert result == {"file": "MEMORY.md", "section": "Preferences"}
-    room.change("update_memory", "cook", content="Lunch is at noon")
-    assert (room.home / "groups/main/MEMORY.md").read_bytes() == (
-        b"\n## Preferences (researcher, 2026-11-21 06:05)\n- User prefers dark mode\n"
-        b"\n## Notes (cook, 2026-11-21 06:05)\n- Lunch is at noon\n"
-    )
 
 
 def test_a_note_is_signed_with_the_folder_whatever_it_says(room: Room) -> None:
@@ -325,14 +314,6 @@ def test_get_context_joins_what_people_and_agents_left(room: Room) -> None:
     ]
 
 
-def test_the_same_state_and_request_give_the_same_bytes(room: Room) -> None:
-    room.change("update_memory", content="likes tea")
-    room.change("append_turn", role="user", content="hello")
-    first = orjson.dumps(room.ask("get_context", message="x", budget_tokens=40))
-    assert orjson.dumps(room.ask("get_context", message="x", budget_tokens=40)) == first
-    assert orjson.dumps(Room(room.home).ask("get_context", message="x", budget_tokens=40)) == first
-
-
 def test_the_operator_previews_what_an_agent_would_be_told(room: Room) -> None:
     asked = Asked("main", "operator", "r1", "main", PreviewContext(message="Hello"))
     preview, context = (room.table[name] for name in ("preview_context", "get_context"))
@@ -373,13 +354,3 @@ def test_a_budget_of_the_request_counts_and_zero_means_no_limit(room: Room) -> N
     assert room.ask("get_context", budget_tokens=500)["tokens"] <= 500
     assert room.ask("get_context", budget_tokens=0)["budget_tokens"] == 0
     assert room.ask("get_context", budget_tokens=1)["is_over_budget"] is True
-
-
-# ------------------------------------------------------------------------------------------------------------- payloads
-
-
-def test_a_section_of_eighty_characters_and_a_note_of_32768_are_the_longest(room: Room) -> None:
-    room.change("update_memory", content="x" * wire.MAX_NOTE_CHARACTERS, section="s" * wire.MAX_SECTION_CHARACTERS)
-    for payload in ({"content": "x" * (wire.MAX_NOTE_CHARACTERS + 1)}, {"content": "x", "section": "s" * 81}):
-        with pytest.raises(ValueError, match="at most"):
-            wire.UpdateMemory.model_validate(payload)

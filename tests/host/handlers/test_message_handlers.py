@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 
 import orjson
-import pytest
 
-from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import WaitingHandler
 from tests.host.handlers.room import Room
 
@@ -20,15 +18,6 @@ def test_a_message_gets_the_number_of_its_change_and_names_each_reader_once(room
     assert line["seq"] == outcome.result["seq"] == room.journal.next_seq
     assert (line["sender"], line["content"], line["to"]) == ("researcher", "hi there", ["ben"])
     assert outcome.result["neutralised"]
-
-
-def test_a_message_to_nobody_of_the_group_or_without_words_is_refused(room: Room) -> None:
-    os.makedirs(room.home / "data/ipc/main/ben")
-    os.makedirs(room.home / "data/ipc/kitchen/eve")
-    with pytest.raises(Refusal, match="nobody in this group is called eve; there are: assistant, ben"):
-        room.decide("send_message", content="hi", to=["eve"])
-    with pytest.raises(Refusal, match="blank"):
-        room.decide("send_message", content="\u200b")
 
 
 async def test_who_does_not_wait_is_answered_at_once(room: Room) -> None:

@@ -362,9 +362,3 @@ def test_a_host_without_working_memory_says_so(tmp_path: Path) -> None:
     assert [row["why"] for row in result["sections"] if row["source"].startswith("data/working")] == [
         "working.enabled is false"
     ]
-
-
-def test_every_request_of_working_memory_has_its_handler(room: Room) -> None:
-    assert {"save_to_working_memory", "get_from_working_memory", "search_working_memory", "list_working_memory"} == {
-        name for name in room.table if "working" in name
-    }
