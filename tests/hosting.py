@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -92,6 +93,12 @@ def wait_for(predicate: Callable[[], T], timeout: float = PATIENCE, *, what: str
         time.sleep(pause)
         pause = min(pause * 1.5, 0.02)
     return value
+
+
+def at_once(*acts: Callable[[], T]) -> list[T]:
+    """Do things at once, each in a thread; return what each gives, or raise what one of them raises."""
+    with ThreadPoolExecutor(len(acts)) as threads:
+        return [done.result() for done in [threads.submit(act) for act in acts]]
 
 
 def make_socket(path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from honeybadger_agent.integrations import memory_commands
 from honeybadger_agent.integrations.memory_tool import AsyncMemoryTool, MemoryTool
 from tests.agent.conftest import Answering
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, wait_for
+from tests.hosting import HostProcess, RawSender, at_once, wait_for
 
 MakeClient = Callable[..., SyncClient]
 
@@ -352,7 +353,6 @@ def test_what_was_made_harmless_is_told(agent: Agent) -> None:
 
 def test_two_agents_at_once_lose_nothing_of_each_other(agent: Agent, member: MakeClient) -> None:
     agent("create", "/memories/log.md", file_text="log\n")
-    failed: list[BaseException] = []
 
     def write(sender: str) -> None:
         mine = Agent(member(sender))
@@ -362,17 +362,11 @@ def test_two_agents_at_once_lose_nothing_of_each_other(agent: Agent, member: Mak
                     mine("insert", "/memories/log.md", insert_line=1, insert_text=f"{sender} {number}")
                 except CommandFailed as error:
                     if error.code != "conflict":
-                        failed.append(error)
-                        return
+                        raise
                 else:
                     break
 
-    threads = [threading.Thread(target=write, args=(sender,)) for sender in ("ann", "bob")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
+    at_once(*(partial(write, sender) for sender in ("ann", "bob")))
     lines = agent.text("/memories/log.md").split("\n")
     assert sorted(lines[1:-1]) == sorted(f"{sender} {number}" for sender in ("ann", "bob") for number in range(8))
     for sender in ("ann", "bob"):
@@ -382,19 +376,13 @@ def test_two_agents_at_once_lose_nothing_of_each_other(agent: Agent, member: Mak
 
 
 def test_of_two_agents_that_create_one_file_one_is_told_that_it_exists(agent: Agent, member: MakeClient) -> None:
-    told: list[str] = []
-
-    def create(sender: str) -> None:
+    def create(sender: str) -> str:
         try:
-            told.append(Agent(member(sender))("create", "/memories/a.md", file_text=sender))
+            return Agent(member(sender))("create", "/memories/a.md", file_text=sender)
         except CommandFailed as error:
-            told.append(error.code)
+            return str(error.code)
 
-    threads = [threading.Thread(target=create, args=(f"s{number}",)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    told = at_once(*(partial(create, f"s{number}") for number in range(6)))
     assert sorted(told) == ["File created successfully at: /memories/a.md", *["conflict"] * 5]
     assert agent.listed() == ["a.md"]
 

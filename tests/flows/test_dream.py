@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
-from tests.hosting import PATIENCE, RawSender, request, run_cli, wait_for
+from tests.hosting import PATIENCE, RawSender, at_once, request, run_cli, wait_for
 
 NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"
 """What a pass without a model says."""
@@ -301,13 +301,7 @@ def test_two_dreams_at_once_are_made_one_after_the_other(make_host: HostFactory,
     for number in range(20):
         memory.save(f"Fact number {number} of many.", "a")
         memory.save(f"Fact number {number} of many.", "b")
-    done: list[dict[str, Any]] = []
-    threads = [threading.Thread(target=lambda: done.append(memory.dream())) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(len(each["proposals"]) for each in done) == [0, 0, 1]
+    assert sorted(len(each["proposals"]) for each in at_once(*[memory.dream] * 3)) == [0, 0, 1]
     assert len(memory.entries()) == 20
     assert len(memory.entries("archive/memory")) == 40
     assert len(host.events("dream.finished")) == 1

@@ -475,15 +475,6 @@ def test_a_password_that_a_model_puts_below_its_name_is_not_kept_either(
 # --------------------------------------------------------------------------------------------------------------- limits
 
 
-def test_a_turn_ends_at_its_limit_and_says_so(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    call = {"name": "search_memory", "arguments": {"query": "tea"}}
-    endless = {"when": "search", "answers": [{"calls": [call]}] * 5}
-    make_host(script(home, endless) | {"turns.steps": 3}).start()
-    result = stranger.chat("a1", "search for ever")["result"]
-    assert (result["steps"], result["stopped_by"]) == (3, "the limit of 3 steps is reached")
-    assert "I had to stop" in result["content"]
-
-
 def test_a_model_that_never_comes_to_an_end_keeps_its_group_waiting_no_longer_than_a_turn_may_take(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:

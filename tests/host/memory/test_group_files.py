@@ -13,7 +13,7 @@ import pytest
 
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
-from tests.hosting import make_socket
+from tests.hosting import at_once, make_socket
 
 MIB = 1_048_576
 MEMORY = "groups/main/MEMORY.md"
@@ -312,11 +312,7 @@ def test_no_read_under_load_is_stale_or_torn(folder: Path, writing: Callable[[Wr
             elif not finished <= int(text.text[:8]) <= begun:
                 wrong.append(f"read {text.text[:8]} with {finished} written")
 
-    threads = [threading.Thread(target=read_all_the_time) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[read_all_the_time] * 2)
     assert wrong == []
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from honeybadger_host.compose import build
 from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.search.embeddings import Embedder, open_embedder
 from honeybadger_host.settings import Settings
+from tests.hosting import at_once
 
 
 @pytest.fixture(scope="module")
@@ -52,16 +52,7 @@ def test_a_text_has_one_vector_whatever_stands_beside_it(real: Embedder) -> None
 
 def test_several_threads_ask_at_once(real: Embedder) -> None:
     expected = real.embed_query("Who has the keys?")
-    found: list[float] = []
-
-    def ask() -> None:
-        found.extend(float(real.embed_query("Who has the keys?") @ expected) for _ in range(3))
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = at_once(*[lambda: float(real.embed_query("Who has the keys?") @ expected)] * 12)
     assert found == pytest.approx([1.0] * 12, abs=1e-3)
 
 

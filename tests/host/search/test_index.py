@@ -6,9 +6,9 @@ import contextlib
 import os
 import sqlite3
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -25,7 +25,7 @@ from honeybadger_host.search.index_writer import IndexWriter
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
 from honeybadger_host.text.neutralise import render_note
-from tests.hosting import PLAIN, run
+from tests.hosting import PLAIN, at_once, run
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 
@@ -372,23 +372,12 @@ def test_many_new_files_are_read_in_the_background_while_searches_are_answered(w
 
 
 def test_searches_and_changes_from_many_threads_end_with_all_of_it(world: World) -> None:
-    errors: list[BaseException] = []
-
     def change(first: int) -> None:
-        try:
-            for number in range(first, first + 30):
-                world.entry(f"e{number}", f"badger {number}", "global" if number % 3 == 0 else "main")
-                world.index.search("main" if number % 2 else "other", len)
-        except BaseException as error:
-            errors.append(error)
-            raise
+        for number in range(first, first + 30):
+            world.entry(f"e{number}", f"badger {number}", "global" if number % 3 == 0 else "main")
+            world.index.search("main" if number % 2 else "other", len)
 
-    threads = [threading.Thread(target=change, args=(first,)) for first in (0, 100, 200, 300)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    at_once(*(partial(change, first) for first in (0, 100, 200, 300)))
     assert world.index.search("main", len) == (120, True)
     assert world.index.search("other", len) == (40, True)
 
