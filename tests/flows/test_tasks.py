@@ -17,7 +17,7 @@ from honeybadger_agent.models.model import ModelSaid
 from tests.conftest import HostFactory
 from tests.endpoint import openai, served
 from tests.flows.world import script
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, request, run_agent, run_cli, wait_for
 
 QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "ops.scheduler.COMPARE_SECONDS": 0.2}
 GREET = {"when": "greet", "answers": [{"text": "Good morning", "input_tokens": 30, "output_tokens": 4}]}
@@ -344,11 +344,11 @@ import os, time
 scandir = os.scandir
 def slowly(folder="."):
     if str(folder).endswith("/tasks"):
-        time.sleep(0.05)
+        time.sleep(0.1)
     return scandir(folder)
 os.scandir = slowly
 """
-    for number in range(100):  # a look at all takes 5 s
+    for number in range(100):  # a look at all takes 10 s
         (home / f"groups/g{number}/tasks").mkdir(parents=True)
     host = make_host({**script(home, *MODEL), **QUICK}, source=slow).start()
     begin = datetime.now(UTC) + timedelta(seconds=7)
@@ -360,7 +360,7 @@ os.scandir = slowly
         (datetime.fromisoformat(fired["timestamp"]) - begin).total_seconds() - 1.2 * int(fired["task"][1:])
         for fired in host.events("task.fired")
     ]
-    assert max(late) < 3, late
+    assert max(late) < 8, late
 
 
 def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
@@ -448,11 +448,3 @@ def test_the_operator_and_an_agent_see_run_pause_and_cancel_tasks_by_a_command(
     unknown = run_cli("tasks", "cancel", "main", "news", home=home)
     assert (unknown.returncode, "this group has no task news" in unknown.stderr) == (9, True)
     assert run_cli("tasks", "stop", "main", "news", home=home).returncode == 2
-
-
-def test_what_cannot_be_scheduled_is_an_error_reply(host: HostProcess, stranger: RawSender) -> None:
-    payload = {"name": "x", "description": "y", "schedule_type": "once", "run_at": LONG_AGO}
-    reply = stranger.ask("a", request("a", "schedule_task", payload=payload))
-    assert_refused(reply, "invalid", says="payload.run_at is past", field="payload.run_at")
-    reply = stranger.ask("b", request("b", "cancel_task", payload={"task": "none"}))
-    assert_refused(reply, "not_found", field="payload.task")
