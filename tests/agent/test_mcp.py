@@ -28,7 +28,7 @@ from honeybadger_host.text.neutralise import estimate_tokens
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess, RawSender, forge, frozen_environment, run_agent
+from tests.hosting import PATIENCE, HostProcess, RawSender, forge, frozen_environment, run_agent, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -372,10 +372,11 @@ def test_a_client_that_went_away_ends_the_server_without_a_word(piped: Piped) ->
 async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home: Path, make_host: HostFactory) -> None:
     memory = Memory(AgentClient(home, "main", "claude", timeout_seconds=60))
     async with Client(made_server(memory)) as client:
-        with anyio.move_on_after(0.3) as given_up:
-            await client.call_tool("update_memory", {"content": "Ann likes chess"})
-        assert given_up.cancelled_caught
-        [request] = (home / "data/ipc/main/claude/requests").iterdir()
+        requests = home / "data/ipc/main/claude/requests"
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "update_memory", {"content": "Ann likes chess"})
+            [request] = await anyio.to_thread.run_sync(wait_for, lambda: [*requests.iterdir()])
+            group.cancel_scope.cancel()
         assert list(memory.unanswered.values()) == [request.stem]
         host = make_host().start()
         assert not (await client.call_tool("update_memory", {"content": "Ann likes chess"})).is_error
