@@ -25,32 +25,12 @@ def _note(**members: Any) -> bytes:
 
 
 REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
-    "a version of the future": (_note(v=2), "invalid", "v", "speaks version 1"),
-    "a version that is no number": (_note(v="1"), "invalid", None, "v"),
-    "no version": (request("x", content="y").replace(b'"v":1,', b""), "invalid", None, "v is missing"),
-    "another id": (request("y", content="never saved"), "invalid", "id", "'x'"),
-    "an id that cannot be one": (_note(id="../x"), "invalid", None, "id"),
     "an unknown type": (_note(type="update_memry"), "invalid", "type", "did you mean update_memory?"),
-    "a type that is far from all": (_note(type="🐝" * 500), "invalid", "type", "known: ping"),
-    "a type of a later version": (request("x", "change_the_weather", payload={}), "invalid", "type", "unknown"),
-    "a type that is no text": (_note(type=7), "invalid", None, "type"),
-    "no type": (b'{"v":1,"id":"x","payload":{}}', "invalid", None, "type is missing"),
     "another group": (_note(group="kitchen"), "forbidden", "group", "you are where you write"),
     "another sender": (_note(sender="somebody"), "forbidden", "sender", "you are where you write"),
     "a group that only looks the same": (_note(group="grоup-0"), "forbidden", "group", "you are where you write"),
-    "a session that is a path": (_note(session="../../etc"), "invalid", None, "session"),
-    "a payload that is no object": (_note(payload=[]), "invalid", None, "payload"),
-    "no content": (request("x", payload={}), "invalid", "payload.content", "payload.content is missing"),
-    "empty content": (_note(content=""), "invalid", "payload.content", "empty"),
     "blank content": (_note(content=" \n\t "), "invalid", "payload.content", "blank"),
     "content of only hidden characters": (_note(content="\u200b\u202e\ufeff"), "invalid", "payload.content", "blank"),
-    "content that is a number": (_note(content=5), "invalid", "payload.content", "string"),
-    "a typo in the payload": (
-        request("x", payload={"content": "c", "sektion": "S"}),
-        "invalid",
-        "payload.sektion",
-        "did you mean section?",
-    ),
     "a blank section": (
         request("x", payload={"content": "c", "section": "\u200b"}),
         "invalid",
@@ -58,31 +38,12 @@ REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
         "blank",
     ),
     "content over the limit": (_note(content="a" * 32_769), "too_large", "payload.content", "32768"),
-    "a section over the limit": (
-        request("x", payload={"content": "c", "section": "s" * 81}),
-        "too_large",
-        "payload.section",
-        "80",
-    ),
     "a request over the limit": (_note(padding="a" * 262_144), "too_large", None, "262144"),
-    "an unknown role": (
-        request("x", "append_turn", payload={"role": "admin", "content": "c"}),
-        "invalid",
-        "payload.role",
-        "user",
-    ),
     "a speaker that forges a line": (
         request("x", "append_turn", payload={"role": "user", "content": "c", "sender": "a]: b\n[c"}),
         "invalid",
         "payload.sender",
         "one visible line",
-    ),
-    "a negative budget": (request("x", "get_history", payload={"budget_tokens": -1}), "invalid", None, "budget_tokens"),
-    "members for a type that takes none": (
-        request("x", "ping", payload={"loud": True}),
-        "invalid",
-        "payload.loud",
-        "takes no members",
     ),
     "a category that leads out": (
         request("x", "save_memory", payload={"content": "c", "category": "../global"}),
@@ -103,6 +64,7 @@ REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
         "unknown",
     ),
 }
+"""What it is -> its bytes, and what it is answered; `tests/agent/test_wire.py` has what the parser refuses."""
 
 
 @pytest.mark.parametrize("case", REFUSED)

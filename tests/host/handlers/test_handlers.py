@@ -280,40 +280,6 @@ def test_get_history_takes_a_budget_and_a_number_of_messages(room: Room) -> None
 # -------------------------------------------------------------------------------------------------------------- context
 
 
-def test_get_context_joins_what_people_and_agents_left(room: Room) -> None:
-    (room.home / "AGENT.md").write_text("Be kind.")
-    (room.home / "groups/global").mkdir()
-    (room.home / "groups/global/CLAUDE.md").write_text("Be brief.")
-    (room.home / "groups/main/CLAUDE.md").write_text("You are a badger.")
-    (room.home / "groups/main/summary.md").write_text("We met in spring.")
-    room.change("update_memory", content="likes tea")
-    room.change("append_turn", role="user", content="hello")
-    result = room.ask("get_context", message="What do I like?")
-    assert result["system"] == (
-        "Group: main\n"
-        "\n## Global Context\nBe kind.\n\nBe brief.\n"
-        "\n## Group Context\nYou are a badger.\n"
-        "\n## Remembered Facts\n## Notes (researcher, 2026-11-21 06:05)\n- likes tea\n"
-        "\n## Conversation Summary\nWe met in spring.\n"
-        "\n## Recent Conversation\n[user]: hello\n"
-    )
-    assert result["messages"] == [{"role": "user", "content": "What do I like?"}]
-    assert (result["budget_tokens"], result["is_over_budget"]) == (32_000, False)
-    assert [section["source"] for section in result["sections"]] == [
-        "request",
-        "AGENT.md",
-        "groups/global/CLAUDE.md",
-        "groups/main/CLAUDE.md",
-        "groups/main/MEMORY.md",
-        "groups/main/summary.md",
-        "groups/main/memory",
-        "data/context/main/main.json",
-        "data/working/main/main/",
-        "data/sessions/main/main.jsonl",
-        "request",
-    ]
-
-
 def test_the_operator_previews_what_an_agent_would_be_told(room: Room) -> None:
     asked = Asked("main", "operator", "r1", "main", PreviewContext(message="Hello"))
     preview, context = (room.table[name] for name in ("preview_context", "get_context"))
