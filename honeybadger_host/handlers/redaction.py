@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ import structlog
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import Asked
 from honeybadger_host.settings import SecretsMode
-from honeybadger_host.text.neutralise import neutralise
+from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 from honeybadger_host.text.redaction import find_secrets, redact, redact_below
 
 log = structlog.get_logger()
@@ -104,6 +104,56 @@ class Screen:
             member=member,
             kinds=dict(kinds),
         )
+
+
+@dataclass(slots=True)
+class CleanTexts:
+    """CleanTexts of one request on their way into memory: without what hides, forges or betrays. Methods raise Refusal.
+
+    Args:
+        changed: what was changed in all of them.
+    """
+
+    asked: Asked
+    screen: Screen
+    changed: Counter[str] = field(default_factory=Counter)
+
+    def line(self, member: str, text: str) -> str:
+        """Return a text as one visible line."""
+        neutral = one_line(self.lines(member, text))
+        self.changed.update(neutral.changed)
+        return _not_blank(member, neutral.text)
+
+    def said(self, member: str, text: str, *, heading: str = "") -> str:
+        """Return a text of any number of lines that says something."""
+        return _not_blank(member, self.lines(member, text, heading=heading))
+
+    def lines(self, member: str, text: str, *, heading: str = "") -> str:
+        """Return a text of any number of lines, which may be blank."""
+        clean, changed = self.screen.clean(self.asked, member, text, heading=heading)
+        self.changed.update(changed)
+        return clean
+
+    def tree(self, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an object that the sender shapes with every text in it looked at."""
+        clean: dict[str, Any]
+        clean, changed = self.screen.tree(self.asked, member, value)
+        self.changed.update(changed)
+        return clean
+
+    def name(self, member: str, name: str) -> str:
+        """Return a name as it is: what one sees must be what it is called, and it is no credential."""
+        if one_line(name).text != name or is_blank(name):
+            why = "must be one visible line, without spaces around it and without hidden characters"
+            raise Refusal("invalid", f"{member} {why}", field=member)
+        self.screen.path(member, name)
+        return name
+
+
+def _not_blank(member: str, text: str) -> str:
+    if is_blank(text):
+        raise Refusal("invalid", f"{member} is blank: nothing visible is left of it; nothing was saved", field=member)
+    return text
 
 
 @lru_cache(maxsize=1024)

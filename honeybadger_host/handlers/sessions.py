@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,11 +18,11 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import CleanTexts, Screen
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
 from honeybadger_host.memory.session_document_store import Sessions, session_file
 from honeybadger_host.memory.turn_log import set_aside_file, turns_file
-from honeybadger_host.text.neutralise import is_blank, one_line
+from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FACTS: Final = 1000
@@ -57,7 +55,7 @@ def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
         screen.path("session", asked.session)
         document = documents.view(asked.group, asked.session).document
         _expect(payload.expected_version, document)
-        texts = _Texts(asked, screen)
+        texts = CleanTexts(asked, screen)
         updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
         result = _state(asked, updated)
         if texts.changed:
@@ -159,11 +157,8 @@ def list_sessions(documents: Sessions) -> QueryHandler:
 def _expect(version: str | None, document: SessionDocument) -> None:
     """Raise Refusal when the document is not the one that was read."""
     if version is not None and version != (now := version_of(document)):
-        raise Refusal(
-            "conflict",
-            f"the document has version {now} by now: load it again, then decide; nothing was changed",
-            field="payload.expected_version",
-        )
+        why = f"the document has version {now} by now: load it again, then decide; nothing was changed"
+        raise Refusal("conflict", why, field="payload.expected_version")
 
 
 def _state(asked: Asked, document: SessionDocument) -> dict[str, Any]:
@@ -182,73 +177,38 @@ def _state(asked: Asked, document: SessionDocument) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------------- update
 
 
-@dataclass(slots=True)
-class _Texts:
-    """Texts of one request on their way into memory: without what hides, forges or betrays. Methods raise Refusal."""
-
-    asked: Asked
-    screen: Screen
-    changed: Counter[str] = field(default_factory=Counter)
-
-    def line(self, member: str, text: str) -> str:
-        """Return a text as one visible line."""
-        clean, changed = self.screen.clean(self.asked, member, text)
-        neutral = one_line(clean)
-        self.changed.update(changed)
-        self.changed.update(neutral.changed)
-        if is_blank(neutral.text):
-            raise Refusal("invalid", f"{member} is blank; nothing was changed", field=member)
-        return neutral.text
-
-    def lines(self, member: str, text: str) -> str:
-        """Return a text of any number of lines, which may be blank."""
-        clean, changed = self.screen.clean(self.asked, member, text)
-        self.changed.update(changed)
-        return clean
-
-    def free(self, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an object that the agent shapes with every text in it looked at."""
-        tree, changed = self.screen.tree(self.asked, member, value)
-        clean: dict[str, Any] = tree
-        self.changed.update(changed)
-        size = len(orjson.dumps(clean))
-        if size > MAX_OBJECT_BYTES:
-            raise Refusal(
-                "too_large", f"{member} has {size} bytes, the limit is {MAX_OBJECT_BYTES}: send less", field=member
-            )
-        return clean
-
-
 def _updated(
-    document: SessionDocument, payload: UpdateSession, texts: _Texts, now: datetime, max_prose: int
+    document: SessionDocument, payload: UpdateSession, texts: CleanTexts, now: datetime, max_prose: int
 ) -> SessionDocument:
     """Return the document with what the payload says. Raises Refusal; then nothing was changed."""
     seconds = int(now.timestamp())
+    changed: dict[str, object] = {}
     if payload.system_state is not None:
-        patch = texts.free("payload.system_state", payload.system_state)
-        state = _merged(document.system_state, patch)
+        patch = _object(texts, "payload.system_state", payload.system_state)
+        changed["system_state"] = state = _merged(document.system_state, patch)
         _check_size("payload.system_state", "the state", len(orjson.dumps(state)), MAX_OBJECT_BYTES, "bytes")
-        document = document.model_copy(update={"system_state": state})
     if payload.add_facts or payload.remove_facts:
-        document = document.model_copy(update={"facts": _facts(document.facts, payload, texts)})
+        changed["facts"] = _facts(document.facts, payload, texts)
     if payload.long_term_summary is not None:
         summary = texts.lines("payload.long_term_summary", payload.long_term_summary).strip("\n")
         _check_size("payload.long_term_summary", "the summary", len(summary), max_prose, "characters")
-        document = document.model_copy(update={"long_term_summary": summary})
+        changed["long_term_summary"] = summary
     if payload.active_tasks or payload.remove_tasks:
-        document = document.model_copy(update={"active_tasks": _tasks(document.active_tasks, payload, texts, seconds)})
-    if payload.last_known_environment is not None:
-        environment = _environment(document.last_known_environment, payload.last_known_environment, texts, seconds)
-        document = document.model_copy(update={"last_known_environment": environment})
+        changed["active_tasks"] = _tasks(document.active_tasks, payload, texts, seconds)
+    if (update := payload.last_known_environment) is not None:
+        changed["last_known_environment"] = _environment(document.last_known_environment, update, texts, seconds)
     if payload.tool_calls:
-        calls = [
-            (texts.line(f"payload.tool_calls.{at}.tool", item.tool), item) for at, item in enumerate(payload.tool_calls)
-        ]
-        stats = document.tool_stats.counted(
-            [(tool, item.calls) for tool, item in calls if item.calls], sum(item.failures for _, item in calls)
-        )
-        document = document.model_copy(update={"tool_stats": stats})
-    return document
+        tools = [texts.line(f"payload.tool_calls.{at}.tool", item.tool) for at, item in enumerate(payload.tool_calls)]
+        calls = [(tool, item.calls) for tool, item in zip(tools, payload.tool_calls, strict=True) if item.calls]
+        failures = sum(item.failures for item in payload.tool_calls)
+        changed["tool_stats"] = document.tool_stats.counted(calls, failures)
+    return document.model_copy(update=changed)
+
+
+def _object(texts: CleanTexts, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    clean = texts.tree(member, value)
+    _check_size(member, member, len(orjson.dumps(clean)), MAX_OBJECT_BYTES, "bytes")
+    return clean
 
 
 def _merged(state: Json, patch: Json) -> dict[str, object]:
@@ -265,7 +225,7 @@ def _merged(state: Json, patch: Json) -> dict[str, object]:
     return merged
 
 
-def _facts(facts: Sequence[str], payload: UpdateSession, texts: _Texts) -> tuple[str, ...]:
+def _facts(facts: Sequence[str], payload: UpdateSession, texts: CleanTexts) -> tuple[str, ...]:
     """Return the facts without those removed and with those added, each once."""
     kept = dict.fromkeys(facts)
     for at, fact in enumerate(payload.remove_facts or ()):
@@ -275,16 +235,15 @@ def _facts(facts: Sequence[str], payload: UpdateSession, texts: _Texts) -> tuple
         elif (line := texts.line(member, fact)) in kept:
             del kept[line]
         else:
-            raise Refusal(
-                "not_found", f"{member} is not one of the facts, word for word; nothing was changed", field=member
-            )
+            why = f"{member} is not one of the facts, word for word; nothing was changed"
+            raise Refusal("not_found", why, field=member)
     for at, fact in enumerate(payload.add_facts or ()):
         kept[texts.line(f"payload.add_facts.{at}", fact)] = None
     _check_size("payload.add_facts", "the document", len(kept), MAX_FACTS, "facts")
     return tuple(kept)
 
 
-def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: _Texts, now: int) -> tuple[Task, ...]:
+def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: CleanTexts, now: int) -> tuple[Task, ...]:
     """Return the tasks without those removed, with those changed in their places and the new ones at the end."""
     kept = {task.id: task for task in tasks}
     for at, id_ in enumerate(payload.remove_tasks or ()):
@@ -299,32 +258,25 @@ def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: _Texts, now: in
     return tuple(kept.values())
 
 
-def _task(known: Task | None, id_: str, update: TaskUpdate, member: str, texts: _Texts, now: int) -> Task:
+def _task(known: Task | None, id_: str, update: TaskUpdate, member: str, texts: CleanTexts, now: int) -> Task:
     if known is None:
         if update.description is None:
-            raise Refusal(
-                "invalid",
-                f"{member}.description is missing: the task is new; nothing was changed",
-                field=f"{member}.description",
-            )
+            why = f"{member}.description is missing: the task is new; nothing was changed"
+            raise Refusal("invalid", why, field=f"{member}.description")
         known = Task(id=id_, status="Running", created_at=now)
-    changed: dict[str, object] = {"updated_at": now}
+    changed = {**update.model_dump(include={"status", "progress"}, exclude_none=True), "updated_at": now}
     if update.description is not None:
         changed["description"] = texts.line(f"{member}.description", update.description)
-    if update.status is not None:
-        changed["status"] = update.status
-    if update.progress is not None:
-        changed["progress"] = update.progress
     return known.model_copy(update=changed)
 
 
-def _environment(known: Environment, update: EnvironmentUpdate, texts: _Texts, now: int) -> Environment:
+def _environment(known: Environment, update: EnvironmentUpdate, texts: CleanTexts, now: int) -> Environment:
     member = "payload.last_known_environment"
     changed: dict[str, object] = {"last_update": now}
     if update.workspace is not None:
         changed["workspace"] = one_line(texts.lines(f"{member}.workspace", update.workspace)).text
     if update.system_snapshot is not None:
-        changed["system_snapshot"] = texts.free(f"{member}.system_snapshot", update.system_snapshot)
+        changed["system_snapshot"] = _object(texts, f"{member}.system_snapshot", update.system_snapshot)
     return known.model_copy(update=changed)
 
 

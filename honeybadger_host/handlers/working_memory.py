@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,7 +23,7 @@ from honeybadger_host.domain import (
     QueryHandler,
     without_preparation,
 )
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import CleanTexts, Screen
 from honeybadger_host.memory.labels import each_once
 from honeybadger_host.memory.working_memory import (
     Inventory,
@@ -40,7 +39,7 @@ from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, che
 from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.settings import Working
 from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
+from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
@@ -99,20 +98,16 @@ def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: SaveToWorkingMemory = asked.payload
         screen.path("session", asked.session)
-        key = _key(payload.key)
-        screen.path("payload.key", key)
+        texts = CleanTexts(asked, screen)
+        key = texts.name("payload.key", payload.key)
         at = to_milliseconds(now)
-        changed: Counter[str] = Counter()
-        data = _clean(asked, screen, "payload.data", payload.data, changed, heading=key)
+        data = texts.said("payload.data", payload.data, heading=key)
         size = len(data.encode())
         if size > MAX_DATA_BYTES:
-            raise Refusal(
-                "too_large",
-                f"payload.data has {size} bytes, the limit is {MAX_DATA_BYTES}: "
-                "save it in parts, under a key each; nothing was saved",
-                field="payload.data",
-            )
-        category, tags = _names(asked, screen, payload, changed)
+            why = f"payload.data has {size} bytes, the limit is {MAX_DATA_BYTES}: save it in parts, under a key each"
+            raise Refusal("too_large", f"{why}; nothing was saved", field="payload.data")
+        category = None if payload.category is None else texts.line("payload.category", payload.category)
+        tags = each_once(texts.line("payload.tags", tag) for tag in payload.tags or ())
         label = Label(key, category, tags, at, at + _ttl(payload, deps.settings), asked.sender, len(data))
         file = entry_file(asked.group, asked.session, key)
         is_new = _see_room(deps, asked, file, now)
@@ -128,8 +123,8 @@ def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
             "expires_at": time_stamp(label.expires_at, "milliseconds"),
             "replaced": not is_new,
         }
-        if changed:
-            result["neutralised"] = dict(changed)
+        if texts.changed:
+            result["neutralised"] = dict(texts.changed)
         return Outcome(result, (change,))
 
     return ChangeHandler(decide, prepare)
@@ -143,11 +138,8 @@ def _get(deps: WorkingMemoryDependencies) -> QueryHandler:
             labels = live(deps.working_memory.look(asked.group, asked.session).labels.values(), now)
             near = difflib.get_close_matches(payload.key, [label.key for label in labels], n=1, cutoff=0.6)
             hint = f"did you mean {near[0]!a}?" if near else "list_working_memory shows what is there"
-            raise Refusal(
-                "not_found",
-                f"the working memory of session {asked.session} has no such key, or it has expired; {hint}",
-                field="payload.key",
-            )
+            why = f"the working memory of session {asked.session} has no such key, or it has expired; {hint}"
+            raise Refusal("not_found", why, field="payload.key")
         return {
             **_label(entry.label),
             "stored_at": time_stamp(entry.label.stored_at, "milliseconds"),
@@ -161,9 +153,8 @@ def _search(deps: WorkingMemoryDependencies) -> QueryHandler:
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: SearchWorkingMemory = asked.payload
         if is_blank(neutralise(payload.query).text):
-            raise Refusal(
-                "invalid", "payload.query is blank: list_working_memory shows every key", field="payload.query"
-            )
+            why = "payload.query is blank: list_working_memory shows every key"
+            raise Refusal("invalid", why, field="payload.query")
         entries = deps.working_memory.read_all(asked.group, asked.session, now)
         found = find(entries, payload.query, payload.category, payload.tags or (), now=now)
         return {
@@ -199,49 +190,13 @@ def switched_off(handler: Handler, why: str) -> Handler:
     return without_preparation(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
 
 
-def _key(key: str) -> str:
-    """Return a key as it is. Raises Refusal: it could forge a line, or what one sees is not what it is."""
-    if one_line(key).text != key or is_blank(key):
-        raise Refusal(
-            "invalid",
-            "payload.key must be one visible line, without spaces around it and without hidden characters",
-            field="payload.key",
-        )
-    return key
-
-
-def _clean(asked: Asked, screen: Screen, member: str, text: str, changed: Counter[str], *, heading: str = "") -> str:
-    """Return a text without credentials and neutralised; what was changed is counted. Raises Refusal."""
-    clean, how = screen.clean(asked, member, text, heading=heading)
-    if is_blank(clean):
-        raise Refusal("invalid", f"{member} is blank: nothing was saved", field=member)
-    changed.update(how)
-    return clean
-
-
-def _names(
-    asked: Asked, screen: Screen, payload: SaveToWorkingMemory, changed: Counter[str]
-) -> tuple[str | None, tuple[str, ...]]:
-    """Return category and tags, one line and once each."""
-
-    def clean(member: str, text: str) -> str:
-        return one_line(_clean(asked, screen, member, text, changed)).text
-
-    category = None if payload.category is None else clean("payload.category", payload.category)
-    return category, each_once(clean("payload.tags", tag) for tag in payload.tags or ())
-
-
 def _ttl(payload: SaveToWorkingMemory, settings: Working) -> timedelta:
     minutes = payload.ttl_minutes
     if minutes is None:
         minutes = settings.default_ttl_minutes
     elif minutes > MAX_TTL_MINUTES:
-        raise Refusal(
-            "invalid",
-            f"payload.ttl_minutes must be at most {MAX_TTL_MINUTES:g}; what is to "
-            "last belongs into save_memory or update_memory",
-            field="payload.ttl_minutes",
-        )
+        why = f"must be at most {MAX_TTL_MINUTES:g}; what is to last belongs into save_memory or update_memory"
+        raise Refusal("invalid", f"payload.ttl_minutes {why}", field="payload.ttl_minutes")
     return timedelta(milliseconds=max(1, int(minutes * 60_000)))
 
 
@@ -251,17 +206,16 @@ def _see_room(deps: WorkingMemoryDependencies, asked: Asked, file: str, now: dat
     lives = {name: label for name, label in labels.items() if not label.is_expired(now)}
     if file in lives:
         return False
-    limit = MAX_ENTRIES
-    if len(lives) >= limit:
+    if len(lives) >= MAX_ENTRIES:
         first = min(label.remaining(now) for label in lives.values())
         raise Refusal(
             "too_large",
-            f"the working memory of session {asked.session} holds {len(lives)} entries, the limit is {limit}: "
+            f"the working memory of session {asked.session} holds {len(lives)} entries, the limit is {MAX_ENTRIES}: "
             f"save under a key it has (list_working_memory), which replaces that entry, or "
             f"wait: the next one expires in {span_text(first)}; nothing was saved",
             field="payload.key",
         )
-    if file not in labels and len(labels) >= limit * _MOST_FILES:
+    if file not in labels and len(labels) >= MAX_ENTRIES * _MOST_FILES:
         raise Refusal(
             "rate_limited",
             f"session {asked.session} has saved {len(labels)} entries that expired just now: save under the same keys, "

@@ -287,7 +287,7 @@ def test_text_that_hides_or_is_a_credential_is_cleaned_in_every_member_and_count
     assert saved["tags"][0] == "a b"
     assert saved["title"].startswith("Title [REDACTED:")
     kinds = {kind: count for kind, count in saved["neutralised"].items() if not kind.startswith("secrets/")}
-    assert kinds == {"secrets": 7, "bidi characters": 1, "zero-width characters": 2}
+    assert kinds == {"secrets": 7, "line breaks": 2, "bidi characters": 1, "zero-width characters": 2}
     assert sum(saved["neutralised"].values()) - sum(kinds.values()) == 7
 
 
