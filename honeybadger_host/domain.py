@@ -130,11 +130,12 @@ class Added:
 
     row_kind: AddedKind
     group: str
+    file: str
     data: bytes
 
-    @property
-    def file(self) -> str:
-        return _ADDED_TO[self.row_kind] % self.group
+    @classmethod
+    def of(cls, kind: AddedKind, group: str, data: bytes) -> Added:
+        return cls(kind, group, _ADDED_TO[kind] % group, data)
 
 
 @dataclass(frozen=True, slots=True)

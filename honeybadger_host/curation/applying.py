@@ -166,7 +166,7 @@ class _Decision:
                 states[operation.n] = "stale"
             elif operation.op == "write_history":
                 text = neutralise(history_entry(operation.result or "", self._applying.until)).text
-                self._changes.append(Added("history", self._group, f"{text}\n\n".encode()))
+                self._changes.append(Added.of("history", self._group, f"{text}\n\n".encode()))
                 states[operation.n] = "applied"
             elif operation.op == "write_summary":
                 part = self._write_summary(operation, before.part)
@@ -224,7 +224,7 @@ class _Decision:
         elif operation.result is not None:
             section = self._notes[notes[0]].section if notes else operation.title or SECTION
             note = render_note(operation.result, section, CONSOLIDATOR, self._now)
-            self._added.append(Added("note", self._group, note.data))
+            self._added.append(Added.of("note", self._group, note.data))
         if operation.op in RETIRED:
             why = f"{operation.op} by proposal {self._proposal.id}"
             self._retired += [Retired(self._notes[note].span, why) for note in notes]

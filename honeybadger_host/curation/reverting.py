@@ -109,7 +109,7 @@ class Reverting:
         if self.proposal.session is not None:
             span = f"{self.proposal.first_turn}-{self.proposal.last_turn}"
             said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {self.proposal.session})\n\n"
-            changes.append(Added("history", group, said.encode()))
+            changes.append(Added.of("history", group, said.encode()))
         operations = tuple(each.model_copy(update={"state": "struck"}) for each in self.proposal.operations)
         data = dump_proposal(self.proposal.model_copy(update={"operations": operations}))
         changes.append(FileWritten(group, "proposal", self.file, data, self.kept))
@@ -121,7 +121,7 @@ class Reverting:
         held = self.files.view(f"groups/{group}/{MEMORY}")
         why = f"proposal {self.proposal.id} was taken back"
         if retired := archive_standing(group, held, added, why, CONSOLIDATOR, now):
-            return [*retired, *(Added("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)]
+            return [*retired, *(Added.of("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)]
         return bring_back_notes(group, held, self.files.view(f"groups/{group}/{ARCHIVE}"), removed) if removed else ()
 
     def _whole(self, rows: Sequence[Row], before: bytes | None) -> Change:

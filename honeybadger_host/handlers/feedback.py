@@ -48,6 +48,6 @@ def record_feedback(turn_logs: TurnLogs | None, screen: Screen) -> ChangeHandler
         result: dict[str, Any] = {"turn": feedback.turn}
         if changed:
             result["neutralised"] = dict(changed)
-        return Outcome(result, (Added("feedback", asked.group, dump_feedback(feedback)),))
+        return Outcome(result, (Added.of("feedback", asked.group, dump_feedback(feedback)),))
 
     return ChangeHandler(decide, prepare)

@@ -92,7 +92,7 @@ def send_message(
         result: dict[str, Any] = {"seq": message.seq}
         if changed:
             result["neutralised"] = dict(changed)
-        return Outcome(result, (Added("message", asked.group, dump_message(message)),))
+        return Outcome(result, (Added.of("message", asked.group, dump_message(message)),))
 
     return ChangeHandler(decide, prepare)
 

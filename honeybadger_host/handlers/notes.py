@@ -51,7 +51,7 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
             result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
         if warning is not None:
             result["warning"] = warning
-        return Outcome(result, (Added("note", asked.group, note.data),))
+        return Outcome(result, (Added.of("note", asked.group, note.data),))
 
     return ChangeHandler(decide, lambda asked: files.size_warning(asked.group))
 

@@ -117,7 +117,7 @@ def _change(group: str, back: Back) -> Change:
     if back.wanted is None:
         return FileRemoved(group, back.kind, back.file, back.held or b"")
     if name in APPENDED:
-        return Added(APPENDED[name], group, back.wanted)
+        return Added.of(APPENDED[name], group, back.wanted)
     return FileWritten(group, back.kind, back.file, back.wanted, back.held)
 
 

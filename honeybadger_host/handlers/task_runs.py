@@ -162,7 +162,7 @@ def _message(run: Run, result: Mapping[str, Any], seq: int, now: datetime) -> Ad
         session=run.task.session,
         request=run.asked.request_id,
     )
-    return Added("message", run.group, dump_message(said))
+    return Added.of("message", run.group, dump_message(said))
 
 
 def not_run(run: Run, states: TaskStates, event: Event, why: str) -> ChangeHandler[None]:

@@ -90,7 +90,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
         if changes:
             return [(change, "removed") for change in changes]
         if row.kind == NOTE and not _stands(row.data, held):
-            return [(Added("note", asked.group, row.data), "restored")]
+            return [(Added.of("note", asked.group, row.data), "restored")]
         raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
 
     def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str]:

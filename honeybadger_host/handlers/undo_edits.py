@@ -103,7 +103,7 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
         raise _conflict(event, f"{file} is gone since")
     if name in APPENDED:
         if held is None:
-            return Added(APPENDED[name], group, text), "restored"
+            return Added.of(APPENDED[name], group, text), "restored"
         try:
             change = put_back_lines(group, file, held, hunks)
             return (replace(change, kind=NOTE_EDITED) if event.kind == NOTE_EDITED else change), "put_back"

@@ -77,7 +77,7 @@ def archive_notes(
     for note in retired:
         text = held[slice(*note.span)].strip(b"\r\n")
         line = f"{time_stamp(now)} by {by}: {one_line(note.why).text}".encode()
-        archived.append(Added("note_archived", group, b"\n%b\n%b%b\n" % (text, _RETIRED, line)))
+        archived.append(Added.of("note_archived", group, b"\n%b\n%b%b\n" % (text, _RETIRED, line)))
     return removed, *archived
 
 
@@ -111,7 +111,7 @@ def bring_back_notes(
     if held:
         changes.append(restore_notes(group, f"groups/{group}/{MEMORY}", held, removed))
     else:
-        changes += (Added("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
+        changes += (Added.of("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
     spans: set[tuple[int, int]] = set()
     for note in removed:
         if (span := _archived_span(archive or b"", note.data, spans)) is not None:

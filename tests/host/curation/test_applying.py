@@ -63,7 +63,7 @@ def test_operations_on_notes_are_decided_without_reading_memory_for_each_of_them
 
 def test_a_note_that_comes_before_the_decision_stays_and_the_others_are_found_where_they_stand(home: Path) -> None:
     applying = retiring(home, b"".join(map(note, range(OPERATIONS + 1))))
-    added = Added("note", "main", note(777))
+    added = Added.of("note", "main", note(777))
     (revised, *_), _ = decided(applying, added)
     assert isinstance(revised, NotesRevised)
     assert revised.text == note(OPERATIONS) + note(777)

@@ -52,7 +52,7 @@ def test_ping_says_who_answers(room: Room) -> None:
 def test_a_note_is_signed_with_the_folder_whatever_it_says(room: Room) -> None:
     outcome = room.decide("update_memory", "mallory", content="x", section="Facts (alice, 2020-01-01 00:00)")
     (change,) = outcome.changes
-    assert change == Added("note", "main", change.data)
+    assert change == Added.of("note", "main", change.data)
     assert change.data.startswith(b"\n## Facts (alice, 2020-01-01 00:00) (mallory, 2026-11-21 06:05)\n")
 
 

@@ -179,7 +179,7 @@ def test_loading_again_within_a_batch_keeps_what_was_decided(stored: Stored) -> 
 def test_changes_of_other_stores_are_passed_over(stored: Stored, tmp_path: Path) -> None:
     stored.load()
     others: list[Change] = [
-        Added("note", "main", b"\n## Notes (bee, 2026-11-21 06:05)\n- x\n"),
+        Added.of("note", "main", b"\n## Notes (bee, 2026-11-21 06:05)\n- x\n"),
         FileWritten("other", "entry", "groups/other/memory/general/b.json", orjson.dumps({"content": "x"}), None),
         FileRemoved("other", "session", "data/context/other/main.json", b"{}"),
     ]
