@@ -102,4 +102,8 @@ TURN_TYPES: Final[dict[str, type[Request[Any]]]] = {}
 """What `turns/` takes: name -> type."""
 
 OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECTION_CHARACTERS)]
+Neutralised = Annotated[
+    dict[str, int],
+    Field(description="What was changed or taken out so that the text forges and betrays nothing: kind and count."),
+]
 Count = Annotated[int, Field(ge=0, le=MAX_NUMBER)]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NUMBER, Count, Request, Result, Role
+from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, Request, Result, Role
 from honeybadger_agent.wire.labels import Speaker, ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 
@@ -17,10 +17,7 @@ Moment = Annotated[
 class TurnResult(Result):
     turn: int = Field(description="Number of the turn in its session, from 1.")
     token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
-    neutralised: dict[str, int] = Field(
-        default_factory=dict,
-        description="What was taken out of the content, a credential or a model's thinking: kind and count.",
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class AppendTurn(Request[TurnResult], changes=True, audience="programs"):

@@ -6,7 +6,7 @@ import orjson
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Request, Result
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Neutralised, Request, Result
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tag, Title
 from honeybadger_agent.wire.numbers import is_finite
 
@@ -71,9 +71,7 @@ class SimilarEntry(Result):
 
 
 class SavedEntry(EntryResult):
-    neutralised: dict[str, int] = Field(
-        default_factory=dict, description="What was changed in the texts so that they forge and betray nothing."
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class NewEntry(SavedEntry):

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NUMBER, Request, Result
+from honeybadger_agent.wire.base import MAX_NUMBER, Neutralised, Request, Result
 
 MAX_FEEDBACK_CHARACTERS: Final = 4096
 FeedbackKind = Literal["correction", "praise", "complaint", "tool_failed"]
@@ -12,9 +12,7 @@ FeedbackKind = Literal["correction", "praise", "complaint", "tool_failed"]
 
 class FeedbackResult(Result):
     turn: int | None = Field(description="Number of the turn it concerns; null when nothing was said in the session.")
-    neutralised: dict[str, int] = Field(
-        default_factory=dict, description="What was taken out of the content because it held a credential."
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class RecordFeedback(Request[FeedbackResult], changes=True):

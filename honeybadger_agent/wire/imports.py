@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Request, Result, Role, Wire
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Neutralised, Request, Result, Role, Wire
 from honeybadger_agent.wire.conversation import Moment
 from honeybadger_agent.wire.entries import OriginFrom, checked_metadata
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, Speaker, Tag, Title, ToolsUsed
@@ -49,9 +49,7 @@ class ImportResult(Result):
     added: int
     known: int = Field(description="Entries that were there.")
     refused: list[RefusedRecord] = Field(default_factory=list)
-    neutralised: dict[str, int] = Field(
-        default_factory=dict, description="What was changed in the texts so that they forge and betray nothing."
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class ImportRecords(Request[ImportResult], changes=True, audience="operator"):

@@ -4,16 +4,13 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, MAX_NUMBER, Request, Result
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, MAX_NUMBER, Neutralised, Request, Result
 from honeybadger_agent.wire.turns import AgentId
 
 
 class SentMessage(Result):
     seq: int = Field(description="Number of the message: later ones have greater numbers.")
-    neutralised: dict[str, int] = Field(
-        default_factory=dict,
-        description="What was changed in the text so that it forges and betrays nothing: kind and count.",
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class SendMessage(Request[SentMessage], changes=True):

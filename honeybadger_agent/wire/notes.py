@@ -4,17 +4,14 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, OneLine, Request, Result
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Neutralised, OneLine, Request, Result
 from honeybadger_agent.wire.labels import FoundId
 
 
 class NoteResult(Result):
     file: str = Field(description="The file the note went to, below the group's folder.")
     section: str
-    neutralised: dict[str, int] = Field(
-        default_factory=dict,
-        description="What was changed in the text so that it forges and betrays nothing: kind and count.",
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
     warning: str | None = Field(
         default=None, description="The note is saved; said when the file is more than half as large as is served."
     )
@@ -37,7 +34,7 @@ class EditedNote(Result):
     file: str = Field(description="Below the group's folder.")
     id: str = Field(description="Its id from now on.")
     section: str
-    neutralised: dict[str, int] = Field(default_factory=dict, description="See update_memory.")
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class EditNote(Request[EditedNote], changes=True, overwrites=True, audience="operator"):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire.base import Count, OneLine, Request, Result, Wire
+from honeybadger_agent.wire.base import Count, Neutralised, OneLine, Request, Result, Wire
 from honeybadger_agent.wire.numbers import is_finite
 
 MAX_JSON_LEVELS: Final = 32
@@ -133,9 +133,7 @@ class SessionState(Result):
     tokens: int
     facts: int
     tasks: int
-    neutralised: dict[str, int] = Field(
-        default_factory=dict, description="What was changed in texts so that they forge and betray nothing."
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class UpdateSession(Request[SessionState], changes=True, overwrites=True):

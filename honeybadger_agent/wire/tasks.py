@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import OneLine, Request, Result, Wire
+from honeybadger_agent.wire.base import Neutralised, OneLine, Request, Result, Wire
 from honeybadger_agent.wire.refusals import shaped
 from honeybadger_agent.wire.turns import AgentId
 
@@ -73,9 +73,7 @@ class Task(Result):
     tokens: int = Field(default=0, description="What models cost over all runs, in and out.")
     file: str = Field(description="Below the home folder; people may edit it.")
     task: dict[str, Any] | None = Field(default=None, description="What the file says; of one task only.")
-    neutralised: dict[str, int] = Field(
-        default_factory=dict, description="What was changed in the texts because it held a credential."
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class TaskList(Result):

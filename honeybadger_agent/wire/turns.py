@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.mailbox import NAME, REQUEST_ID
-from honeybadger_agent.wire.base import OneLine, Request, Result
+from honeybadger_agent.wire.base import Neutralised, OneLine, Request, Result
 from honeybadger_agent.wire.refusals import shaped
 
 RequestId = Annotated[str, shaped(REQUEST_ID.pattern, "the id of a message, as 01a1fcc9-9872-70bb")]
@@ -30,10 +30,7 @@ class ChatResult(Result):
     input_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")
     output_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")
     delegated_tokens: int = Field(default=0, description="What the agents cost that it gave tasks to, in and out.")
-    neutralised: dict[str, int] = Field(
-        default_factory=dict,
-        description="What was changed in what was said because it held a credential: kind and count.",
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
     stopped_by: str | None = Field(
         default=None, description="The limit, or who, ended the turn before the model was done; null: it was done."
     )

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import OneLine, Request, Result
+from honeybadger_agent.wire.base import Neutralised, OneLine, Request, Result
 from honeybadger_agent.wire.labels import Tags
 from honeybadger_agent.wire.search import MAX_QUERY_CHARACTERS
 
@@ -16,10 +16,7 @@ class WorkingSaved(Result):
     key: str
     expires_at: str = Field(description="UTC, RFC 3339")
     replaced: bool = Field(description="Whether the key held something that had not expired.")
-    neutralised: dict[str, int] = Field(
-        default_factory=dict,
-        description="What was changed in the text so that it forges and betrays nothing: kind and count.",
-    )
+    neutralised: Neutralised = Field(default_factory=dict)
 
 
 class SaveToWorkingMemory(Request[WorkingSaved], changes=True, overwrites=True, audience="default"):
