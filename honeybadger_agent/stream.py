@@ -16,8 +16,6 @@ from pydantic import ValidationError
 from honeybadger_agent.wire import StreamLine
 
 _READ_BYTES: Final = 1 << 16
-_LONGEST_LINE: Final = 1 << 20
-"""Bytes; what has no end by then is not a line of a host (it writes about a word at a time)."""
 
 
 class Lines:
@@ -25,22 +23,11 @@ class Lines:
 
     def __init__(self) -> None:
         self._begun = b""
-        self._is_skipping = False
 
     def feed(self, data: bytes) -> list[StreamLine]:
-        """Return the lines that `data` completes, in order, without those that are none of ours."""
-        *whole, rest = data.split(b"\n")
-        found = []
-        for end in whole:
-            line, self._begun = self._begun + end, b""
-            if self._is_skipping:
-                self._is_skipping = False
-            elif (parsed := _parsed(line)) is not None:
-                found.append(parsed)
-        self._begun += rest
-        if len(self._begun) > _LONGEST_LINE:
-            self._begun, self._is_skipping = b"", True
-        return found
+        """Return the lines that `data` completes, in order, without those that are not a host's."""
+        *whole, self._begun = (self._begun + data).split(b"\n")
+        return [parsed for line in whole if (parsed := _parsed(line)) is not None]
 
 
 class StreamTail:

@@ -60,14 +60,6 @@ def test_what_is_no_line_is_passed_over_and_the_others_are_read(
     assert [*reader.feed(whole[:cut]), *reader.feed(whole[cut:])] == lines
 
 
-def test_a_line_without_end_costs_no_memory_and_the_next_one_is_read() -> None:
-    reader = Lines()
-    for _ in range(40):
-        assert reader.feed(b"x" * (1 << 16)) == []
-    assert len(reader._begun) <= 1 << 20
-    assert [line.text for line in reader.feed(b"rest\n" + text("after"))] == ["after"]
-
-
 @given(st.lists(st.lists(LINES, max_size=4), max_size=4), st.data())
 def test_each_restart_makes_the_file_anew_and_nothing_is_read_twice_or_lost(
     attempts: list[list[StreamLine]], data: st.DataObject
