@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from honeybadger_agent.cli.terminal import Screen, shown
 
 if TYPE_CHECKING:
-    from prompt_toolkit.completion import CompleteEvent, Completer
-    from prompt_toolkit.document import Document
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 
@@ -62,6 +60,7 @@ def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
     from prompt_toolkit.application import run_in_terminal
     from prompt_toolkit.application.current import set_app
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+    from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.formatted_text import FormattedText
     from prompt_toolkit.history import FileHistory, InMemoryHistory
     from prompt_toolkit.output import ColorDepth
@@ -74,7 +73,7 @@ def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
     session: PromptSession[str] = PromptSession(
         history=InMemoryHistory(typed),
         auto_suggest=AutoSuggestFromHistory(),
-        completer=_completer(commands),
+        completer=WordCompleter(list(commands), meta_dict=commands, sentence=True),
         complete_while_typing=True,
         reserve_space_for_menu=5,
         key_bindings=_key_bindings(),
@@ -100,20 +99,6 @@ def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
                     session.app.loop.call_soon_threadsafe(shown_above)
 
     return Editor()
-
-
-def _completer(commands: Mapping[str, str]) -> Completer:
-    from prompt_toolkit.completion import Completer, Completion
-
-    class Commands(Completer):
-        def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-            typed = document.text_before_cursor
-            if typed.startswith("/"):
-                for name, does in commands.items():
-                    if name.startswith(typed):
-                        yield Completion(name, -len(typed), display_meta=does)
-
-    return Commands()
 
 
 def _key_bindings() -> KeyBindings:
