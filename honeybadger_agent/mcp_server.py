@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -32,36 +31,44 @@ FILES: Final[Mapping[str, tuple[str, str, str]]] = {
     "honeybadger://summary": ("summary", "summary.md", "What was talked about so far, in short."),
 }
 """Address -> member of `read_group_files`, its file, description."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A prompt with one argument, whose place in `text` is `{}`."""
-
-    description: str
-    argument: str
-    argument_description: str
-    text: str
-
-
-PROMPTS: Final[Mapping[str, Prompt]] = {
-    "remember": Prompt(
-        description="Save something to the group's memory.",
-        argument="what",
-        argument_description="What to remember, in your words.",
-        text="Remember this in Honeybadger: {}\n\n"
-        "Save it with update_memory, in words that are understood without this conversation. Then say what you saved.",
+RESOURCES: Final = [
+    types.Resource(
+        uri=CONTEXT,
+        name="context",
+        title="Context",
+        description="The whole context for the next answer: persona, remembered facts, summary, recent conversation.",
+        mime_type=MARKDOWN,
     ),
-    "recall": Prompt(
-        description="Answer from what the group remembers.",
-        argument="question",
-        argument_description="What you want to know.",
-        text="Search Honeybadger for this with search_memory, in plain words and more than once when the first words "
-        "find nothing: {}\n\n"
-        "Answer from what you find, with the [id] and the time of each thing you rely on. Say so when nothing is "
-        "remembered about it.",
+    *(
+        types.Resource(uri=uri, name=name, title=file, description=description, mime_type=MARKDOWN)
+        for uri, (name, file, description) in FILES.items()
+    ),
+]
+
+
+def _prompt_of(name: str, description: str, argument: str, meaning: str) -> types.Prompt:
+    about = types.PromptArgument(name=argument, description=meaning, required=True)
+    return types.Prompt(name=name, description=description, arguments=[about])
+
+
+PROMPTS: Final[Mapping[str, tuple[types.Prompt, str]]] = {
+    "remember": (
+        _prompt_of("remember", "Save something to the group's memory.", "what", "What to remember, in your words."),
+        (
+            "Remember this in Honeybadger: {}\n\nSave it with update_memory, in words that are understood without this "
+            "conversation. Then say what you saved."
+        ),
+    ),
+    "recall": (
+        _prompt_of("recall", "Answer from what the group remembers.", "question", "What you want to know."),
+        (
+            "Search Honeybadger for this with search_memory, in plain words and more than once when the first words "
+            "find nothing: {}\n\nAnswer from what you find, with the [id] and the time of each thing you rely on. Say "
+            "so when nothing is remembered about it."
+        ),
     ),
 }
+"""Name -> the prompt, and its text with `{}` in the place of its argument."""
 
 INSTRUCTIONS: Final = (
     "Durable memory of a group of agents and people; you are one of them. At the beginning call get_context with what "
@@ -110,7 +117,7 @@ def made_server(memory: Memory, choice: Choice = "default") -> Server[dict[str, 
         return await _called(memory, asked.name, asked.arguments or {})
 
     async def list_resources(_: object, __: object) -> types.ListResourcesResult:
-        return types.ListResourcesResult(resources=_resources())
+        return types.ListResourcesResult(resources=RESOURCES)
 
     async def list_templates(_: object, __: object) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=[])
@@ -121,7 +128,7 @@ def made_server(memory: Memory, choice: Choice = "default") -> Server[dict[str, 
         return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(_: object, __: object) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=_prompts())
+        return types.ListPromptsResult(prompts=[prompt for prompt, _ in PROMPTS.values()])
 
     async def get_prompt(_: object, asked: types.GetPromptRequestParams) -> types.GetPromptResult:
         return _prompt(asked.name, asked.arguments or {})
@@ -191,21 +198,6 @@ def _particulars(error: AgentError) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------- resources, prompts
 
 
-def _resources() -> list[types.Resource]:
-    context = types.Resource(
-        uri=CONTEXT,
-        name="context",
-        title="Context",
-        description="The whole context for the next answer: persona, remembered facts, summary, recent conversation.",
-        mime_type=MARKDOWN,
-    )
-    files = [
-        types.Resource(uri=uri, name=name, title=file, description=description, mime_type=MARKDOWN)
-        for uri, (name, file, description) in FILES.items()
-    ]
-    return [context, *files]
-
-
 async def _resource(memory: Memory, uri: str) -> str:
     """Return the text at an address of ours. Raises `MCPError`."""
     if uri != CONTEXT and uri not in FILES:
@@ -228,25 +220,13 @@ async def _resource(memory: Memory, uri: str) -> str:
     raise MCPError(types.INVALID_PARAMS, f"not_found: the group has no {file}", {"uri": uri})
 
 
-def _prompts() -> list[types.Prompt]:
-    return [
-        types.Prompt(
-            name=name,
-            description=prompt.description,
-            arguments=[
-                types.PromptArgument(name=prompt.argument, description=prompt.argument_description, required=True)
-            ],
-        )
-        for name, prompt in PROMPTS.items()
-    ]
-
-
 def _prompt(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     if name not in PROMPTS:
         raise MCPError(types.INVALID_PARAMS, f"there is no prompt {name[:60]!r}; there are {', '.join(PROMPTS)}")
-    prompt = PROMPTS[name]
-    said = arguments.get(prompt.argument, "")
+    prompt, text = PROMPTS[name]
+    argument = (prompt.arguments or [])[0]
+    said = arguments.get(argument.name, "")
     if not said.strip():
-        raise MCPError(types.INVALID_PARAMS, f"{name} needs {prompt.argument}: {prompt.argument_description}")
-    message = types.PromptMessage(role="user", content=types.TextContent(text=prompt.text.format(said)))
+        raise MCPError(types.INVALID_PARAMS, f"{name} needs {argument.name}: {argument.description}")
+    message = types.PromptMessage(role="user", content=types.TextContent(text=text.format(said)))
     return types.GetPromptResult(description=prompt.description, messages=[message])
