@@ -35,9 +35,6 @@ if not TYPE_CHECKING:  # a type checker should know that nothing else is there
         value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         return value
 
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
-
 
 def installed_version() -> str:
     """Return the version of the package, which is the host's where both are installed as one; empty: of neither."""

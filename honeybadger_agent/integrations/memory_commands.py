@@ -21,7 +21,6 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[wire.Request[Any], Any, T]
 """Yields a call; its result is sent or its error thrown into the generator."""
 
-MAX_LINES: Final = 999_999
 NUMBER_WIDTH: Final = 6
 MOST_SHOWN: Final = 500
 """Files in one view of a folder, which goes into a model's context."""
@@ -92,8 +91,6 @@ def _view(path: MemoryPath, view_range: tuple[int, int] | None) -> Steps[str]:
 
 def _page(path: MemoryPath, text: str, view_range: tuple[int, int] | None) -> str:
     lines = text.split("\n")
-    if len(lines) > MAX_LINES:
-        raise CommandFailed("too_large", f"File {path} exceeds maximum line limit of 999,999 lines.")
     start, end = 1, len(lines)
     if view_range is not None:
         start = max(1, view_range[0])

@@ -335,28 +335,21 @@ class ProviderModel:
             case failed.ModelUnavailableError() | failed.ModelServerError():
                 why = f"{at} failed{_status(error)}: again later{said}"
                 return _Failure(why, is_passing=True, pause_seconds=error.retry_after)
-            case failed.ModelRequestRejectedError():
-                return _Failure(f"{at} refused the request{_status(error)}{said}", is_passing=False)
-            case failed.ModelTimeoutError(phase="connect"):
-                return _Failure(f"no connection to {at} in time: does it run, and is base_url right?", is_passing=True)
+            case failed.ModelTimeoutError(phase="connect") | failed.ModelConnectionError(phase="connect"):
+                return _Failure(f"{at} cannot be reached: does it run, and is base_url right?", is_passing=True)
             case failed.ModelTimeoutError() | httpx2.TimeoutException():
                 return _Failure(f"{at} was silent for {seconds:g} s (timeout_seconds)", is_passing=True)
             case failed.ModelRequestTimeout():
                 most = seconds * MAX_CALL_TIMEOUTS
                 return _Failure(f"the answer was not complete after {most:g} s", is_passing=True)
-            case failed.ModelConnectionError(phase="connect"):
-                return _Failure(f"{at} cannot be reached: does it run, and is base_url right?", is_passing=True)
             case failed.ModelConnectionError() | httpx2.TransportError():
                 return _Failure(f"the connection to {at} broke off; ask again", is_passing=True)
-            case failed.ModelHTTPError():
-                return _Failure(f"{at} answered with status {error.status_code}{said}", is_passing=False)
-            case failed.ModelAPIError():
-                why = f"the answer of {at} broke off or cannot be read: is base_url right?"
-                return _Failure(f"{why}{said}", is_passing=True)
+            case failed.ModelHTTPError() | failed.ModelRequestRejectedError():
+                return _Failure(f"{at} refused the request{_status(error)}{said}", is_passing=False)
             case _:
                 _log.debug("model %s: no answer could be read", self.name, exc_info=error)
-                why = f"the answer of {at} cannot be read: is base_url right? "
-                return _Failure(f"{why}({type(error).__name__}{said})", is_passing=True)
+                why = f"the answer of {at} broke off or cannot be read ({type(error).__name__}): is base_url right?"
+                return _Failure(f"{why}{said}", is_passing=True)
 
     def _provider_said(self, error: Exception) -> str:
         """Return the provider's message, shortened, on one line and without the key."""

@@ -252,7 +252,7 @@ async def test_several_answers_may_be_under_way_at_once(protocol: Protocol) -> N
             "refused the request with status 400; it says: bad [2J parameter",
             False,
         ),
-        (refusal(418, "teapot"), "answered with status 418; it says: teapot", False),
+        (refusal(418, "teapot"), "refused the request with status 418; it says: teapot", False),
         (refusal(500, "oops"), "failed with status 500: again later; it says: oops (asked 3 times)", True),
         (refusal(529, "Overloaded"), "failed with status 529: again later", True),
         (Answer(502, {"Content-Type": "text/html"}, b"<html>Bad gateway"), "failed with status 502", True),
