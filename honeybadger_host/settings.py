@@ -458,7 +458,7 @@ class Loaded:
     """Settings with the origin of each value.
 
     Args:
-        origins: `ipc.sweep_seconds` -> `flag`, `environment HONEYBADGER_…`, the file's path, or `default`.
+        origins: `ipc.sweep_seconds` -> `--set`, `environment HONEYBADGER_…`, the file's path, or `default`.
     """
 
     settings: Settings
@@ -491,8 +491,8 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
         origins[name] = f"environment {variable}"
     for name in flags or {}:
         if name not in origins:
-            raise _unknown(name, "flag")
-        origins[name] = "flag"
+            raise _unknown(name, "--set")
+        origins[name] = "--set"
     try:
         from_environment = EnvSettingsSource(Settings)()
         settings = Settings(**_merge(_merge(from_file, from_environment), _nest(flags or {})))

@@ -62,7 +62,8 @@ def run(arguments: Sequence[str]) -> int:
     except commands.UsageError as error:
         parser.error(str(error))
     except RequestFailed as error:
-        complain(f"{error.code}: {error}{_when(error)}")
+        message = str(error) if options["command"] == "call" else str(error).replace("payload.", "")
+        complain(f"{error.code}: {message}{_when(error)}")
         return 1
     except NoMailbox as error:
         complain(str(error))

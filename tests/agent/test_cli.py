@@ -162,14 +162,14 @@ def test_a_container_says_its_box_only(host: HostProcess, home: Path, shell: She
 
 
 def test_what_the_host_refuses_is_one_line_with_its_code(host: HostProcess, shell: Shell) -> None:
-    assert_complains(shell("remember", " \n "), 1, "honeybadger-agent: invalid: payload.content is blank")
+    assert_complains(shell("remember", " \n "), 1, "honeybadger-agent: invalid: content is blank")
 
 
 def test_what_the_host_would_refuse_is_one_line_with_its_code(shell: Shell) -> None:
-    says = "too_large: payload.content has 40000 characters, the limit is 32768: send less"
+    says = "too_large: content has 40000 characters, the limit is 32768: send less"
     assert_complains(shell("remember", "-", stdin=b"x" * 40_000), 1, says)
-    assert_complains(shell("history", "--max", "0"), 1, "invalid: payload.max_messages must be at least 1")
-    assert_complains(shell("remember", os.fsdecode(b"\xff")), 1, "invalid: payload.content must be text without")
+    assert_complains(shell("history", "--max", "0"), 1, "invalid: max_messages must be at least 1")
+    assert_complains(shell("remember", os.fsdecode(b"\xff")), 1, "invalid: content must be text without")
 
 
 def test_a_rate_limit_is_said_with_its_time(mailbox: Mailbox, answering: Answering, shell: Shell) -> None:
@@ -308,10 +308,10 @@ def test_a_terminal_gets_colour_unless_it_is_not_wanted_and_is_told_what_takes_l
 
 def test_a_pattern_that_is_not_met_is_said_with_an_example(shell: Shell) -> None:
     for arguments, says in (
-        (["recall", "--since", "soon"], "payload.since must be a date or a time, as 2026-11-21"),
+        (["recall", "--since", "soon"], "since must be a date or a time, as 2026-11-21"),
         (["recall", "--category", "a b"], "as project-context/website"),
-        (["forget", "../x"], "payload.id must be an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1"),
-        (["ask", "x", "--agent", "a b"], "payload.agent must be an id: 1-64 letters"),
+        (["forget", "../x"], "id must be an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1"),
+        (["ask", "x", "--agent", "a b"], "agent must be an id: 1-64 letters"),
     ):
         assert_complains(shell(*arguments), 1, says)
     assert_complains(shell("ping", "--session", "a b"), 2, "as main")

@@ -143,7 +143,7 @@ def test_a_shell_says_what_an_entry_takes_the_place_of_and_until_when_it_is_so(m
     shown = orjson.loads(got.stdout)["result"]
     assert (shown["supersedes"], shown["valid_until"]) == ([old], "2998-12-31T23:00:00Z")
     refused = run_agent("save", "y", "--valid-until", "tomorrow", home=host.home)
-    assert (refused.returncode, "payload.valid_until 'tomorrow' is not a time" in refused.stderr) == (1, True)
+    assert (refused.returncode, "valid_until 'tomorrow' is not a time" in refused.stderr) == (1, True)
     refused = run_agent("save", "y", "--supersedes", "nobody", home=host.home)
     assert (refused.returncode, "no entry of this group has the id nobody" in refused.stderr) == (1, True)
     host.stop()

@@ -71,7 +71,7 @@ def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_defau
     assert [
         loaded.origins[f"ipc.{name}"] for name in ("sweep_seconds", "max_request_bytes", "reply_ttl_seconds", "closed")
     ] == [
-        "flag",
+        "--set",
         "environment HONEYBADGER_IPC__MAX_REQUEST_BYTES",
         str(path),
         "default",
@@ -185,7 +185,7 @@ def test_a_setting_that_was_removed_is_an_error_that_says_what_now(
 ) -> None:
     assert name not in DEFAULTS
     says = re.escape(f"{name} is not a setting any more, take it away: {REMOVED[name]}")
-    with pytest.raises(SettingsError, match=f"^flag: {says}"):
+    with pytest.raises(SettingsError, match=f"^--set: {says}"):
         load_settings(folder, {name: "1"})
     section, _, leaf = name.partition(".")
     (folder / CONFIG_FILE).write_text(f"[{section}]\n{leaf} = 1\n")
@@ -209,7 +209,7 @@ def test_the_english_model_that_was_removed_is_an_error_that_says_what_now(folde
 @pytest.mark.parametrize(("name", "near"), [("log.levl", "log.level"), ("sweep", "ipc.sweep_seconds"), ("ipc", "ipc.")])
 def test_an_unknown_flag_is_an_error_that_names_the_nearest(folder: Path, name: str, near: str) -> None:
     message = refused(folder, {name: "1"})
-    assert message.startswith(f"flag: there is no setting {name}; did you mean {near}")
+    assert message.startswith(f"--set: there is no setting {name}; did you mean {near}")
 
 
 # --------------------------------------------------------------------------------------------------------- wrong values
@@ -232,7 +232,7 @@ def test_a_wrong_value_in_the_environment_names_the_variable(folder: Path, monke
 
 def test_a_wrong_value_of_a_flag_names_the_flag(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HONEYBADGER_IPC__CLOSED", "true")
-    assert refused(folder, {"ipc.closed": "perhaps"}).startswith("setting ipc.closed (flag) is 'perhaps': ")
+    assert refused(folder, {"ipc.closed": "perhaps"}).startswith("setting ipc.closed (--set) is 'perhaps': ")
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e400"])
@@ -241,7 +241,7 @@ def test_a_wrong_value_of_a_flag_names_the_flag(folder: Path, monkeypatch: pytes
     [name for name, value in DEFAULTS.items() if isinstance(value, (int, float)) and not isinstance(value, bool)],
 )
 def test_no_number_is_endless_or_none(folder: Path, name: str, value: str) -> None:
-    assert f"setting {name} (flag) is" in refused(folder, {name: value})
+    assert f"setting {name} (--set) is" in refused(folder, {name: value})
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_no_number_is_endless_or_none(folder: Path, name: str, value: str) -> No
     ],
 )
 def test_values_out_of_range_or_of_another_kind_are_refused(folder: Path, name: str, value: object) -> None:
-    assert f"setting {name} (flag) is {value!r}: " in refused(folder, {name: value})
+    assert f"setting {name} (--set) is {value!r}: " in refused(folder, {name: value})
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_a_table_of_names_is_one_setting(folder: Path) -> None:
         {"dream": 5},
     )
     assert loaded.origins["curation.groups"] == str(path)
-    assert "setting curation.groups.main (flag) is 'a': " in refused(folder, {"curation.groups": "main=a"})
+    assert "setting curation.groups.main (--set) is 'a': " in refused(folder, {"curation.groups": "main=a"})
     write(folder, "[curation]\nkinds = { dreams = 5 }\n")
     assert "curation.kinds.dreams" in refused(folder)
     assert "'consolidation', 'enrichment', 'dream' or 'preferences'" in refused(folder)
