@@ -79,7 +79,6 @@ class Exchange:
         )
 
     def _waits(self) -> Iterator[float]:
-        """Yield the pauses between two looks until the time is over."""
         began = time.monotonic()
         wait = _FIRST_WAIT_SECONDS
         while (left := self.timeout_seconds - (time.monotonic() - began)) > 0:

@@ -93,7 +93,6 @@ def kind_of(tool: str) -> type[wire.Request[Any]] | None:
 
 
 def description_of(tool: str) -> str:
-    """Return what a model is told of a tool."""
     kind = wire.REQUEST_TYPES[ALIASES.get(tool, tool)]
     description = inspect.getdoc(kind) or ""
     return description if tool == kind.type_name else f"The same as {kind.type_name}. {description}"

@@ -41,7 +41,6 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code."""
     parser, known = _parser()
     options = vars(parser.parse_args(arguments))
     if options["version"]:

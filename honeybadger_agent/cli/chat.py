@@ -234,7 +234,6 @@ class Chat:
             self._told(f"(The conversation up to turn {up_to} is told in HISTORY.md and summary.md from now on.)")
 
     def _note(self, text: str) -> None:
-        """Show a remark."""
         if self.is_for_people:
             self.screen.line(text, "warning")
         else:
@@ -248,13 +247,9 @@ class Chat:
         """
         again = "/answer asks again." if message is not None and message.request_id in self.unanswered else ""
         match error:
-            case Unavailable():
-                text = f"No answer: {_sentence(str(error).removesuffix(', ask again with the same id'))} {again}"
-            case RateLimited():
-                seconds = error.retry_after_seconds
-                text = f"Too much at once: {_sentence(str(error))} {again}" + (
-                    f" In {seconds:g} s." if seconds is not None else ""
-                )
+            case Unavailable() | RateLimited():
+                later = "" if error.retry_after_seconds is None else f" In {error.retry_after_seconds:g} s."
+                text = f"No answer: {_sentence(str(error).removesuffix(', ask again with the same id'))} {again}{later}"
             case ReplyTimeout():
                 text = f"No answer after {error.waited_seconds:g} s; {_sentence(error.state)} {again}"
             case Internal():

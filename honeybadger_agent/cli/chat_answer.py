@@ -44,7 +44,6 @@ class Showing:
     text: TextOnScreen | None = None
 
     def line(self, line: StreamLine) -> None:
-        """Show a line of the stream."""
         self.heard = time.monotonic()
         self.has_begun = self.has_begun or line.kind == "began"
         if not self.is_looked_on:
@@ -64,7 +63,6 @@ class Showing:
                 self.end_text()
 
     def finish(self, result: ChatResult) -> None:
-        """Show the rest of the answer, then time and tokens."""
         if not self.is_looked_on:
             content = shown(result.content) if self.screen.out.isatty() else result.content
             self.screen.out.write(content if content.endswith("\n") else f"{content}\n")
@@ -85,7 +83,6 @@ class Showing:
             self.screen.line(f"  {footer_of(result)}", "dim")
 
     def end_text(self) -> None:
-        """End the current text."""
         if self.text is not None:
             self.text.end()
             self.text = None
@@ -136,7 +133,6 @@ def stopped_answer(client: SyncClient, request_id: str) -> ChatResult | None:
 
 
 def footer_of(result: ChatResult) -> str:
-    """Return model, time and tokens on one line."""
     parts = [result.model]
     if result.steps != 1:
         parts.append(f"{result.steps} steps")

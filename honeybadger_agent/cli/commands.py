@@ -251,7 +251,6 @@ def _replied(options: Mapping[str, Any], type_name: str, payload: Payload) -> Re
 
 
 def _place(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for a client of either kind."""
     if "box" in options and (named := [name for name in ("home", "group", "sender") if name in options]):
         raise UsageError(f"--box says it all: leave out --{named[0]}")
     place = {name: options.get(name) for name in ("home", "group", "sender", "box", "session")}
@@ -259,7 +258,6 @@ def _place(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _patience(options: Mapping[str, Any]) -> float:
-    """Return the seconds to wait for an answer."""
     seconds: float = options.get("timeout", CHAT_SECONDS)
     return seconds
 

@@ -34,7 +34,6 @@ class Following:
         self._request_id = ""
 
     def __iter__(self) -> Iterator[GroupMessage]:
-        """Yield messages. Raises AgentError."""
         if self._after is None:
             self._after = self._asked(made(GetMessages, limit=1)).after
         while True:
@@ -81,7 +80,6 @@ class Heard:
                     self._came()
 
     def lines(self) -> Iterator[str]:
-        """Yield the messages that came and were not yielded before, as lines for people."""
         with contextlib.suppress(queue.Empty):
             while True:
                 yield from message_lines(self._messages.get_nowait())
@@ -91,7 +89,6 @@ class Heard:
 
 
 def message_lines(message: GroupMessage) -> Iterator[str]:
-    """Yield a message as lines for people."""
     yield f"[{message.seq}] ({about_message(message)})"
     for line in message.content.split("\n"):
         yield f"  {line}"

@@ -20,14 +20,12 @@ ACTIONS: Final[Mapping[str, str]] = {
 
 
 def task_lines(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each task."""
     width = max((len(task["id"]) for task in tasks), default=0)
     for task in tasks:
         yield f"{task['id']:{width}}  {_line(task)}"
 
 
 def shown_task(task: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of one task with all that is known of it."""
     yield f"{task['id']}  {_line(task)}"
     for name, value in (task.get("task") or {}).items():
         yield f"  {name}: {value if isinstance(value, str) else json.dumps(value)}"

@@ -59,7 +59,6 @@ def complain(message: str) -> None:
 
 
 def painted(text: str, style: str, out: TextIO) -> str:
-    """Return a text in one of our styles, if styles are wanted."""
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if takes_styles(out) else text
 
 
@@ -116,14 +115,12 @@ class Screen:
     is_line_begun: bool = False
 
     def write(self, text: str) -> None:
-        """Write and flush any text, escaped."""
         if text:
             self.out.write(shown(text))
             self.out.flush()
             self.is_line_begun = not text.endswith("\n")
 
     def line(self, text: str, style: str | None = None) -> None:
-        """Write any text, escaped, as separate lines."""
         self.fresh_line()
         safe = shown(text)
         if style is not None and self.is_styled:
@@ -132,7 +129,6 @@ class Screen:
         self.out.flush()
 
     def fresh_line(self) -> None:
-        """End the line when one has begun."""
         if self.is_line_begun:
             self.write("\n")
 

@@ -341,7 +341,6 @@ def _notes() -> Steps[str | None]:
 
 
 def _entry_at(path: MemoryPath) -> Steps[wire.EntryResult | None]:
-    """Return the entry at a path; None: there is none."""
     category = path.category
     if path.is_root or category is None:
         return None
@@ -469,7 +468,6 @@ def _noted(note: wire.NoteResult) -> str:
 
 
 def _changed(neutralised: Mapping[str, int]) -> str:
-    """Say what the host changed in a text; empty when nothing."""
     counts = kinds_of(neutralised)
     return (
         f"\nBefore it was saved, something in it was made harmless: {counts}. View the file to see it."

@@ -133,7 +133,6 @@ def shown_name(entry_id: str, title: str | None, begins: str) -> str:
 
 
 def name_of(row: EntryRow) -> str:
-    """Return the name to show for an entry."""
     return row.name or shown_name(row.id, row.title, row.begins)
 
 

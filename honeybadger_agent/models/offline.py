@@ -128,7 +128,6 @@ def fact_in(text: str) -> str | None:
 
 
 def is_question(text: str) -> bool:
-    """Return whether the text is a question that memory may answer."""
     stripped = text.strip()
     return any(map(str.isalnum, stripped)) and (stripped.endswith(("?", "？")) or bool(_QUESTION.match(stripped)))
 

@@ -387,7 +387,6 @@ def _status(error: Exception) -> str:
 
 
 def _conversation(messages: Sequence[Message]) -> list[parts.ModelMessage]:
-    """Convert the messages to the library's types."""
     said: list[parts.ModelMessage] = []
     for message in messages:
         match message:
@@ -439,7 +438,6 @@ def _text_of(event: Any) -> str:
 
 
 def _written_for_a_tool(event: Any) -> int:
-    """Return how many characters of a tool's arguments arrived."""
     match event:
         case parts.PartDeltaEvent(delta=parts.ToolCallPartDelta(args_delta=str(arguments))):
             return len(arguments)

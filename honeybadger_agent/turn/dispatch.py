@@ -77,7 +77,6 @@ class Memory:
 
 
 def code_of(error: AgentError) -> str:
-    """Return the code of an error for a model and its program."""
     match error:
         case RequestFailed():
             return error.code

@@ -156,6 +156,5 @@ def _json(value: object) -> str:
 
 
 def _neutralised(changed: Mapping[str, int]) -> str:
-    """Say what the host changed in a text before it stored it; empty when nothing."""
     counts = kinds_of(changed)
     return f" Made harmless in it: {counts}." if counts else ""

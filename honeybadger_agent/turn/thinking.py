@@ -43,7 +43,6 @@ class Visible:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return the visible part of a whole text."""
         visible = cls()
         visible.feed(text)
         visible.end()
@@ -55,13 +54,11 @@ class Visible:
         return "".join(self._kept)
 
     def feed(self, piece: str) -> str:
-        """Return the text that can be shown now."""
         for character in piece:
             self._take(character)
         return self._drained()
 
     def end(self) -> str:
-        """Return the rest at the end of the text."""
         self._end_token()
         while self._mode == "code" and self._held:
             self._leave_code()

@@ -135,7 +135,6 @@ def _members(model: type[Wire]) -> Mapping[str, object]:
 
 
 def dump_reply(request_id: str, result: Mapping[str, Any], seq: int | None = None) -> bytes:
-    """Return the bytes of a good reply."""
     head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "ok": True}
     if seq is not None:
         head["seq"] = seq
@@ -144,7 +143,6 @@ def dump_reply(request_id: str, result: Mapping[str, Any], seq: int | None = Non
 
 
 def dump_error(request_id: str, refusal: Refusal) -> bytes:
-    """Return the bytes of an error reply."""
     error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
     if refusal.field is not None:
         error["field"] = refusal.field
