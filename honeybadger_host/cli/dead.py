@@ -44,7 +44,7 @@ def dead_retry(name: str, home: Home = None) -> None:
 
     folder = home_of(home)
     retry_dead(folder, find_dead(folder, name))
-    print(f"{name} is back in its box")
+    print(f"{name} is back in its inbox")
 
 
 @app.command("drop")

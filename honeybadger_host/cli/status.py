@@ -37,7 +37,7 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     )
     pending, stuck = count_of(status_["pending"], "request waits", "requests wait"), status_["stuck"]
     cannot = paint(f", {stuck} cannot be removed", "yellow") if stuck else ""
-    print(f"boxes     {status_['boxes']}, {pending}{cannot}")
+    print(f"inboxes   {status_['boxes']}, {pending}{cannot}")
     for reached in status_["limits"]["reached_lately"]:
         print(paint(f"          over a limit within 10 minutes: {reached}", "yellow"))
     for large in status_.get("large_memories", ()):

@@ -262,7 +262,7 @@ def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_
     host.stop()
     run = make_host().start()
     result = run_cli("dead", "retry", "main/stranger/bug", home=stranger.home)
-    assert (result.returncode, result.stdout) == (0, "main/stranger/bug is back in its box\n")
+    assert (result.returncode, result.stdout) == (0, "main/stranger/bug is back in its inbox\n")
     wait_for(lambda: stranger.reply("bug")["ok"])
     assert stranger.memory_text().count("at last") == 1
     assert not list(stranger.dead.iterdir())
