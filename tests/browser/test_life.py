@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.browser.chromium import new_tab
 from tests.browser.conftest import MakeTab, Site
@@ -52,6 +58,63 @@ def test_an_answer_that_is_written_outlives_a_killed_host(open_tab: MakeTab, mak
     site.host.restart()
     tab.page.locator("[data-answer]").wait_for(state="detached")
     assert LONG_QUESTION in tab.words()
+
+
+def test_a_page_on_a_socket_is_used_through_a_port_that_somebody_forwards(make_site: MakeSite, tmp_path: Path) -> None:
+    path = tmp_path / "page.sock"
+    site = make_site("--write", "--socket", str(path))
+    client = site.client(GROUP)
+    entry = client.save_memory("the sofa stays here")
+    with _forwarded(path) as port:
+        tab = new_tab(site.browser, f"http://127.0.0.1:{port}")
+        tab.go(f"/enter?{urlsplit(site.served.link).query}")
+        tab.page.wait_for_url(f"{tab.base}/")
+        tab.go(f"/g/{GROUP}/entry?id={entry.id}")
+        tab.page.get_by_label("Text").fill("the sofa comes with us")
+        tab.press("Save")
+        assert "Saved." in tab.words()
+        assert client.get_memory(entry.id).content == "the sofa comes with us"
+        tab.go(f"/g/{GROUP}/timeline")
+        tab.page.get_by_text("the sofa comes with us").wait_for()
+        client.update_memory("this is live")
+        tab.page.get_by_text("this is live").wait_for()
+        tab.check()
+        tab.context.close()
+
+
+@contextlib.contextmanager
+def _forwarded(path: Path) -> Iterator[int]:
+    """Serve a socket on a port of the loopback, as `ssh -L` does."""
+
+    class Forward(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.socket(socket.AF_UNIX) as there:
+                there.connect(str(path))
+                back = threading.Thread(target=_pass_on, args=(there, self.request), daemon=True)
+                back.start()
+                _pass_on(self.request, there)
+                back.join()
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(("127.0.0.1", 0), Forward) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield int(server.server_address[1])
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _pass_on(source: socket.socket, to: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65_536):
+            to.sendall(data)
+    with contextlib.suppress(OSError):
+        to.shutdown(socket.SHUT_WR)
 
 
 def test_without_write_there_is_nothing_to_press_and_nothing_changes(open_tab: MakeTab, make_site: MakeSite) -> None:
