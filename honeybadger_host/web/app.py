@@ -115,7 +115,7 @@ def _no_answer(request: Request, error: Exception) -> Response:
     if again is None:
         told += ". Look at the timeline whether it was done."
     return problem(
-        504, "The host does not answer", told, retry_after=again, shown=_shown(request), typed=_typed(request)
+        504, "The host does not answer yet", told, retry_after=again, shown=_shown(request), typed=_typed(request)
     )
 
 

@@ -24,6 +24,10 @@ __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "
 
 ResultT = TypeVar("ResultT", bound=Result)
 _STALE_SECONDS = 5.0
+_MANY_DOCUMENTS = 100_000
+"""Of an index that takes seconds to be read after a start (a million turns: 7 s)."""
+_PATIENCE_SECONDS = 2.0
+"""That somebody looks at nothing while the index is read."""
 _MOST_SESSIONS = 30
 
 
@@ -75,8 +79,16 @@ class Home:
         return result_of(reply, request), reply.seq
 
     def read(self, group: str, request: Request[ResultT], *, session: str = "main") -> ResultT:
-        """Return what the host answers to a question. Raises as `ask`."""
-        return self.ask(group, request, session=session)[0]
+        """Return what the host answers to a question. Raises as `ask`; says so soon while the index is being read."""
+        index = self.status().get("index", {})
+        documents = index.get("documents", 0)
+        if documents < _MANY_DOCUMENTS or index.get("resident_bytes"):
+            return self.ask(group, request, session=session)[0]
+        try:
+            return self.ask(group, request, session=session, seconds=_PATIENCE_SECONDS)[0]
+        except NoAnswer:
+            why = f"After a start it first reads the index of {documents:,} documents, which takes some seconds"
+            raise NoAnswer(f"{why}. This page loads itself again") from None
 
     def say(self, group: str, chat: Chat, *, session: str) -> str:
         """Send a message to an agent and return its id; nobody waits for the answer. Raises as `ask`."""

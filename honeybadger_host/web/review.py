@@ -64,6 +64,8 @@ def _proposal(request: Request) -> Response:
         operations=operations[offset : offset + PER_PAGE],
         total=len(operations),
         lossless=sum(each.is_lossless for each in operations),
+        retired=sum(each.operation["op"] == "retire" for each in operations),
+        lost=[one for each in operations for one in each.operation.get("lost", ())],
         offset=offset,
         per_page=PER_PAGE,
         done=member(request, "done", 20),

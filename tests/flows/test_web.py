@@ -7,12 +7,14 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
+from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.web.live import MOST_STREAMS
 from tests.flows.test_undone_edits import newest_edit, settle
@@ -291,6 +293,24 @@ def test_all_operations_that_lose_nothing_are_accepted_at_once(
     assert len(client.list_memory_entries().entries) == 2
 
 
+def test_a_proposal_says_what_all_of_it_leaves_out(
+    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+) -> None:
+    group = group_of(agent())
+    operations = (
+        Operation(n=1, op="retire", sources=("a",), lost=("Lisbon",)),
+        Operation(n=2, op="merge", sources=("b", "c"), result="x", lost=("8 mg",)),
+    )
+    proposal = Proposal(
+        id="dream-1", group=group, kind="dream", made_at=datetime.now(UTC), base={}, operations=operations
+    )
+    path = place[0].home / f"groups/{group}/proposals/dream-1.json"
+    path.parent.mkdir()
+    path.write_bytes(dump_proposal(proposal))
+    shown = read(browser, f"/g/{group}/review/dream-1").words
+    assert "All of it together leaves out Lisbon, 8 mg and retires 1 thing without another text." in shown
+
+
 def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, agent: Callable[..., SyncClient]) -> None:
     client = agent()
     task = client.schedule_task("Morning", "say good morning", "cron", cron_expression="0 9 * * *", time_zone="UTC")
@@ -421,6 +441,27 @@ def test_when_the_host_is_down_the_page_says_so_keeps_what_was_typed_and_comes_b
         assert not [*(home / "data" / "ipc" / "main" / "operator" / "requests").iterdir()]
         host.restart()
         assert read(browser, "/g/main/memory").status == 200
+
+
+def test_while_the_host_reads_a_large_index_a_page_says_so_and_comes_back(home: Path, host: HostProcess) -> None:
+    """The host stands still, as its first answers do then."""
+    status = home / "data" / "status.json"
+    wait_for(status.exists, what="what the host says of itself")
+    with Page(home) as page:
+        browser = page.browser()
+        host.send_signal(signal.SIGSTOP)
+        try:
+            state = Path(f"/proc/{host.pid}/stat")
+            wait_for(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", what="a host that stands still")
+            said = orjson.loads(status.read_bytes())
+            said["index"] |= {"documents": 1_000_000, "resident_bytes": 0}
+            status.write_bytes(orjson.dumps(said))
+            shown = browser.get("/g/main/context")
+        finally:
+            host.send_signal(signal.SIGCONT)
+        assert (shown.status, "first reads the index of 1,000,000 documents" in shown.words) == (504, True)
+        assert '<meta http-equiv="refresh" content="3">' in shown.text
+        wait_for(lambda: browser.get("/g/main/context").status == 200, what="the context")
 
 
 def test_so_many_streams_are_open_at_a_time_and_one_that_goes_makes_room(browser: Browser) -> None:
