@@ -115,12 +115,8 @@ class _Editing:
         assert data is not None  # noqa: S101  `named` returns what is there
         before = parsed(self.places.entries, file, data)
         if payload.expected_version is not None and payload.expected_version != version_of(data):
-            raise Refusal(
-                "conflict",
-                f"entry {before.id} was changed since it had version {payload.expected_version[:40]}: "
-                "read it again, then decide",
-                field="payload.expected_version",
-            )
+            why = f"entry {before.id} was changed since it had version {payload.expected_version[:40]}"
+            raise Refusal("conflict", f"{why}: read it again, then decide", field="payload.expected_version")
         now = to_milliseconds(now)
         check_future(edit.valid_until, now)
         after = _edited(before, edit, payload, now)
@@ -153,9 +149,8 @@ class _Editing:
             return self.places.free(places, after.category, after.name)
         (place,) = edit.places
         if self.places.files.view(place) is not None:
-            raise Refusal(
-                "conflict", f"{place.split('/', 2)[2]} is there already: nothing was changed", field="payload.category"
-            )
+            why = f"{place.split('/', 2)[2]} is there already: nothing was changed"
+            raise Refusal("conflict", why, field="payload.category")
         return place
 
 

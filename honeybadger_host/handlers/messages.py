@@ -17,10 +17,9 @@ from honeybadger_agent.mailbox import OPERATOR, is_system_sender
 from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_host.domain import Added, Asked, ChangeHandler, Outcome, WaitingHandler
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import CleanTexts, Screen
 from honeybadger_host.memory.messages import Message, MessagesRead, dump_message, members_of, read_messages
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.text.neutralise import is_blank
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 _DEFAULT_LIMIT: Final = 50
@@ -76,9 +75,8 @@ def send_message(
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: SendMessage = asked.payload
         screen.path("session", asked.session)
-        content, changed = screen.clean(asked, "payload.content", payload.content)
-        if is_blank(content):
-            raise Refusal("invalid", "payload.content is blank: nothing was sent", field="payload.content")
+        texts = CleanTexts(asked, screen)
+        content = texts.said("payload.content", payload.content)
         to = None if payload.to is None else tuple(dict.fromkeys(payload.to))
         message = Message(
             seq=journal.next_seq,
@@ -90,8 +88,8 @@ def send_message(
             request=asked.request_id,
         )
         result: dict[str, Any] = {"seq": message.seq}
-        if changed:
-            result["neutralised"] = dict(changed)
+        if texts.changed:
+            result["neutralised"] = dict(texts.changed)
         return Outcome(result, (Added.of("message", asked.group, dump_message(message)),))
 
     return ChangeHandler(decide, prepare)

@@ -90,12 +90,9 @@ class Screen:
 
     def _report(self, asked: Asked, member: str, kinds: Mapping[str, int]) -> None:
         if self.mode == "refuse":
-            raise Refusal(
-                "invalid",
-                f"{member} holds what looks like a credential ({', '.join(kinds)}): take it out, or say where it is "
-                "kept, and send it again; nothing was saved",
-                field=member,
-            )
+            why = f"{member} holds what looks like a credential ({', '.join(kinds)})"
+            what_now = "take it out, or say where it is kept, and send it again; nothing was saved"
+            raise Refusal("invalid", f"{why}: {what_now}", field=member)
         log.warning(
             "secret.redacted",
             group=asked.group,

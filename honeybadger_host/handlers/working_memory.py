@@ -216,13 +216,9 @@ def _see_room(deps: WorkingMemoryDependencies, asked: Asked, file: str, now: dat
             field="payload.key",
         )
     if file not in labels and len(labels) >= MAX_ENTRIES * _MOST_FILES:
-        raise Refusal(
-            "rate_limited",
-            f"session {asked.session} has saved {len(labels)} entries that expired just now: save under the same keys, "
-            "or more slowly; nothing was saved",
-            field="payload.key",
-            retry_after_seconds=_SWEPT_SECONDS,
-        )
+        why = f"session {asked.session} has saved {len(labels)} entries that expired just now: save under the same keys"
+        why += ", or more slowly; nothing was saved"
+        raise Refusal("rate_limited", why, field="payload.key", retry_after_seconds=_SWEPT_SECONDS)
     return True
 
 
