@@ -301,6 +301,8 @@ class ProviderModel:
         )
         if response.finish_reason == "content_filter" and not text and not calls:
             return _Failure("the provider's content filter stopped the answer; ask differently", is_passing=False)
+        is_cut = response.finish_reason == "length" and not calls
+        limit = f"\n(Cut here: the answer was longer than {self._settings.max_output_tokens} tokens.)"
         usage = response.usage
         is_counted = usage.input_tokens > 0 or usage.output_tokens > 0
         return ModelSaid(
@@ -308,11 +310,8 @@ class ProviderModel:
             calls,
             input_tokens=usage.input_tokens if is_counted else None,
             output_tokens=usage.output_tokens if is_counted else None,
-            note=self._cut_note() if response.finish_reason == "length" and not calls else "",
+            note=limit if is_cut else "",
         )
-
-    def _cut_note(self) -> str:
-        return f"\n(Cut here: the answer was longer than {self._settings.max_output_tokens} tokens.)"
 
     def _failure(self, error: Exception) -> _Failure:
         """Explain an error of the library to the operator of the host."""

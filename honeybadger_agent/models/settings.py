@@ -38,7 +38,5 @@ class ModelSettings:
     @property
     def key(self) -> str:
         """The key, without the line end of a key file."""
-        return self._given().strip()
-
-    def _given(self) -> str:
-        return self.api_key if isinstance(self.api_key, str) else self.api_key.get_secret_value()
+        given = self.api_key if isinstance(self.api_key, str) else self.api_key.get_secret_value()
+        return given.strip()
