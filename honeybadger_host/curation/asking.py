@@ -19,8 +19,9 @@ import orjson
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.models.model import Model, ModelFailed, UserSaid
+from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.budgets import Budget, Budgets
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -40,6 +41,10 @@ class OverBudget(Exception):
 
 class TooOften(Exception):
     """The host ended each time this was asked."""
+
+
+FAILED: Final = (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem)
+"""How a pass ends that changed nothing, and is made again later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import accumulate
 from typing import Final
 
 import anyio.to_thread
@@ -21,7 +20,7 @@ from honeybadger_host.curation.consolidation import Consolidated, memory_in, mem
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import digests_of, notes_of, protected_notes
-from honeybadger_host.curation.passes import PassDependencies, proposed
+from honeybadger_host.curation.passes import PassDependencies, proposed, taken
 from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import SUMMARY, Turn
@@ -35,8 +34,6 @@ from honeybadger_host.text.phrases import FORGOTTEN
 log = structlog.get_logger()
 
 _MOST_TURNS: Final = 2000
-_MOST_TOKENS: Final = 12_000
-"""Of turns that one pass takes, oldest first; what is left is the next one's."""
 _MOST_MEMORY_TOKENS: Final = 8_000
 """Of MEMORY.md that a model is given; a longer one is given without notes to compare."""
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -115,19 +112,18 @@ class Consolidations:
             return None
         if self._waits(group, session):
             return None
-        sizes = accumulate(turn.line_tokens for turn in old)
-        taken = old[: max(1, sum(size <= _MOST_TOKENS for size in sizes))]
+        count = taken(old)
         memory, summary = _read(uses.files.memory, group), _read(uses.files.summary, group)
         if mark is not None and begun_again >= mark.turn:
             summary = None  # what it tells of the session was left behind
         return _Plan(
             group,
             session,
-            taken,
+            old[:count],
             mark,
             "" if memory is None else memory.text,
             None if summary is None else part_of(summary.text, session),
-            len(taken) < len(old),
+            count < len(old),
         )
 
     def _waits(self, group: str, session: str) -> bool:

@@ -11,10 +11,8 @@ from typing import Final
 import anyio.to_thread
 import structlog
 
-from honeybadger_agent.models.model import ModelFailed
-from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.anti_patterns import NEAR, anti_patterns, feedback_turns
-from honeybadger_host.curation.asking import Answer, OverBudget, Question
+from honeybadger_host.curation.asking import FAILED, Answer, Question
 from honeybadger_host.curation.candidates import alike, over_share, unused
 from honeybadger_host.curation.dream import folds, parse_operations, read_in, reasons, request_text, subjects
 from honeybadger_host.curation.jobs import Job
@@ -23,7 +21,7 @@ from honeybadger_host.curation.passes import Made, PassDependencies, proposed
 from honeybadger_host.curation.preferences import Preferences
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
 from honeybadger_host.curation.snapshot import Snapshot, Turns, newest_turns, standing, take, turns_of
-from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.feedback import Feedback, read_feedback
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -78,7 +76,7 @@ class Dreams:
         if self._infers:
             try:
                 inferred, told = await self._preferences.infer(snapshot, is_trial)
-            except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
+            except FAILED as error:
                 told = f"no preferences are inferred: {error}"  # what the first pass did stays
                 log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
         made = [each for each in (tidied, inferred) if each is not None]

@@ -27,7 +27,6 @@ from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import PassDependencies, proposed
 from honeybadger_host.curation.proposal import RULES, Operation, Part, Proposal
 from honeybadger_host.curation.snapshot import standing
-from honeybadger_host.curation.specifics import said
 from honeybadger_host.domain import Change, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Texts
@@ -62,11 +61,10 @@ class _Answer(Part):
 
 
 class _Source(NamedTuple):
-    """An entry that is looked at, the SHA-256 of its file, the categories of its group, what a model is asked."""
+    """An entry that is looked at, the SHA-256 of its file, and what a model is asked."""
 
     entry: Entry
     digest: str
-    categories: Collection[str]
     asked: str
 
 
@@ -162,7 +160,7 @@ class Enrichment:
         categories = [*self.uses.entry_files.categories(group)][:_MOST_CATEGORIES]
         about = f"[{entry.id}] {entry.category}" + (f"; {entry.title}" if entry.title else "")
         asked = f"## Categories\n{', '.join(categories)}\n\n## Saved Text\n{about}\n{text}\n"
-        return _Source(entry, hashlib.sha256(data).hexdigest(), categories, asked)
+        return _Source(entry, hashlib.sha256(data).hexdigest(), asked)
 
     def _propose(self, question: Question, source: _Source, answer: Answer | None) -> Proposal | None:
         """Return what an answer, or rules, propose, with its gates checked; None: nothing. Raises WrongAnswer."""
@@ -188,8 +186,7 @@ def _operations(source: _Source, answer: Answer | None) -> Sequence[Operation]:
         found = read_answer(answer.text, _Answer).entries
     else:
         metadata, why = metadata | {EXTRACTED_BY: RULES}, f"a sentence of {entry.id}, word for word"
-        narrowest = partial(_narrowest, entry.category, source.categories)
-        found = tuple(_Fact(content=fact, category=narrowest(fact)) for fact in facts(entry.content)[:_MOST])
+        found = tuple(_Fact(content=fact) for fact in facts(entry.content)[:_MOST])
     return [
         Operation(
             n=1,
@@ -204,10 +201,3 @@ def _operations(source: _Source, answer: Answer | None) -> Sequence[Operation]:
         )
         for fact in found
     ]
-
-
-def _narrowest(category: str, categories: Iterable[str], fact: str) -> str:
-    """Return the category below one whose name a fact says, if there is one, else that one."""
-    below = [each for each in categories if each.startswith(f"{category}/")]
-    told = said(fact)
-    return max((each for each in below if told.has_word(each.rpartition("/")[2].casefold())), key=len, default=category)

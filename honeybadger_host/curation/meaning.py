@@ -54,19 +54,6 @@ _PLACES: Final = word_set("places")
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
-    """A part of a sentence that says one thing.
-
-    Args:
-        words: stems of its content words and numbers.
-        is_denied: None: it follows a denied part behind an `and`, so nobody knows.
-    """
-
-    words: frozenset[str]
-    is_denied: bool | None
-
-
-@dataclass(frozen=True, slots=True)
 class Meaning:
     """What a text says about its words, for comparison.
 
@@ -74,16 +61,18 @@ class Meaning:
         facts: one of `_DENIED`, `_BEHIND`, `_COUNTED`, `_OPPOSED`, and a word -> what is said of it.
         actions: who, does what, to whom.
         together: specifics of each clause, names and all others.
+        clauses: stems of the content words of each, and whether it is denied; None: it follows a denied one behind an
+            `and`, so nobody knows.
     """
 
     facts: Mapping[tuple[str, str], frozenset[str]]
     actions: frozenset[tuple[str, str, str]]
     together: tuple[frozenset[str], ...]
-    clauses: tuple[_Clause, ...]
+    clauses: tuple[tuple[frozenset[str], bool | None], ...]
 
     @property
     def is_denying(self) -> bool:
-        return any(clause.is_denied for clause in self.clauses)
+        return any(is_denied for _, is_denied in self.clauses)
 
 
 @lru_cache(maxsize=4096)
@@ -92,12 +81,12 @@ def meaning(text: str) -> Meaning:
     text = visible(text)  # nothing hides between the letters of a `not`
     facts: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     actions: set[tuple[str, str, str]] = set()
-    clauses: list[_Clause] = []
+    clauses: list[tuple[frozenset[str], bool | None]] = []
     names = {form for form in said(text).certain if form.isalpha()} | PEOPLE
     language = language_of(_WORD.findall(text.casefold()))
     for words, is_denied in _clauses(_plain(text)):
         content = frozenset(_content(words, language))
-        clauses.append(_Clause(content, is_denied))
+        clauses.append((content, is_denied))
         for word in content:
             facts[_DENIED, word].add({True: "denied", False: "affirmed", None: "perhaps denied"}[is_denied])
         for form, word, how in _facts(words, language):
@@ -141,12 +130,12 @@ def contradicted(sources: Iterable[str], result: str) -> list[str]:
 
     For long texts, where a word is said in many clauses; see `flips`.
     """
-    before = [clause for source in sources for clause in meaning(source).clauses if len(clause.words) > 1]
+    before = [clause for source in sources for clause in meaning(source).clauses if len(clause[0]) > 1]
     found = []
-    for clause in meaning(result).clauses:
-        alike = [other for other in before if in_common(clause.words, other.words) >= _ALIKE] if clause.words else []
-        if alike and all(other.is_denied is not None and other.is_denied != clause.is_denied for other in alike):
-            found.append(" ".join(sorted(clause.words)))
+    for words, is_denied in meaning(result).clauses:
+        alike = [was_denied for other, was_denied in before if words and in_common(words, other) >= _ALIKE]
+        if alike and all(was_denied is not None and was_denied != is_denied for was_denied in alike):
+            found.append(" ".join(sorted(words)))
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -59,6 +60,8 @@ _FINISHED: Final[Mapping[str, str]] = {
     "preferences": "dream.finished",
 }
 """What the log calls the end of a pass."""
+_MOST_TOKENS: Final = 12_000
+"""Of turns that one pass takes, oldest first; what is left is the next one's."""
 _MOST_LISTED: Final = 200
 """Lost specifics of a proposal."""
 
@@ -185,6 +188,11 @@ def _span(proposal: Proposal) -> dict[str, Any]:
         return {}
     last = proposal.last_turn or 0
     return {"session": proposal.session, "turns": last + 1 - (proposal.first_turn or 0), "up_to": last}
+
+
+def taken(turns: Iterable[Turn]) -> int:
+    """Return how many of the first turns one pass takes, one at least."""
+    return max(1, sum(size <= _MOST_TOKENS for size in accumulate(turn.line_tokens for turn in turns)))
 
 
 def proposed(

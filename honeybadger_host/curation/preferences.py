@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import accumulate
 from typing import Annotated, Final, Literal
 
 import anyio.to_thread
@@ -23,7 +22,7 @@ from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.dream import sections_text, turn_text
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.ordinary import word_patterns
-from honeybadger_host.curation.passes import Made, PassDependencies, proposed
+from honeybadger_host.curation.passes import Made, PassDependencies, proposed, taken
 from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn
@@ -38,8 +37,6 @@ _STRENGTH: Final = "strength"
 _NAMED: Final = "preferences-"
 _MOST_TURNS: Final = 2000
 """Of a session; what was said before is not read for preferences."""
-_MOST_TOKENS: Final = 12_000
-"""Of the turns that one pass takes, oldest first; what is left is the next one's."""
 _MOST_KNOWN: Final = 100
 _MOST: Final = 200
 _LONGEST: Final = 1000
@@ -81,7 +78,7 @@ class Preferences:
         mark = self.uses.watermarks.of(inferred_file(group))
         since = None if mark is None else mark.at
         turns = newest_turns(self.uses, group, _MOST_TURNS)
-        return taken(
+        return oldest(
             (session, turn)
             for (session, _), turn in turns.items()
             if self.uses.is_person(turn) and (since is None or turn.at > since)
@@ -132,11 +129,10 @@ class _Answer(Part):
     preferences: Annotated[tuple[_Preference, ...], Field(strict=False, max_length=_MOST)]
 
 
-def taken(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
+def oldest(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
     """Return the oldest of (session, turn), as many as a pass takes."""
     ordered = sorted(turns, key=lambda each: (each[1].at, each[0], each[1].number))
-    sizes = accumulate(turn.line_tokens for _, turn in ordered)
-    return ordered[: max(1, sum(size <= _MOST_TOKENS for size in sizes))]
+    return ordered[: taken(turn for _, turn in ordered)]
 
 
 def request_text(turns: Sequence[tuple[str, Turn]], known: Iterable[str], seen: Iterable[str]) -> str:

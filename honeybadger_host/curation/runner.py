@@ -14,9 +14,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from honeybadger_agent.models.model import ModelFailed
-from honeybadger_host.curation.answers import WrongAnswer
-from honeybadger_host.curation.asking import Asker, OverBudget
+from honeybadger_host.curation.asking import FAILED, Asker
 from honeybadger_host.curation.consolidating import Consolidations
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.due_dreams import DueDreams
@@ -25,7 +23,6 @@ from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.snapshot import newest_sessions
 from honeybadger_host.domain import Change, TurnAdded
-from honeybadger_host.errors import FileProblem, WorldFailed
 
 log = structlog.get_logger()
 
@@ -130,7 +127,7 @@ class Curator:
                 has_more = self._enrichment is not None and await self._enrichment.make(job.group)
             else:
                 has_more = await self.consolidations.consolidate(job.group, job.session)
-        except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
+        except FAILED as error:
             pause = self.jobs.fail(job, str(error), self._clock())
             self.failures += 1
             log.warning(

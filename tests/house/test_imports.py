@@ -48,8 +48,6 @@ FOR_TURNS = {
     "handlers.proposals": {"models.model"},
     "curation.asking": {"models.model"},
     "curation.answers": {"turn.thinking"},
-    "curation.dreaming": {"models.model"},
-    "curation.runner": {"models.model"},
     "handlers.turn_output": {"models.model", "turn.thinking"},
     "agents": {"tools"},
     "models": {"models.model", "models"},

@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.preferences import bare, counted, parse_preferences, seen_before, taken
+from honeybadger_host.curation.preferences import bare, counted, oldest, parse_preferences, seen_before
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.domain import Turn
 
@@ -124,4 +124,4 @@ def test_a_pass_takes_the_oldest_turns_that_fit() -> None:
     turns = [
         ("main", Turn(n, NOW + timedelta(seconds=n), "user", "ann", "ann", "word " * 4000, 9)) for n in range(5, 0, -1)
     ]
-    assert [turn.number for _, turn in taken(turns)] == [1, 2]
+    assert [turn.number for _, turn in oldest(turns)] == [1, 2]
