@@ -16,7 +16,6 @@ from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.group_places import groups_in, named_folders
-from honeybadger_host.memory.notes import parse_notes
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.search.index import Index
 from honeybadger_host.storage.journal import Journal
@@ -79,6 +78,6 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
             text = files.memory(group)
         except FileProblem:
             return None
-        return 0 if text is None else len(parse_notes(text.text).notes)
+        return 0 if text is None else text.note_count
 
     return QueryHandler(answer)

@@ -67,6 +67,10 @@ class GroupText:
         return estimate_tokens(self.clean)
 
     @cached_property
+    def note_count(self) -> int:
+        return len(parse_notes(self.text).notes)
+
+    @cached_property
     def notes(self) -> NotesInContext:
         edited = {neutralise(note).text.strip(): who for note, who in self.edited.items()}
         return NotesInContext(parse_notes(self.clean, edited))
