@@ -603,30 +603,6 @@ def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_
     _fails_to_start(host, 3, "senders.json")
 
 
-@needs_root
-def test_a_file_of_another_user_is_forbidden_in_a_box_that_belongs_to_one(make_host: HostFactory, home: Path) -> None:
-    _run("sender", "add", "main", "agent", "--uid", NOBODY, home=home)
-    agent = RawSender(home, "main", "agent")
-    host = make_host({"ipc.closed": True}).start()
-
-    def drop(stem: str, uid: int) -> None:
-        temporary = agent.root / "tmp" / stem
-        temporary.write_bytes(request(stem, content=f"by {uid}"))
-        os.chown(temporary, uid, uid)
-        temporary.rename(agent.requests / f"{stem}.json")
-
-    drop("mine", NOBODY)
-    drop("roots", 0)
-    drop("somebodys", 4711)
-    assert agent.reply("mine")["ok"] is True
-    for stem, uid in (("roots", 0), ("somebodys", 4711)):
-        assert_refused(agent.reply(stem), "forbidden", says=f"uid {uid}")
-        assert "65534" in agent.reason(stem)["reason"]
-    assert re.findall("^- by (.*)$", agent.memory_text(), re.MULTILINE) == [str(NOBODY)]
-    assert [oct(path.stat().st_mode & 0o777) for path in (agent.requests, agent.root)] == ["0o700", "0o711"]
-    host.stop()
-
-
 # ---------------------------------------------------------------------------------------------------------- bad outlets
 
 
