@@ -130,12 +130,13 @@ SLOW = """
 import time
 from honeybadger_host.handlers import notes
 from honeybadger_host.memory.group_files import GroupFiles
-was = GroupFiles.persona
-def persona(self, group):
-    (self._home / "begun").touch()
-    time.sleep(SECONDS)
-    return was(self, group)
-GroupFiles.persona = persona
+was = GroupFiles.read
+def read(self, file):
+    if file.endswith("CLAUDE.md"):
+        (self._home / "begun").touch()
+        time.sleep(SECONDS)
+    return was(self, file)
+GroupFiles.read = read
 """
 
 
