@@ -39,7 +39,7 @@ _LONGEST_SAVE_SECONDS: Final = 30.0
 _FILES_AT_ONCE: Final = 256
 _LOOK_SECONDS: Final = 0.05
 _PAUSE: Final = 50
-"""So many times as long as a look at a file took, the next one waits."""
+"""So many times as long as a look at a file kept the processor busy, the next one waits."""
 _OWN_PAUSE_SECONDS = 5.0
 """A file that only the host changed is not looked at again before."""
 _KEEP_AFTER_SECONDS: Final = 30.0
@@ -213,8 +213,9 @@ class EditRecorder:
             since = touched[file] = self._touched.pop(file)  # what is heard of from here on is looked at again
             is_patient = begun - since < _LONGEST_SAVE_SECONDS
             with contextlib.suppress(Later):
+                busy = time.thread_time()
                 found[file] = self._look_at(file, known.get(file), rows.get(file, ()), up_to, is_patient=is_patient)
-                pause = _PAUSE * (time.monotonic() - begun)
+                pause = _PAUSE * (time.thread_time() - busy)
                 if file in own and not found[file][0]:
                     pause = max(pause, _OWN_PAUSE_SECONDS)
                 if pause > 1:
