@@ -351,7 +351,7 @@ os.scandir = slowly
     for number in range(100):  # a look at all takes 10 s
         (home / f"groups/g{number}/tasks").mkdir(parents=True)
     host = make_host({**script(home, *MODEL), **QUICK}, source=slow).start()
-    begin = datetime.now(UTC) + timedelta(seconds=7)
+    begin = datetime.now(UTC) + timedelta(seconds=14)  # behind the first look, which has to find the files
     for number in range(4):
         at = (begin + timedelta(seconds=1.2 * number)).isoformat()
         put(home, f"t{number}", schedule_type="once", interval_seconds=None, run_at=at)
