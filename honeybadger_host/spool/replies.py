@@ -1,7 +1,8 @@
-"""Replies after they were written: nobody took them, a sender has too many, a power cut emptied them.
+"""Replies after they were written: nobody took them, a sender has too many, a power cut tore them.
 
 A reply is renamed into place complete and is not synced (an fsync for each costs more than the whole path). After a
-power cut its name may be there without its bytes. Whoever waits for it must not take that for an answer.
+power cut its name may be there without its bytes, or with some of them. Whoever waits for it must not take that for an
+answer.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from honeybadger_host.spool.inbox import STREAM, Inbox
 from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.files import inside
+from honeybadger_host.storage.files import NotRegular, inside, open_plain
 from honeybadger_host.storage.journal import Journal
 
 log = structlog.get_logger()
@@ -47,13 +48,13 @@ class ReplyRetention:
         self.trimmed = 0
 
     def mend(self, journal: Journal) -> None:
-        """Look for empty replies in all inboxes, before they are served. What cannot be mended now stays as it is.
+        """Look for torn replies in all inboxes, before they are served. What cannot be mended now stays as it is.
 
         One with a receipt is written again; another is removed: its request is met, or asked again.
         """
         self._spool.discover()
         given_again = removed = 0
-        for inbox, names in self._empty():
+        for inbox, names in self._torn():
             opened = self._spool.open(inbox)
             if opened is None:
                 continue
@@ -124,8 +125,8 @@ class ReplyRetention:
                 log.warning("replies.trimmed", group=inbox.group, sender=inbox.sender, removed=removed, kept=kept)
         return count
 
-    def _empty(self) -> Iterator[tuple[Inbox, list[str]]]:
-        """Yield the inboxes that hold replies without a byte, as a power cut leaves them, with the names of those.
+    def _torn(self) -> Iterator[tuple[Inbox, list[str]]]:
+        """Yield the inboxes that hold replies without their end, as a power cut leaves them, with the names of those.
 
         Counts the replies by the way: this is at the start.
         """
@@ -138,10 +139,24 @@ class ReplyRetention:
                         status = entry.stat(follow_symlinks=False)
                         inbox.replies += 1
                         inbox.reply_bytes += status.st_size
-                        if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+                        if stat.S_ISREG(status.st_mode) and not _has_end(fd, entry.name, status.st_size):
                             names.append(entry.name)
             if names:
                 yield inbox, names
+
+
+def _has_end(folder_fd: int, name: str, size: int) -> bool:
+    """Return whether a file ends as JSON does; one that cannot be read is left to its owner."""
+    if not size:
+        return False
+    try:
+        fd, _ = open_plain(name, within=folder_fd)
+    except (OSError, NotRegular):
+        return True
+    try:
+        return os.pread(fd, 1, size - 1) in b"}\n"
+    finally:
+        os.close(fd)
 
 
 def _belongs_to_a_turn(folder: str, name: str) -> bool:

@@ -241,9 +241,7 @@ def test_another_request_renamed_over_one_that_was_just_read_is_not_removed_unre
     host.stop()
 
 
-def test_replies_that_a_power_cut_emptied_are_given_again_or_removed(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_replies_that_a_power_cut_tore_are_given_again_or_removed(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host().start()
     ask(stranger, "done")
     first = stranger.peek("done")
@@ -252,8 +250,9 @@ def test_replies_that_a_power_cut_emptied_are_given_again_or_removed(
     assert stranger.reply("waiting")["ok"] is True
     host.stop()
     (stranger.replies / "kept.json").write_bytes(b"{}")
-    for name in ("done", "query", "waiting"):
-        (stranger.replies / f"{name}.json").write_bytes(b"")
+    assert first is not None
+    for name, left in (("done", first[:40] + bytes(len(first) - 40)), ("query", b'{"v":1,'), ("waiting", b"")):
+        (stranger.replies / f"{name}.json").write_bytes(left)
     stranger.note("waiting", "waiting.")  # its removal was not durable
     host.start()
     assert stranger.peek("done") == first
