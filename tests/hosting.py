@@ -381,9 +381,10 @@ class HostProcess:
         return self.stderr.read_text() if self.stderr.is_file() else ""
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """Return every line it printed; fails when one is no JSON object."""
+        """Return every line it printed to its end; fails when one is not a JSON object."""
         lines = []
-        for line in self.stderr.read_bytes().splitlines() if self.stderr.is_file() else ():
+        printed = self.stderr.read_bytes() if self.stderr.is_file() else b""
+        for line in printed[: printed.rfind(b"\n") + 1].splitlines():
             try:
                 value = orjson.loads(line)
             except orjson.JSONDecodeError:

@@ -53,9 +53,9 @@ class DeadLetters:
         keeps_secrets: letters keep what looks like a credential.
     """
 
-    def __init__(self, dead: Path, max_bytes: int = MAX_BYTES, *, keeps_secrets: bool = False) -> None:
+    def __init__(self, dead: Path, max_bytes: int | None = None, *, keeps_secrets: bool = False) -> None:
         self._dead = dead
-        self._max_bytes = max_bytes
+        self._max_bytes = MAX_BYTES if max_bytes is None else max_bytes
         self._keeps_secrets = keeps_secrets
         self._taken: dict[Path, int] | None = None
         """A sender's folder -> bytes; None: nobody has looked yet."""

@@ -42,8 +42,8 @@ SETTINGS: Final[dict[str, object]] = {
     "dream.preferences": False,
 }
 WITHOUT_GATES: Final = """
-from honeybadger_host.curation import dreaming, passes
-dreaming.check = lambda proposal, known: proposal
+from honeybadger_host.curation import passes
+passes.check = lambda proposal, known: proposal
 passes.applies_itself = lambda operation, policy: operation.state == "waiting"
 """
 

@@ -98,7 +98,7 @@ def test_types_are_refused_in_the_wrong_box(host: HostProcess, stranger: RawSend
     stranger.drop("c", request("c", "chatt"), "turns")
     assert_refused(stranger.reply("c"), "invalid", says="did you mean chat?")
     stranger.drop("d", b"[]", "turns")
-    assert_refused(stranger.reply("d"), "invalid", says="an array")
+    assert_refused(stranger.reply("d"), "invalid", says="not a JSON object")
     assert (stranger.dead / "d.json").read_bytes() == b"[]"
     assert said(stranger) == []
 
