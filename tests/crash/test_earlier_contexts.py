@@ -167,7 +167,8 @@ class Life:
 
     def wrongly_told(self) -> list[tuple[str, str, object]]:
         """Return the lines and entries of which somebody else is said to be the author. Blank lines are nobody's."""
-        wait_for(lambda: all(self.is_noticed(file) for file in self.edited), what="all edits")
+        for file in self.edited:
+            wait_for(lambda: self.is_noticed(file), what=f"the edit of {file}")  # noqa: B023
         journal, wrong = self.home / JOURNAL_FILE, list[tuple[str, str, object]]()
         for file in _TEXTS:
             held = (self.home / file).read_bytes() if (self.home / file).exists() else b""
