@@ -203,6 +203,7 @@ class _Hints:
             host.scheduler.touch_file(file)
             if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
                 host.memory.index.touch_folder(file)
+                host.edits.touch_folder(file.rstrip("/"))
             return
         if not self._is_scheduled:
             self._is_scheduled = True

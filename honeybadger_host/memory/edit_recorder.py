@@ -91,6 +91,11 @@ class EditRecorder:
             self._touched.setdefault(file, time.monotonic())
             self._touched_at = time.monotonic()
 
+    def touch_folder(self, folder: str) -> None:
+        """Say that a folder below the home is watched from now on: the next comparison looks at every file in it."""
+        self._folders.pop(folder, None)
+        self._not_before.pop(folder, None)
+
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to look at, or to keep."""

@@ -236,6 +236,17 @@ def test_an_edit_that_the_host_replaced_before_it_was_looked_at_is_told_without_
     assert (edit.kind, edit.hunks, edit.before) == ("edit", None, digest_of(b'{\n  "content": "tea"\n}\n'))
 
 
+def test_an_entry_that_was_saved_in_place_before_its_folder_was_watched_is_found_then(recorded: Recorded) -> None:
+    recorded.save(b'{"content": "tea"}')
+    recorded.record()
+    (recorded.world.home / ENTRY).write_bytes(b'{"content": "coffee"}')
+    assert [*recorded.recorder.sweep_changed()]
+    assert ENTRY not in recorded.recorder._touched
+    recorded.recorder.touch_folder(ENTRY.rpartition("/")[0])
+    assert [*recorded.recorder.sweep_changed()]
+    assert ENTRY in recorded.recorder._touched
+
+
 def test_an_edit_of_an_entry_the_host_wrote_long_ago_has_its_lines(recorded: Recorded) -> None:
     recorded.save(b'{\n  "content": "tea"\n}\n')
     recorded.record()
