@@ -253,17 +253,15 @@ def test_a_random_life_with_kills_leaves_contexts_that_can_all_be_made_again(
     life.authors[said] = author
 
     lost = []
-    overwritten = (
-        "groups/main/summary.md: its text of then is not in the journal"  # within the second after it was saved
-    )
     for shown in [*life.served]:
         life.send("get_context", as_of=shown["hash"])
         (reply,) = life.answers()
         again = reply["result"]
-        is_same = again["as_of"]["is_identical"] is True and again["system"] == shown["system"]
-        if not is_same and not any(why.startswith(overwritten) for why in again["as_of"].get("why", ())):
+        if again["as_of"]["is_identical"] is not True or again["system"] != shown["system"]:
             lost.append((shown, again))
     if lost:
         (home.parent / "lost.json").write_text(json.dumps(lost))
     told = [again["as_of"]["why"] for _, again in lost]
-    assert not lost, f"{len(lost)} of them, see {home.parent}: {told[:5]}"
+    unseen = "its text of then is not in the journal"  # the host wrote within the second after a person saved
+    assert all(any(unseen in why for why in each) for each in told), f"see {home.parent}: {told[:5]}"
+    assert len(lost) <= len(life.served) / 25, f"{len(lost)} of {len(life.served)}, see {home.parent}: {told[:5]}"
