@@ -510,5 +510,7 @@ def test_a_host_starts_the_page_beside_itself_and_ends_it(home: Path) -> None:
         wait_for(lambda: not link.exists())
         host.restart()
         wait_for(link.exists)
+        browser = Page(home).browser(link=orjson.loads(link.read_bytes())["link"])
+        assert read(browser, "/").status == 200  # before that a signal finds no handler, and leaves the link
         host.stop()
         wait_for(lambda: not link.exists())
