@@ -357,7 +357,7 @@ def _check_webhooks(settings: Settings) -> None:
 
 
 def _recover(home: Path, journal: Journal, projections: Projections) -> None:
-    """Bring the files up to date with what was committed and perhaps not written.
+    """Bring the files up to date with what was committed and perhaps not written; remove a killed host's status.
 
     What was looked at settles as if it had been appended now: an editor may have read a file before the last note came
     and save it after this start.

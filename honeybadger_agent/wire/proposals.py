@@ -1,6 +1,7 @@
 """What curation proposes, and what the operator decides about it."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -9,6 +10,9 @@ from honeybadger_agent.wire.refusals import shaped
 
 _MODEL_SECONDS = 900.0
 """A model may take its time."""
+
+UNDECIDED: Final = ("waiting", "refused")
+"""States of operations that the operator may decide about."""
 
 ProposalId = Annotated[str, shaped(r"[A-Za-z0-9_-]{1,64}", "the id of a proposal, as consolidation-main-41-813010")]
 
@@ -93,3 +97,9 @@ class Dream(Request[DreamResult], audience="operator"):
     @property
     def may_take(self) -> float:
         return _MODEL_SECONDS
+
+
+def is_lossless(operation: Mapping[str, Any]) -> bool:
+    """Return whether an operation, as it is shown, waits, passes every gate and loses nothing."""
+    is_free = not operation.get("lost") and operation["op"] != "retire"
+    return is_free and operation["state"] == "waiting" and not operation.get("gates", {}).get("failed")

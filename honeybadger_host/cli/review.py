@@ -16,7 +16,6 @@ from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_jso
 app = typer.Typer()
 
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
-_UNDECIDED: Final = ("waiting", "refused")
 _COLOURS: Final = {"+": "green", "-": "red"}
 
 
@@ -174,13 +173,15 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
 
 def _go_through(host: _Host) -> None:
     """Ask about each operation that waits, or that a gate refuses."""
+    from honeybadger_agent.wire.proposals import UNDECIDED
+
     rows = [row for row in host.rows()["proposals"] if not row.get("problem")]
     for row in rows:
         print(here(f"\n{row['id']}: {row['kind']} by {row['by']}, {row['made_at']}"))
         asked: set[int] = set()
         while True:
             proposal = host.proposal(row["id"])
-            left = [each for each in proposal["operations"] if each["n"] not in asked and each["state"] in _UNDECIDED]
+            left = [each for each in proposal["operations"] if each["n"] not in asked and each["state"] in UNDECIDED]
             if not left:
                 break
             asked.add(left[0]["n"])
@@ -191,6 +192,8 @@ def _go_through(host: _Host) -> None:
 
 def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, Any]) -> bool:
     """Ask about one operation; return whether to go on."""
+    from honeybadger_agent.wire.proposals import is_lossless
+
     number = operation["n"]
     while True:
         print_lines(_operation(operation, proposal["before"]))
@@ -207,7 +210,7 @@ def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, A
                 typer.prompt(f"edit `result` of operation {number} in {proposal['file']}, save it, press Enter", "")
                 operation = next(each for each in host.proposal(proposal["id"])["operations"] if each["n"] == number)
             case "l":
-                lossless = [each["n"] for each in proposal["operations"] if _is_lossless(each)]
+                lossless = [each["n"] for each in proposal["operations"] if is_lossless(each)]
                 if lossless:
                     print(here(_told("accept", host.decide(proposal["id"], "accept", lossless))))
                 return True
@@ -215,9 +218,3 @@ def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, A
                 return False
             case _:
                 return True
-
-
-def _is_lossless(operation: Mapping[str, Any]) -> bool:
-    """Return whether an operation waits that passes every gate and loses nothing."""
-    is_free = not operation.get("lost") and operation["op"] != "retire"
-    return is_free and operation["state"] == "waiting" and not operation.get("gates", {}).get("failed")

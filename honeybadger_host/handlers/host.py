@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import PROTOCOL, ListGroups
+from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import Asked, QueryHandler
@@ -22,7 +23,6 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import time_stamp
 
 _MOST_SENDERS: Final = 20
-_UNDECIDED: Final = frozenset({"waiting", "refused"})
 
 
 def ping(tools_of: Callable[[str], frozenset[str] | None]) -> QueryHandler:
@@ -69,7 +69,7 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
             "waiting": sum(
                 1
                 for each in stored(home, group)
-                if each.proposal is None or any(one.state in _UNDECIDED for one in each.proposal.operations)
+                if each.proposal is None or any(one.state in UNDECIDED for one in each.proposal.operations)
             ),
         }
 

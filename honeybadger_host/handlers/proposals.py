@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio.to_thread
 
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wire import DecideProposal, Dream, ListProposals, Refusal
+from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import OverBudget
@@ -30,7 +31,6 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
 Dreams: TypeAlias = Callable[[str, bool], Coroutine[Any, Any, Dreamt]]
-_UNDECIDED: Final = ("waiting", "refused")
 
 
 class _Decision(NamedTuple):
@@ -169,7 +169,7 @@ def _chosen(proposal: Proposal, payload: DecideProposal) -> frozenset[int]:
             raise Refusal("conflict", f"nothing of proposal {proposal.id} waits", field="payload.proposal")
         return chosen
     for n in payload.operations:
-        if states.get(n) not in _UNDECIDED:
+        if states.get(n) not in UNDECIDED:
             what = f"is {states[n]}" if n in states else "does not exist"
             raise Refusal("conflict", f"operation {n} of {proposal.id} {what}", field="payload.operations")
     return frozenset(payload.operations)

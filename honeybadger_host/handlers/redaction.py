@@ -105,7 +105,7 @@ class Screen:
 
 @dataclass(slots=True)
 class CleanTexts:
-    """CleanTexts of one request on their way into memory: without what hides, forges or betrays. Methods raise Refusal.
+    """Texts of one request on their way into memory: without what hides, forges or betrays. Methods raise Refusal.
 
     Args:
         changed: what was changed in all of them.

@@ -22,7 +22,7 @@ import structlog
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
-from honeybadger_host.storage.files import FILE_MODE
+from honeybadger_host.storage.files import FILE_MODE, place_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,7 +100,7 @@ class IndexFile:
         self._path = path
         self._emptied: Callable[[], None] = lambda: None  # nothing to tell while it is opened
         self._lock = threading.RLock()
-        self._inode = 0
+        self._place: tuple[int, int] | None = None
         self._groups: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._last: dict[tuple[Table, int], int] = {}
@@ -301,7 +301,7 @@ class IndexFile:
     @property
     def is_gone(self) -> bool:
         """Whether its file was removed or replaced."""
-        return self._path is not None and self._inode != _inode_of(self._path)
+        return self._path is not None and self._place != place_of(self._path)
 
     def make_anew(self, why: str) -> None:
         """Start over with an empty database."""
@@ -323,7 +323,7 @@ class IndexFile:
             if version == VERSION:
                 for table in _TABLES:
                     db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall()  # noqa: S608  one of these names
-                self._inode = _inode_of(self._path)
+                self._place = place_of(self._path)
                 return db
             why = "it is new" if version == 0 else f"it has version {version}, this host makes {VERSION}"
         except sqlite3.Error as error:
@@ -339,7 +339,7 @@ class IndexFile:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(f"{self._path}{end}")
             db = _prepared(_connect(self._path))
-            self._inode = _inode_of(self._path)
+            self._place = place_of(self._path)
         except (OSError, sqlite3.Error) as error:
             log.error(
                 "index.failed", file=INDEX_FILE, error=str(error), now_what="it is kept in memory until a restart"
@@ -369,10 +369,3 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
     db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
     db.execute("INSERT INTO groups VALUES (0, ?)", (GLOBAL_GROUP,))  # first, as in every corpus
     return db
-
-
-def _inode_of(path: Path) -> int:
-    try:
-        return os.stat(path, follow_symlinks=False).st_ino
-    except OSError:
-        return 0

@@ -178,6 +178,15 @@ def inside(folder: str | os.PathLike[str], name: str) -> Iterator[int]:
         os.close(fd)
 
 
+def place_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Return device and inode of what has a name now, following no link; None: nothing has it."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def names_in(folder: str | os.PathLike[str]) -> list[str]:
     """Return what a folder holds, in the order of names; nothing when it cannot be read."""
     try:

@@ -23,6 +23,7 @@ from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED, TASK_RECORD
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 from honeybadger_host.storage.edits import Looked, write_looked
+from honeybadger_host.storage.files import place_of
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
     EDITS_OF_FILE,
@@ -166,7 +167,7 @@ class Journal:
         with ExitStack() as opened:
             reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
             opened.pop_all()
-        files = {file: _place_of(file) for file in (path, path.with_name(f"{path.name}-wal"))}
+        files = {file: place_of(file) for file in (path, path.with_name(f"{path.name}-wal"))}
         return cls(path, str(meta["identity"]), next_seq, last_seq, last_at, marks, writer, reader, folder, files)
 
     @property
@@ -205,7 +206,7 @@ class Journal:
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
         for file, place in self._files.items():
-            if _place_of(file) != place:
+            if place_of(file) != place:
                 raise StorageFailed(f"{file} was removed or replaced while the host had it open: nothing more is saved")
         self._newest_of.update({row.group: row.seq for row in changes})
         self.committed_seq = changes[-1].seq
@@ -453,14 +454,6 @@ class Journal:
 
     def _transaction(self) -> Transaction:
         return Transaction(self._writer, self.path)
-
-
-def _place_of(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _gone(path: Path, state: str, identity: str) -> JournalError:

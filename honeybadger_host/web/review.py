@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import DecideProposal, ListProposals, ProposalRow
+from honeybadger_agent.wire.proposals import UNDECIDED, is_lossless
 from honeybadger_host.web.asking import Invalid, made
 from honeybadger_host.web.forms import (
     PER_PAGE,
@@ -24,7 +25,6 @@ from honeybadger_host.web.forms import (
 )
 from honeybadger_host.web.rendering import compared, href, page
 
-_UNDECIDED: Final = ("waiting", "refused")
 _MOST_LISTED: Final = 1000
 
 
@@ -83,13 +83,7 @@ def _shown(operation: Mapping[str, Any], before: Mapping[str, str]) -> _Shown:
     lines = compared(old, new)
     if lines is None:
         lines = [*(("-", line) for line in old), *(("+", line) for line in new)]
-    return _Shown(operation, lines, operation["state"] in _UNDECIDED, _is_lossless(operation))
-
-
-def _is_lossless(operation: Mapping[str, Any]) -> bool:
-    """Return whether an operation waits that passes every gate and loses nothing."""
-    is_free = not operation.get("lost") and operation["op"] != "retire"
-    return is_free and operation["state"] == "waiting" and not operation.get("gates", {}).get("failed")
+    return _Shown(operation, lines, operation["state"] in UNDECIDED, is_lossless(operation))
 
 
 def _decided(request: Request, form: dict[str, str]) -> Response:
@@ -105,7 +99,7 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
             numbers, result = [checked_number(form.get("operation", ""), "operation")], form.get("result", "")
         case "lossless":
             row = _read(request, group, name)
-            numbers = [operation["n"] for operation in row.operations if _is_lossless(operation)]
+            numbers = [operation["n"] for operation in row.operations if is_lossless(operation)]
             if not numbers:
                 raise Invalid("nothing waits in it that passes every gate and loses nothing")
         case "revert":
