@@ -46,9 +46,7 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
         if payload.pinned and not is_pinned(content) and not is_blank(neutralise(content).text):
             content = f"{content.rstrip()} {PINNED}"
         note = _rendered(asked, content, section, now)
-        result: dict[str, Any] = {"file": MEMORY, "section": note.section}
-        if note.changed or screened:
-            result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
+        result = _saved(note, screened)
         if warning is not None:
             result["warning"] = warning
         return Outcome(result, (Added.of("note", asked.group, note.data),))
@@ -68,6 +66,14 @@ def _rendered(asked: Asked, content: str, section: str, now: datetime) -> Render
         ) from None
 
 
+def _saved(note: RenderedNote, screened: Mapping[str, int]) -> dict[str, Any]:
+    """Return what is told of a note that was written."""
+    result: dict[str, Any] = {"file": MEMORY, "section": note.section}
+    if note.changed or screened:
+        result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
+    return result
+
+
 def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler[tuple[bytes, NotePlace]]:
     """Return the handler of `edit_note`: a note gets another text where it stands, if it is the one that was read.
 
@@ -77,7 +83,7 @@ def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler
 
     def prepare(asked: Asked) -> tuple[bytes, NotePlace]:
         payload: EditNote = asked.payload
-        file = f"groups/{asked.group}/{MEMORY}"
+        file = _memory_of(asked)
         held = files.load(file) or b""
         note = notes_of(asked.group, held).get(payload.id)
         if note is None:
@@ -92,18 +98,19 @@ def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler
     def decide(asked: Asked, found: tuple[bytes, NotePlace], now: datetime) -> Outcome:
         payload: EditNote = asked.payload
         held, place = found
-        if files.view(f"groups/{asked.group}/{MEMORY}") != held:
+        if files.view(_memory_of(asked)) != held:
             raise _conflict(payload.id)
         section, content, screened = screen.note(asked, place.section, payload.content)
         note = _rendered(asked, content, section, now)
-        change = edited(asked.group, f"groups/{asked.group}/{MEMORY}", held, place.span, note.data)
+        change = edited(asked.group, _memory_of(asked), held, place.span, note.data)
         (id_,) = notes_of(asked.group, note.data)
-        result: dict[str, Any] = {"file": MEMORY, "id": id_, "section": note.section}
-        if note.changed or screened:
-            result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
-        return Outcome(result, (change,))
+        return Outcome({"id": id_} | _saved(note, screened), (change,))
 
     return ChangeHandler(decide, prepare)
+
+
+def _memory_of(asked: Asked) -> str:
+    return f"groups/{asked.group}/{MEMORY}"
 
 
 def _conflict(id_: str) -> Refusal:
