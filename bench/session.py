@@ -17,7 +17,8 @@ from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.compaction import CompactionLimits, compact
 from honeybadger_host.memory.session_document import SessionDocument, dump_document, with_turns
-from honeybadger_host.memory.session_document_store import Sessions, session_file
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import TurnLogs, dump_turn, turns_file
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import WholeFiles

@@ -27,7 +27,8 @@ from honeybadger_host.handlers.working_memory import InventoryOf
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.past import PastDocuments, PastFiles, PastMarks, PastTurns
-from honeybadger_host.memory.session_document_store import Sessions, session_file
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.summary_parts import shown_in
 from honeybadger_host.memory.turn_log import TurnLogs, turns_file
 from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed

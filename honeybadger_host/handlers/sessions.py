@@ -20,7 +20,8 @@ from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import CleanTexts, Screen
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
-from honeybadger_host.memory.session_document_store import Sessions, session_file
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import set_aside_file, turns_file
 from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import time_stamp

@@ -23,7 +23,7 @@ from honeybadger_host.memory.group_files import GroupText, text_of
 from honeybadger_host.memory.notes import NOT_EDITED, Edited
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.session_document import SessionDocument, empty_document, parse_document
-from honeybadger_host.memory.session_document_store import deleted_file, parse_deletion, session_file
+from honeybadger_host.memory.session_files import deleted_file, parse_deletion, session_file
 from honeybadger_host.memory.turn_log import Window, parse_turn, turns_file
 from honeybadger_host.memory.watermarks import Watermark, parse_watermark, watermark_file
 from honeybadger_host.memory.working_memory import Inventory, inventory, parse_own, session_folder

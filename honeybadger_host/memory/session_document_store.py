@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -24,59 +23,36 @@ from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.domain import Change, FileRemoved, FileWritten, Turn, TurnAdded, Whole
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
-from honeybadger_host.memory.edited import Count, Edited, Time, read_json
 from honeybadger_host.memory.session_document import (
     SessionDocument,
     dump_document,
     empty_document,
     parse_document,
-    salvaged,
     with_turns,
 )
-from honeybadger_host.memory.turn_log import MAX_SESSIONS, TurnLogs, Window, read_window, turns_file
-from honeybadger_host.storage import files
+from honeybadger_host.memory.session_files import (
+    READABLE,
+    Deletion,
+    Generation,
+    SessionFiles,
+    deleted_file,
+    parse_deletion,
+    session_file,
+)
+from honeybadger_host.memory.turn_log import TurnLogs, Window, read_window, turns_file
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
-from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
-from honeybadger_host.storage.files import Signature
+from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
 WRITE_OUT_SECONDS = 2.0
 """After the last turn, until the document on disk has it, too."""
-_BEING_SAVED_SECONDS: Final = 2.0
-"""A file that cannot be read and is so young may be an editor's, half written: it is looked at again, not moved."""
 _MOST_BEHIND: Final = 1000
 """Turns that are folded into a document at most; a summary has no room for older ones, it counts them."""
 _LAST_WRITES_SECONDS: Final = 3.0
 _LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1
 """A file system may give a file a later time, for which no calendar has a date."""
-_READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-
-
-def session_file(group: str, session: str) -> str:
-    return f"data/context/{group}/{session}.json"
-
-
-def deleted_file(group: str, session: str) -> str:
-    """Return what a deleted document leaves, below the home folder: up to which turn it is forgotten."""
-    return f"{session_file(group, session)}.deleted"
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """A document as its file has it.
-
-    Args:
-        data: the file; None: there is none, the document is empty.
-        signature: of the file; None when there is none.
-        complaint: what is wrong with a file that somebody may still be saving; then the document is the one before.
-    """
-
-    data: bytes | None
-    document: SessionDocument
-    signature: Signature | None
-    complaint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +107,7 @@ class Sessions:
     `read`, `peek` and `names` may run on any thread; for a batch see `unit_of_work`; `write_out` when nothing waits.
 
     Args:
-        last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
-        is_behind: whether a file could not be written yet with what the journal has.
-        wall_seconds: since the epoch, the clock of the file system.
+        last_written, is_behind, wall_seconds: see `SessionFiles`.
     """
 
     def __init__(
@@ -150,14 +124,11 @@ class Sessions:
         self._home = turn_logs.home
         self._files = files
         self._turn_logs = turn_logs
-        self._last_written = last_written
-        self._is_behind = is_behind
+        self._session_files = SessionFiles(turn_logs.home, files, last_written, is_behind, wall_seconds)
         self._wall_seconds = wall_seconds
         self._clock = turn_logs.clock
         self.compactions = 0
         """Since the start."""
-        self._lock = threading.Lock()
-        self._generations: OrderedDict[tuple[str, str], Generation] = OrderedDict()
         self._working: dict[tuple[str, str], _Working] = {}
         self._decided: dict[str, tuple[_Working, bytes | None, SessionDocument]] = {}
         """File -> what it will be, between a decision and its `apply`; spares reading our own JSON."""
@@ -168,28 +139,28 @@ class Sessions:
 
     def read(self, group: str, session: str) -> View:
         """Return a document as it is. Raises WorldFailed: something that is not a file is in its place."""
-        generation = self._generation(group, session)
+        generation = self._session_files.read(group, session)
         base, behind = self._behind(group, session, generation.document)
         return View(self._folded(base, behind), generation.data)
 
     def peek(self, group: str, session: str) -> View:
         """The same, for a list: nothing is kept in memory or set right. Raises ValueError, too: it cannot be read."""
         data = read_whole(self._home / session_file(group, session))
-        document = self._empty(group, session) if data is None else parse_document(data, session)
+        document = self._session_files.empty(group, session) if data is None else parse_document(data, session)
         base, behind = self._behind(group, session, document)
         return View(self._folded(base, behind), data, self._turn_logs.load(group, session).skipped)
 
     def standing(self, group: str, session: str) -> SessionDocument:
         """Return a document as it was written last: turns add nothing to its facts, tasks and summary."""
-        return self._generation(group, session).document
+        return self._session_files.read(group, session).document
 
     def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
         """Return `begins_after`, and those of a session's turns that contexts show. Raises WorldFailed."""
-        return self._deletion(group, session).left(turns)
+        return self._session_files.deletion(group, session).left(turns)
 
     def begins_after(self, group: str, session: str) -> int:
         """Return the number of the turn behind which contexts begin afresh; 0: they never did. Raises WorldFailed."""
-        return self._deletion(group, session).context_begins_after
+        return self._session_files.deletion(group, session).context_begins_after
 
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
@@ -207,7 +178,7 @@ class Sessions:
     def load(self, group: str, session: str) -> None:
         """Load what a decision about a session needs. Raises WorldFailed."""
         if (group, session) not in self._working:
-            generation = self._generation(group, session)
+            generation = self._session_files.read(group, session)
             if generation.complaint is not None:
                 raise WorldFailed(f"{session_file(group, session)} {generation.complaint}: somebody may be saving it")
             base, behind = self._behind(group, session, generation.document)
@@ -218,7 +189,7 @@ class Sessions:
         self.load(group, session)
         working = self._working[group, session]
         working.tombstone = read_whole(self._home / deleted_file(group, session))
-        working.deletion = self._deletion(group, session)
+        working.deletion = self._session_files.deletion(group, session)
 
     def view(self, group: str, session: str) -> View:
         """Return a document with everything decided so far. It must be loaded."""
@@ -293,7 +264,7 @@ class Sessions:
         }
         file = deleted_file(group, session)
         self._decided[file] = (working, None, empty_document(session, turns))
-        data, upon = orjson.dumps(forgotten, option=_READABLE), turns_file(group, session)
+        data, upon = orjson.dumps(forgotten, option=READABLE), turns_file(group, session)
         tombstone = FileWritten(group, "session", file, data, working.tombstone, upon)
         if working.data is None:
             return (tombstone,), after
@@ -318,16 +289,15 @@ class Sessions:
     def end_batch(self, written: Sequence[Change]) -> None:
         """Forget what was applied; files that lack turns are written out later."""
         now = self._clock()
-        with self._lock:
-            for key, working in self._working.items():
-                if working.is_changed:
-                    # read again with the next use, not parsed again if it is what was decided
-                    self._generations[key] = Generation(working.data, working.base, NEVER_SEEN)
-                if working.behind:
-                    self._lagging[key] = now
-                    self._lagging.move_to_end(key)
-                else:
-                    self._lagging.pop(key, None)
+        for key, working in self._working.items():
+            if working.is_changed:
+                # read again with the next use, not parsed again if it is what was decided
+                self._session_files.keep(key, Generation(working.data, working.base, NEVER_SEEN))
+            if working.behind:
+                self._lagging[key] = now
+                self._lagging.move_to_end(key)
+            else:
+                self._lagging.pop(key, None)
         self._working.clear()
         self._decided.clear()
 
@@ -355,9 +325,9 @@ class Sessions:
         del self._lagging[key]
         file = session_file(*key)
         try:
-            generation = self._generation(*key)
+            generation = self._session_files.read(*key)
             base, behind = self._behind(*key, generation.document)
-            if not behind or generation.complaint is not None or self._is_behind(file):
+            if not behind or generation.complaint is not None or self._session_files.is_behind(file):
                 return False
             document = self._folded(base, behind)
             data = dump_document(document)
@@ -366,102 +336,8 @@ class Sessions:
         except (OSError, WorldFailed) as error:
             log.warning("session.write_failed", file=file, error=str(error), now_what="the log has every turn")
             return False
-        with self._lock:
-            self._keep(key, Generation(data, document, NEVER_SEEN))
+        self._session_files.keep(key, Generation(data, document, NEVER_SEEN))
         return True
-
-    # ------------------------------------------------------------------------------------------------------ generations
-
-    def _generation(self, group: str, session: str) -> Generation:
-        """Return what the file holds, set right when it cannot be read. Raises WorldFailed."""
-        key = (group, session)
-        file = session_file(group, session)
-        path = self._home / file
-        with self._lock:
-            if self._is_behind(file):  # what was acknowledged counts, not what a full disk left there
-                return self._journaled(group, session)
-            held = self._generations.get(key)
-            seen_ns = int(self._wall_seconds() * 1e9)
-            signature = signature_of(path)
-            if held is not None and held.signature == signature:
-                self._generations.move_to_end(key)
-                return held
-            data = read_whole(path)
-            if data is None:
-                generation = Generation(None, self._empty(group, session), None)
-            elif held is not None and held.data == data:
-                generation = Generation(data, held.document, trusted(signature, seen_ns))
-            else:
-                try:
-                    document = parse_document(data, session)
-                except ValueError as error:
-                    return self._restored(key, path, data, str(error), held)
-                if document.turns is None and not document.recent_history:
-                    document = document.up_to(self._empty(group, session).turns)
-                generation = Generation(data, document, trusted(signature, seen_ns))
-            self._keep(key, generation)
-            return generation
-
-    def _journaled(self, group: str, session: str) -> Generation:
-        """Return what the journal gave a file last."""
-        data = self._last_written(session_file(group, session))
-        if data is not None:
-            return Generation(data, parse_document(data, session), NEVER_SEEN)
-        tombstone = self._last_written(deleted_file(group, session))
-        return Generation(None, empty_document(session, parse_deletion(tombstone).turns), NEVER_SEEN)
-
-    def _keep(self, key: tuple[str, str], generation: Generation) -> None:
-        self._generations[key] = generation
-        self._generations.move_to_end(key)
-        while len(self._generations) > MAX_SESSIONS:
-            self._generations.popitem(last=False)
-
-    def _restored(
-        self, key: tuple[str, str], path: Path, broken: bytes, why: str, held: Generation | None
-    ) -> Generation:
-        """Return what is valid in a file that cannot be read, else the last good generation; the file is set aside.
-
-        A file that was saved a moment ago stays where it is: an editor may not have finished.
-        """
-        good: bytes | None = None
-        source = "nothing: no good generation is known"
-        if held is not None and held.data is not None and held.signature != NEVER_SEEN:
-            good, source = held.data, "what the host had in memory"
-        elif (last := self._last_written(session_file(*key))) is not None:
-            good, source = last, "the journal"
-        document = self._empty(*key) if good is None else parse_document(good, key[1])
-        with contextlib.suppress(ValueError):  # it is not even a JSON object
-            document = salvaged(broken, key[1], document)
-            good, source = dump_document(document), f"its valid members, and for the others {source}"
-        try:
-            if abs(self._wall_seconds() - path.stat().st_mtime) < _BEING_SAVED_SECONDS:
-                return Generation(broken, document, NEVER_SEEN, complaint=f"cannot be read ({why})")
-            aside = _set_aside(path, broken, why, source, self._wall_seconds())
-            if good is None:
-                self._files.discard(session_file(*key), lambda data: data == broken)
-            else:
-                self._files.refresh(session_file(*key), good, broken)
-        except OSError as error:
-            raise WorldFailed(f"{path} cannot be read ({why}) and cannot be set aside: {error.strerror}") from error
-        log.warning("session.set_aside", file=session_file(*key), to=aside, why=why, restored_from=source)
-        generation = Generation(good, document, NEVER_SEEN)
-        self._keep(key, generation)
-        return generation
-
-    def _empty(self, group: str, session: str) -> SessionDocument:
-        """Return the document of a session that has no file; after a deletion it begins behind what was forgotten."""
-        return empty_document(session, self._deletion(group, session).turns)
-
-    def _deletion(self, group: str, session: str) -> Deletion:
-        """Return what is forgotten of a session, from the journal when the file that says it is damaged."""
-        file = deleted_file(group, session)
-        with contextlib.suppress(ValueError):
-            return parse_deletion(read_whole(self._home / file))
-        with contextlib.suppress(ValueError):
-            if (last := self._last_written(file)) is not None:
-                return parse_deletion(last)
-        log.warning("session.mark_lost", file=file)
-        return Deletion()
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
@@ -489,32 +365,6 @@ class Sessions:
         return document
 
 
-class Deletion(Edited):
-    """What a deletion leaves.
-
-    Args:
-        turns: number of the last turn that the document does not get back; 0: nothing was deleted.
-        context_begins_after: likewise, for contexts; `context_begins_at` is when that was said.
-    """
-
-    turns: Count = 0
-    context_begins_after: Count = 0
-    context_begins_at: Time | None = None
-
-    def left(self, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
-        """Return the number of the last turn that contexts leave out, and those that they show."""
-        after, since = self.context_begins_after, self.context_begins_at
-        if since is None:
-            return after, turns
-        # a log that was removed by hand is numbered from 1 again
-        return after, [turn for turn in turns if turn.number > after or turn.at > since]
-
-
-def parse_deletion(data: bytes | None) -> Deletion:
-    """Return what a file of a deletion says. Raises ValueError."""
-    return Deletion() if data is None else Deletion.model_validate(read_json(data))
-
-
 def _covered(document: SessionDocument, window: Window) -> int:
     """Return up to which turn of its log a document goes.
 
@@ -528,27 +378,6 @@ def _covered(document: SessionDocument, window: Window) -> int:
     newest = document.recent_history[-1].timestamp
     later = [turn.number for turn in window.turns if int(turn.at.timestamp()) > newest]
     return min(later) - 1 if later else window.last_number
-
-
-def _set_aside(path: Path, broken: bytes, why: str, source: str, now: float) -> str:
-    """Copy a broken file beside its place, with a reason; return the new name. Raises OSError."""
-    at = datetime.fromtimestamp(now, UTC)
-    name = f"{path.name}.corrupt-{at:%Y%m%dT%H%M%SZ}"
-    aside = path.with_name(name)
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{name}-{number}")
-    reason = {
-        "file": path.name,
-        "why": why,
-        "set_aside_at": time_stamp(at),
-        "restored_from": source,
-        "now_what": f"mend {aside.name} and move it back to {path.name}, or delete it",
-    }
-    files.replace(aside.with_name(f"{aside.name}.reason"), orjson.dumps(reason, option=_READABLE))
-    files.replace(aside, broken)
-    return aside.name
 
 
 def _files_in(folder: Path, end: str) -> Iterator[tuple[str, float]]:

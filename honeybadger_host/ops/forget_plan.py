@@ -13,7 +13,7 @@ from honeybadger_host.curation.enriching import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import NOTE_EDITED, SUMMARY
 from honeybadger_host.memory.forgotten_files import files_of
-from honeybadger_host.memory.session_document_store import session_file
+from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.summary_parts import part_of
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.working_memory import session_folder

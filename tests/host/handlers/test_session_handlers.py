@@ -16,9 +16,9 @@ from honeybadger_host.domain import (
     Change,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory import session_document_store
+from honeybadger_host.memory import session_files
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
-from honeybadger_host.memory.session_document_store import deleted_file, session_file
+from honeybadger_host.memory.session_files import deleted_file, session_file
 from tests.host.handlers import room as rooms
 from tests.host.memory.test_session_document import SEED
 
@@ -668,9 +668,9 @@ def test_at_the_end_every_file_is_brought_up_to_date(room: Room) -> None:
 
 
 def test_memory_keeps_only_so_many_documents(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_document_store, "MAX_SESSIONS", 3)
+    monkeypatch.setattr(session_files, "MAX_SESSIONS", 3)
     for number in range(10):
         room.change("update_session", f"s{number}", add_facts=[f"fact {number}"])
         room.load(f"s{number}")
-    assert len(room.sessions._generations) == 3
+    assert len(room.sessions._session_files._generations) == 3
     assert room.load("s0")["facts"] == ["fact 0"]
