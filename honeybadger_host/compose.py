@@ -15,6 +15,7 @@ from anyio import CapacityLimiter
 
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.agents import Agents
+from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.budgets import Budgets
 from honeybadger_host.curation.directives import Directives
@@ -52,7 +53,7 @@ from honeybadger_host.ops.push import Pusher
 from honeybadger_host.ops.scheduler import Scheduler, wall_clock
 from honeybadger_host.schedule.times import read_cron, read_zone
 from honeybadger_host.search.index import INDEX_FILE, Index
-from honeybadger_host.settings import Settings, host_zone
+from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.pipeline import Pipeline, Serving, Stores
 from honeybadger_host.spool.rate_limits import shares_of

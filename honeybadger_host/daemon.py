@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup
 
 from honeybadger_host import __version__
 from honeybadger_host.compose import build
+from honeybadger_host.configuration import notify_socket, watchdog_seconds
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.host import Host
@@ -30,7 +31,7 @@ from honeybadger_host.ops.maintenance import keep_house
 from honeybadger_host.ops.page import keep_page
 from honeybadger_host.ops.status import report
 from honeybadger_host.settings import Metrics as MetricsSettings
-from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
+from honeybadger_host.settings import Settings
 from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 
 log = structlog.get_logger()

@@ -10,9 +10,9 @@ import anyio
 import anyio.to_thread
 
 from honeybadger_agent.models.model import Model, ModelFailed
+from honeybadger_host.configuration import model_key
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import Model as Settings
-from honeybadger_host.settings import model_key
 
 RETRIES = 2
 """How often a model is asked again after a failure that may pass, before any text came."""

@@ -31,6 +31,7 @@ from bench.recall.systems import Ranker
 from honeybadger_agent.models.model import Message, ModelSaid, ToolSpec, UserSaid
 from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.compose import build
+from honeybadger_host.configuration import load_settings
 from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.budgets import Budgets
 from honeybadger_host.curation.dreaming import Dreams
@@ -41,7 +42,6 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.ranking import Filters, search
-from honeybadger_host.settings import load_settings
 from honeybadger_host.storage.home import make_home
 
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)

@@ -115,8 +115,8 @@ def run(home: Home = None, overrides: Overrides = None) -> None:
     """Serve a home folder until SIGTERM or Ctrl-C."""
     gc.disable()  # what is imported stays: looking through it for garbage is a tenth of a start; `daemon.run` goes on
     from honeybadger_host import daemon
+    from honeybadger_host.configuration import load_settings
     from honeybadger_host.observe import configure_logging
-    from honeybadger_host.settings import load_settings
 
     folder = home_of(home)
     try:
@@ -132,7 +132,7 @@ def run(home: Home = None, overrides: Overrides = None) -> None:
 @app.command()
 def config(home: Home = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Print every setting with its value and where it came from."""
-    from honeybadger_host.settings import load_settings, values
+    from honeybadger_host.configuration import load_settings, values
 
     loaded = load_settings(home_of(home), flags_of(overrides))
     rows = [{"name": name, "value": value, "from": loaded.origins[name]} for name, value in values(loaded.settings)]

@@ -39,8 +39,8 @@ def asked_of(
     """
     from honeybadger_agent.mailbox import BadName
     from honeybadger_agent.wire import REQUEST_TYPES, Forget, Refusal, parse_members
+    from honeybadger_host.configuration import load_settings
     from honeybadger_host.ops.operator_client import ask
-    from honeybadger_host.settings import load_settings
 
     print_warnings_only(call)
     check_group(folder, group)

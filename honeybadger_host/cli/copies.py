@@ -48,9 +48,9 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Make a home from a backup, after checking all of it. Exit code 1 when the doctor finds a problem with it."""
+    from honeybadger_host.configuration import environment_home
     from honeybadger_host.ops.doctor import examine
     from honeybadger_host.ops.restore import restore as restore_
-    from honeybadger_host.settings import environment_home
 
     folder = (home or environment_home() or Path()).absolute()  # never one that was only found: it is replaced
     with patience(lambda: f"restoring {folder}"):

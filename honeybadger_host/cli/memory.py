@@ -162,7 +162,7 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Undo changes of notes and entries, and people's edits, the newest first. Works with and without a host."""
-    from honeybadger_host.settings import load_settings
+    from honeybadger_host.configuration import load_settings
 
     folder = home_of(home)
     print_warnings_only(call)

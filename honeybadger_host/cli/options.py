@@ -30,7 +30,7 @@ def home_of(given: Path | None) -> Path:
     """Return the home a command is about: the one that is named, else as clients find it. Raises HomeError."""
     from honeybadger_agent.errors import NoHome
     from honeybadger_agent.home import find_home
-    from honeybadger_host.settings import environment_home
+    from honeybadger_host.configuration import environment_home
 
     named = given or environment_home()
     if named is None and not Path("groups").is_dir():  # enough for a host, though not for who looks for one

@@ -27,8 +27,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be don
 
 
 def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | None) -> Plan:
+    from honeybadger_host.configuration import environment_home, user_folders
     from honeybadger_host.ops import systemd
-    from honeybadger_host.settings import environment_home, user_folders
 
     if is_user and is_closed:
         raise typer.BadParameter("a service of your own cannot serve other users' boxes: leave out --user or --closed")
@@ -74,8 +74,8 @@ def service_install(
 @app.command("uninstall")
 def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: DryRun = False) -> None:
     """Stop the service and remove what `service install` wrote. The home folder stays, and so does its user."""
+    from honeybadger_host.configuration import user_folders
     from honeybadger_host.ops import systemd
-    from honeybadger_host.settings import user_folders
 
     user_home, config_home = user_folders()
     files = systemd.installed(user_home, config_home, is_user=user)

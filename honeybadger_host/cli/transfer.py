@@ -113,7 +113,7 @@ def _import(
     as_json: bool,
 ) -> None:
     from honeybadger_host import daemon
-    from honeybadger_host.settings import load_settings
+    from honeybadger_host.configuration import load_settings
     from honeybadger_host.storage.home import check_home
     from honeybadger_host.transfer.formats import IMPORTERS, format_of
     from honeybadger_host.transfer.importing import Import

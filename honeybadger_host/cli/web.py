@@ -27,8 +27,8 @@ def web(
 
     Where a page of the home runs already, print its next link.
     """
+    from honeybadger_host.configuration import load_settings
     from honeybadger_host.observe import configure_logging
-    from honeybadger_host.settings import load_settings
 
     try:
         from honeybadger_host.web.server import Where, serve

@@ -15,13 +15,14 @@ from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.models.settings import DEFAULT_URLS
 from honeybadger_agent.wording import count_of
 from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
+from honeybadger_host.configuration import host_zone, load_settings, model_key
 from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
 from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.task_files import WrongSchedule, parse_task, schedule_of, task_file, tasks_of
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.findings import Finding
-from honeybadger_host.settings import Model, Settings, host_zone, load_settings, model_key
+from honeybadger_host.settings import Model, Settings
 from honeybadger_host.storage.atomic_files import read_whole
 
 _PATIENCE_SECONDS: Final = 3.0

@@ -14,13 +14,13 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import count_of, in_words
+from honeybadger_host.configuration import load_settings
 from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.memory.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.ops.findings import Finding, Level
-from honeybadger_host.settings import load_settings
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import names_in, printable

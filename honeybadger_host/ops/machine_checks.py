@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from honeybadger_host.configuration import load_settings, user_folders
 from honeybadger_host.errors import HostError, SettingsError
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.ops import systemd
 from honeybadger_host.ops.findings import Finding, Level
-from honeybadger_host.settings import load_settings, user_folders
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.home import (
     is_served,

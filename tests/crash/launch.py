@@ -202,7 +202,7 @@ def _import(modules: Sequence[str]) -> None:
 
     from honeybadger_agent import wire
     from honeybadger_host import cli
-    from honeybadger_host.settings import load_settings
+    from honeybadger_host.configuration import load_settings
 
     for module in modules:
         importlib.import_module(module)

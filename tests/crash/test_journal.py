@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.compose import build
+from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import JournalError
-from honeybadger_host.settings import load_settings
 from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row

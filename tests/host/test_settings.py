@@ -12,12 +12,9 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.errors import SettingsError
-from honeybadger_host.settings import (
+from honeybadger_host.configuration import (
     CONFIG_FILE,
-    REMOVED,
-    Life,
-    Settings,
+    REMOVED_SETTINGS,
     environment_home,
     load_settings,
     notify_socket,
@@ -25,6 +22,8 @@ from honeybadger_host.settings import (
     values,
     watchdog_seconds,
 )
+from honeybadger_host.errors import SettingsError
+from honeybadger_host.settings import Life, Settings
 
 ROOT = Path(__file__).parents[2]
 DEFAULTS = dict(values(Settings()))
@@ -179,12 +178,12 @@ def test_an_unknown_variable_is_an_error_that_names_the_nearest(
     assert says in message
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@pytest.mark.parametrize("name", REMOVED_SETTINGS)
 def test_a_setting_that_was_removed_is_an_error_that_says_what_now(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert name not in DEFAULTS
-    says = re.escape(f"{name} is not a setting any more, take it away: {REMOVED[name]}")
+    says = re.escape(f"{name} is not a setting any more, take it away: {REMOVED_SETTINGS[name]}")
     with pytest.raises(SettingsError, match=f"^--set: {says}"):
         load_settings(folder, {name: "1"})
     section, _, leaf = name.partition(".")
@@ -381,12 +380,12 @@ def _sections_above(lines: list[str], number: int) -> str:
 
 def test_every_setting_that_a_document_names_is_known() -> None:
     sections = "|".join(Settings.model_fields)
-    modules = set((ROOT / "honeybadger_host").rglob("*.py")) - {ROOT / "honeybadger_host" / "settings.py"}
+    modules = set((ROOT / "honeybadger_host").rglob("*.py")) - {ROOT / "honeybadger_host" / "configuration.py"}
     events = {name for path in modules for name in re.findall(r"\"([a-z_]+\.[a-z_]+)\"", path.read_text())}
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         named = re.findall(rf"`((?:{sections})\.[a-z_]+)`", page.read_text())
         named = [name for name in named if not name.endswith((".md", ".json", ".jsonl"))]
-        known = {*DEFAULTS, *events, *(REMOVED if page.name == "CHANGELOG.md" else ())}
+        known = {*DEFAULTS, *events, *(REMOVED_SETTINGS if page.name == "CHANGELOG.md" else ())}
         assert [name for name in named if name not in known] == [], page
 
 

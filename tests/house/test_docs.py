@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent.wire import REQUEST_TYPES
-from honeybadger_host.settings import render_toml
+from honeybadger_host.configuration import render_toml
 from tests.hosting import HostProcess
 
 ROOT = Path(__file__).parents[2]

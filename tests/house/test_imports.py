@@ -30,6 +30,7 @@ LAYERS = [
     {"agents", "models"},
     {"domain"},
     {"text", "schedule"},
+    {"configuration"},
     {"settings"},
     {"errors"},
 ]
@@ -182,7 +183,7 @@ def test_what_is_pure_imports_nothing_that_reaches_the_world(edges: dict[str, se
         assert reached == set(), name
 
 
-def test_only_the_settings_read_the_environment() -> None:
+def test_only_the_configuration_reads_the_environment() -> None:
     readers = set()
     for name, tree in modules(HOST).items():
         for node in ast.walk(tree):
@@ -190,7 +191,7 @@ def test_only_the_settings_read_the_environment() -> None:
                 readers.add(name)
             if isinstance(node, ast.ImportFrom) and node.module == "os":
                 readers |= {name for alias in node.names if "env" in alias.name}
-    assert readers == {"settings"}
+    assert readers == {"configuration"}
 
 
 def test_importing_does_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,281 @@
+"""The settings of a home, where each value came from, and what else is read from the environment.
+
+Order: command line flag, environment (`HONEYBADGER_IPC__SWEEP_SECONDS`), `config/honeybadger.toml`, default.
+This is the only module that reads the environment and the configuration file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import textwrap
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from pydantic import ValidationError
+from pydantic_settings import EnvSettingsSource
+
+from honeybadger_host.errors import SettingsError
+from honeybadger_host.settings import PREFIX, Section, Settings
+
+CONFIG_FILE: Final = "config/honeybadger.toml"
+_TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
+"""Settings that are tables of names which people choose."""
+_NOT_SETTINGS: Final = (
+    *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
+    *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
+)
+"""Variables of the clients, the home folder itself, and keys, that share the prefix."""
+
+REMOVED_SETTINGS: Final = {
+    **dict.fromkeys(("recall.k1", "recall.b"), "the ranking has one pair, measured over all kinds of texts"),
+    **dict.fromkeys(("recall.floor_coverage", "recall.floor_rarity"), "what a context recalls is measured, not set"),
+    "recall.reading_process": "the host itself reads the files that wait for the index",
+    "life.status_seconds": "data/status.json is written every second",
+    "metrics.http_port": "set metrics.textfile, which node_exporter's textfile collector reads",
+    "limits.group_requests_per_second": "limits.requests_per_second bounds each sender; groups are served in turn",
+    "limits.burst_seconds": "ten seconds of limits.requests_per_second may be used at once",
+    "limits.notes_per_day": "limits.requests_per_second and limits.pending_files bound a sender",
+    "limits.pending_bytes": "it is 1 GiB; limits.pending_files bounds an inbox",
+    "limits.kept_replies": "it is 100,000; ipc.reply_ttl_seconds removes replies earlier",
+    "limits.kept_reply_bytes": "it is 256 MiB; ipc.reply_ttl_seconds removes replies earlier",
+    "ipc.batch_requests": "up to 512 requests share a commit",
+    "ipc.unfinished_seconds": "a file that ends too early is waited for during two seconds",
+    "ipc.full_disk_seconds": "a batch waits five seconds for space, then it is answered with unavailable",
+    "ipc.queries_at_once": "four queries read at the same time",
+    "ipc.receipt_days": "receipts are kept for seven days of service",
+    "ipc.dead_max_bytes": "data/dead/ is kept below 1 GiB",
+    "memory.max_note_chars": "a note has at most the protocol's 32,768 characters",
+    "memory.max_cache_bytes": "32 MiB of group files are kept in memory",
+    "memory.settle_seconds": "an appended note is looked at again after two seconds",
+    "conversation.idle_seconds": "an unused session leaves memory after an hour",
+    "conversation.max_sessions": "1,024 sessions are kept in memory",
+    "working.max_ttl_minutes": "an entry may live for a day; working.default_ttl_minutes is for those that say nothing",
+    "working.max_entries": "a session holds 50 entries",
+    "working.max_data_bytes": "an entry's data has at most 128 KiB",
+    "document.max_entries": "a document keeps 50 messages, 30 after it is compacted",
+    "document.keep_entries": "a document keeps 50 messages, 30 after it is compacted",
+    "document.max_tokens": "a document is compacted above 100,000 tokens",
+    "document.max_summary_characters": "a summary has at most 8,000 characters; the log has all",
+    "document.finished_task_seconds": "a task that ended stays for a day",
+    "document.write_out_seconds": "the document on disk has the last turn after two seconds",
+    "model.retries": "a model is asked again twice after a failure that may pass",
+    "conversation.window_turns": "history is made of the newest 50 turns, or of consolidation.memory_window if more",
+    "recall.newest": "a session that begins with nothing that matches is shown the five newest entries",
+    "recall.compare_seconds": "files are compared with the index every minute",
+    "turns.attempts": "a turn that the host's end cuts short is begun three times",
+    "tokens.counter": "budgets count characters / 4, and one for each character that is not ASCII",
+}
+"""Settings of earlier versions, and what is so without them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings with the origin of each value.
+
+    Args:
+        origins: `ipc.sweep_seconds` -> `--set`, `environment HONEYBADGER_…`, the file's path, or `default`.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
+    """Return the settings of a home folder.
+
+    Args:
+        flags: dotted name -> value, as `{"log.level": "debug"}`.
+    Raises SettingsError: a name is unknown (the nearest known one is named) or a value is wrong.
+    """
+    path = home / CONFIG_FILE
+    origins = dict.fromkeys(_names(), "default")
+    from_file = _read_toml(path)
+    for name in _flatten(from_file):
+        if name not in origins:
+            raise _unknown(name, str(path))
+        origins[name] = str(path)
+    for variable in os.environ:
+        if not variable.upper().startswith(PREFIX):
+            continue
+        rest = variable[len(PREFIX) :]
+        if rest.upper() in _NOT_SETTINGS:
+            continue
+        name = rest.lower().replace("__", ".", 1)
+        if name not in origins:
+            raise _unknown(name, f"environment variable {variable}", environment=True)
+        origins[name] = f"environment {variable}"
+    for name in flags or {}:
+        if name not in origins:
+            raise _unknown(name, "--set")
+        origins[name] = "--set"
+    try:
+        from_environment = EnvSettingsSource(Settings)()
+        settings = Settings(**_merge(_merge(from_file, from_environment), _nest(flags or {})))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        origin = origins.get(".".join(name.split(".")[:2]), path)
+        raise SettingsError(f"setting {name} ({origin}) is {first.get('input')!r}: {first['msg']}") from None
+    return Loaded(settings, origins)
+
+
+def environment_home() -> Path | None:
+    value = os.environ.get("HONEYBADGER_HOME")
+    return Path(value) if value else None
+
+
+def user_folders() -> tuple[Path, Path]:
+    """Return the caller's home folder and the folder of its configuration (XDG)."""
+    home = Path.home()
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    return home, Path(config) if config.startswith("/") else home / ".config"
+
+
+def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
+    """Return the key for a provider of models, empty when there is none, and what a person sets it with.
+
+    `HONEYBADGER_OPENAI_API_KEY` in the environment, or a credential of systemd (`LoadCredential=openai_api_key:FILE`);
+    for the provider of `model.name` also `HONEYBADGER_MODEL_API_KEY` and `model_api_key`. No variable of other
+    programs is read: what is in it may be somebody else's.
+
+    Args:
+        is_own: it is the provider of `model.name`: a key goes to nobody else.
+    Raises SettingsError: a credential is there and cannot be read.
+    """
+    names = [f"{provider}_api_key", *(["model_api_key"] if is_own else [])]
+    for name in names:
+        if key := os.environ.get(f"{PREFIX}{name.upper()}", "").strip():
+            return key, f"{PREFIX}{name.upper()}"
+        if folder := os.environ.get("CREDENTIALS_DIRECTORY"):
+            path = Path(folder) / name
+            try:
+                return path.read_text().strip(), f"the credential {name}"
+            except FileNotFoundError:
+                pass
+            except (OSError, UnicodeDecodeError) as error:
+                raise SettingsError(f"{path} cannot be read: {error}") from None
+    return "", f"{PREFIX}{names[-1].upper()}"
+
+
+def host_zone() -> str:
+    """Return the IANA name of the host's time zone; UTC when the system does not say one that is known."""
+    name = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    try:
+        return ZoneInfo(name).key
+    except (ValueError, OSError, LookupError):
+        return "UTC"
+
+
+def notify_socket() -> str | None:
+    """Return systemd's notification socket, or None when systemd did not start us."""
+    return os.environ.get("NOTIFY_SOCKET") or None
+
+
+def watchdog_seconds() -> float | None:
+    """Return how often systemd wants to hear from us at least, or None."""
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    return int(microseconds) / 1_000_000 if microseconds.isdigit() and int(microseconds) > 0 else None
+
+
+def render_toml() -> str:
+    """Return a configuration file with every setting at its default, commented out, with its meaning and unit."""
+    lines = [
+        "# Honeybadger. Every setting with its default; take away the # to change one.",
+        "# A flag wins over the environment (HONEYBADGER_IPC__SWEEP_SECONDS=0.1), that over this file.",
+        "# `honeybadger-host config` prints every value and where it came from. A name that is not known is an error.",
+    ]
+    for section, field in Settings.model_fields.items():
+        model = field.annotation
+        if not (isinstance(model, type) and issubclass(model, Section)):
+            raise TypeError(f"{section} is not a section")
+        lines += ["", *_comment(model.__doc__), f"[{section}]"]
+        for name, setting in model.model_fields.items():
+            lines += [*_comment(setting.description), f"#{name} = {_toml(setting.default)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str | None) -> list[str]:
+    return textwrap.wrap(
+        text or "", 120, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def values(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Yield every setting as (dotted name, value), in the order of the file."""
+    yield from _flatten(settings.model_dump()).items()
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(_flatten(Settings.model_construct().model_dump()))
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and (value or not prefix) and f"{prefix}{name}" not in _TABLES:
+            flat |= _flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        section, _, leaf = name.partition(".")
+        tree.setdefault(section, {})[leaf] = value
+    return tree
+
+
+def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {name: dict(value) for name, value in low.items()}
+    for section, values_ in high.items():
+        merged.setdefault(section, {}).update(values_)
+    return merged
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            tree = tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from None
+    for name, value in list(tree.items()):
+        if name in Settings.model_fields:
+            if not isinstance(value, dict):
+                raise SettingsError(f"{path}: {name} is a section: write [{name}] and its settings below")
+        elif value == {} and any(removed.startswith(f"{name}.") for removed in REMOVED_SETTINGS):
+            del tree[name]  # `init` of an earlier version wrote its head
+        else:
+            first = next(iter(_flatten({name: value}))) if value else name
+            raise _unknown(first if first in REMOVED_SETTINGS else name, str(path), [*Settings.model_fields, *_names()])
+    return tree
+
+
+def _unknown(name: str, where: str, known: Sequence[str] | None = None, *, environment: bool = False) -> SettingsError:
+    if name in REMOVED_SETTINGS:
+        return SettingsError(f"{where}: {name} is not a setting any more, take it away: {REMOVED_SETTINGS[name]}")
+    names = known or _names()
+    near = [one for one in names if name in one] or difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    shown = near[0] if near else ""
+    if environment and shown:
+        shown = PREFIX + shown.upper().replace(".", "__")
+    hint = f"did you mean {shown}?" if near else f"sections: {', '.join(Settings.model_fields)}"
+    return SettingsError(f"{where}: there is no setting {name}; {hint}")
