@@ -77,7 +77,7 @@ def read(path: Path) -> Loaded:
     samples = _samples(path)
     for number, sample in enumerate(samples):
         if not isinstance(sample, Mapping):
-            raise ValueError(f"{path}: not in LoCoMo's format: item {number} is no object")
+            raise ValueError(f"{path}: not in LoCoMo's format: item {number} is not an object")
         left = _Left()
         conversation = _conversation(sample, number, left)
         if not conversation.turns:

@@ -139,7 +139,7 @@ class CleanTexts:
         return clean
 
     def name(self, member: str, name: str) -> str:
-        """Return a name as it is: what one sees must be what it is called, and it is no credential."""
+        """Return a name as it is: what one sees must be what it is called, and it is not a credential."""
         if one_line(name).text != name or is_blank(name):
             why = "must be one visible line, without spaces around it and without hidden characters"
             raise Refusal("invalid", f"{member} {why}", field=member)

@@ -1,4 +1,4 @@
-"""The stream of an answer, read while it is written: torn lines, restarts, and what is no stream at all."""
+"""The stream of an answer, read while it is written: torn lines, restarts, and what is not a stream at all."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called(
     line = inventory_line(label(key, category, *tags), NOW)
     assert line.startswith("- ")
     assert len(line.splitlines()) == 1
-    assert re.match(r"- #{1,6}\s", line) is None  # `#:` is no heading
+    assert re.match(r"- #{1,6}\s", line) is None  # `#:` is not a heading
     assert "\\<!--" in line or "<!--" not in line
     assert ": expires in 5m00s" in line
 
