@@ -11,9 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
@@ -43,6 +42,7 @@ from honeybadger_host.storage.files import (
 )
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import REVISED_KINDS, count_notes, revise, sync_base, take_late_save
+from honeybadger_host.storage.unsettled import Unsettled, appended_of
 
 log = structlog.get_logger()
 
@@ -80,66 +80,6 @@ class Target:
         if offset != UNKNOWN:
             self.end += length
         return offset
-
-
-@dataclass(slots=True)
-class _Unsettled:
-    """What was appended to one file since it was last seen settled, oldest first."""
-
-    rows: list[Row] = field(default_factory=list)
-    settling_since: list[float] = field(default_factory=list)
-    """Monotonic seconds, one for each of `rows`."""
-    to_revise: list[Row] = field(default_factory=list)
-    """Those of `rows` that take notes out of the file or put them back and have not been tried."""
-    is_behind: bool = False
-    """The rows are in the journal and not all in the file: an append failed, or somebody was saving the file."""
-    left: Signature | None = None
-    """The file as the host wrote it or a look found it last; None: it was not there, or not looked at."""
-    changed_at: float | None = None
-    """When it was last found changed by somebody else; None: its rows were compared since."""
-    saved_since: float | None = None
-    """When it was first found being saved by somebody else; None: it is not."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the file is written as a whole: then whoever saves it last has the last word."""
-        return bool(self.rows) and self.rows[0].kind in WHOLE_KINDS
-
-    @property
-    def appended(self) -> list[Row]:
-        """What was appended, without what was taken out or put back."""
-        return _appended(self.rows)
-
-    def add(self, rows: Sequence[Row], now: float) -> None:
-        self.rows += rows
-        self.to_revise += (row for row in rows if row.kind in REVISED_KINDS)
-        self.settling_since += [now] * len(rows)
-
-    def count_until(self, then: float) -> int:
-        """Return how many of the oldest rows settle since `then` or before."""
-        return bisect_right(self.settling_since, then)
-
-    def forget(self, count: int) -> None:
-        """Drop the oldest rows."""
-        del self.rows[:count], self.settling_since[:count]
-
-    def keep(self, places: Mapping[int, int], deleted: Collection[int]) -> None:
-        """Take in where rows stand by now, and drop those that a person deleted; both by their seq."""
-        kept = [item for item in zip(self.rows, self.settling_since, strict=True) if item[0].seq not in deleted]
-        self.rows = [row._replace(offset=places.get(row.seq, row.offset)) for row, _ in kept]
-        self.settling_since = [since for _, since in kept]
-
-    def lose_places(self, before: int, now: float) -> None:
-        """Take in that it is not known where rows before the seq `before` stand by now."""
-        moved = {row.seq for row in self.appended if row.seq < before}
-        if moved:
-            self.rows = [row._replace(offset=UNKNOWN) if row.seq in moved else row for row in self.rows]
-            self.changed_at = now
-
-    def notice(self, found: Signature | None, now: float) -> None:
-        """Take in what the file looks like now."""
-        if found != self.left:
-            self.left, self.changed_at = found, now
 
 
 class Settled(NamedTuple):
@@ -221,7 +161,7 @@ class Projections:
         self._quiet_seconds = min(_QUIET_SECONDS, settle_seconds)
         self._count_projected = count_projected
         self._changed = changed
-        self._unsettled: defaultdict[str, _Unsettled] = defaultdict(_Unsettled)
+        self._unsettled: defaultdict[str, Unsettled] = defaultdict(Unsettled)
         self.written_seq = 0
         """All changes up to it stand in their files, but for those that are behind. Any thread may read it."""
         self._unsynced: set[Path] = set()
@@ -285,14 +225,14 @@ class Projections:
                 target.found = unsettled.left or target.found
             if target.end == UNKNOWN:
                 unsettled.is_behind = True
-            elif (rows := _appended(target.rows)) and not self._append(target, rows, unsettled, now):
+            elif (rows := appended_of(target.rows)) and not self._append(target, rows, unsettled, now):
                 unsettled.is_behind = True
                 self._look(target.file, now, is_urgent=True)
         except WorldFailed as error:
             self._note_failed(target.file, unsettled, error)
         self._changed(target.file)
 
-    def _append(self, target: Target, rows: Sequence[Row], unsettled: _Unsettled, now: float) -> bool:
+    def _append(self, target: Target, rows: Sequence[Row], unsettled: Unsettled, now: float) -> bool:
         """Append the rows of a batch; return whether they are in the file. Raises WorldFailed.
 
         They are not when somebody changed or replaced the file since they were placed.
@@ -317,7 +257,7 @@ class Projections:
         """See that a file holds just this, durably. Raises WorldFailed."""
         sync_base(self._home / file, base)
 
-    def _revise(self, file: str, unsettled: _Unsettled, row: Row, now: float) -> None:
+    def _revise(self, file: str, unsettled: Unsettled, row: Row, now: float) -> None:
         """Take notes out of a file, or put them back, unless somebody has changed it. Raises WorldFailed."""
         signature = revise(self._home / file, row)
         unsettled.to_revise.remove(row)
@@ -325,7 +265,7 @@ class Projections:
         if signature is not None:
             unsettled.left = signature
 
-    def _count_settled(self, file: str, unsettled: _Unsettled, count: int, now: float) -> int:
+    def _count_settled(self, file: str, unsettled: Unsettled, count: int, now: float) -> int:
         """Return how many of the oldest `count` rows are settled.
 
         A row that replaced the file is when no program can save into the old text any more. What one did save there
@@ -334,7 +274,7 @@ class Projections:
         for number, row in enumerate(unsettled.rows[:count]):
             if row.kind not in REVISED_KINDS:
                 continue
-            behind = b"".join(later.data for later in _appended(unsettled.rows[number:]))
+            behind = b"".join(later.data for later in appended_of(unsettled.rows[number:]))
             try:
                 late = take_late_save(self._home / file, row, behind)
             except WorldFailed as error:
@@ -533,22 +473,22 @@ class Projections:
             log.info("projection.caught_up", file=file, rows=len(unsettled.rows))
         return True
 
-    def _note_failed(self, file: str, unsettled: _Unsettled, error: WorldFailed) -> None:
+    def _note_failed(self, file: str, unsettled: Unsettled, error: WorldFailed) -> None:
         if not unsettled.is_behind:
             log.error("projection.failed", file=file, error=str(error), waiting=len(unsettled.rows))
         unsettled.is_behind = True
 
-    def _look_at_appended(self, file: str, unsettled: _Unsettled, now: float, due: int, *, is_urgent: bool) -> bool:
+    def _look_at_appended(self, file: str, unsettled: Unsettled, now: float, due: int, *, is_urgent: bool) -> bool:
         found = self._signature(file)
         unsettled.notice(found, now)
         if not unsettled.is_behind and unsettled.changed_at is None:
-            return due > 0 and self._has(file, unsettled, _appended(unsettled.rows[:due]), now)
+            return due > 0 and self._has(file, unsettled, appended_of(unsettled.rows[:due]), now)
         is_quiet = unsettled.changed_at is None or now - unsettled.changed_at >= self._quiet_seconds
         if not (is_quiet or is_urgent or unsettled.is_behind) or self._is_being_saved(file, found, now):
             return False
         return self._reconcile(file, unsettled, now)
 
-    def _has(self, file: str, unsettled: _Unsettled, rows: Sequence[Row], now: float) -> bool:
+    def _has(self, file: str, unsettled: Unsettled, rows: Sequence[Row], now: float) -> bool:
         """Return whether rows stand where they were written: nobody seems to have changed the file since."""
         fd = self._open(file)
         try:
@@ -558,7 +498,7 @@ class Projections:
             os.close(fd)
         return unsettled.changed_at is None
 
-    def _reconcile(self, file: str, unsettled: _Unsettled, now: float) -> bool:
+    def _reconcile(self, file: str, unsettled: Unsettled, now: float) -> bool:
         """Put back what an older text lacks, and forget what a person deleted; return whether that is done.
 
         It is not when somebody changes the file just now. Raises WorldFailed.
@@ -606,7 +546,7 @@ class Projections:
         self._changed(file)
         return True
 
-    def _is_as_left(self, file: str, unsettled: _Unsettled, now: float) -> bool:
+    def _is_as_left(self, file: str, unsettled: Unsettled, now: float) -> bool:
         """Return whether nobody changed or replaced a file since it was looked at: asked just before it is written."""
         before = unsettled.left
         unsettled.notice(self._signature(file), now)
@@ -629,7 +569,7 @@ class Projections:
             return len(kept), data.removeprefix(b"\n")
         return len(kept), data if kept.endswith(b"\n") or not kept else b"\n" + data
 
-    def _not_anywhere(self, text: bytes, file: str, unsettled: _Unsettled, missing: Sequence[Row]) -> list[Row]:
+    def _not_anywhere(self, text: bytes, file: str, unsettled: Unsettled, missing: Sequence[Row]) -> list[Row]:
         """Return those of `missing` that stand nowhere in the file; identical ones are counted.
 
         A person may have moved an entry, or changed the blank lines around it.
@@ -650,11 +590,6 @@ class Projections:
                 lacking[row.data] -= 1
                 found.append(row)
         return found[::-1]
-
-
-def _appended(rows: Sequence[Row]) -> list[Row]:
-    """Return those of some rows that were appended."""
-    return [row for row in rows if row.kind not in REVISED_KINDS]
 
 
 def _lead(file: str, last: bytes) -> bytes:
