@@ -145,6 +145,7 @@ def _put_together(
         curator.consolidations.consolidate_now if curator.consolidates else None,
         dreams.dream,
         lambda asked: forgetter.forget(asked),
+        lambda asked, result: pipeline.keep_answer(asked, result),
     )
     runtime = AgentRuntime(
         home,

@@ -35,6 +35,7 @@ class Asked:
 
     Args:
         payload: of the request's type; the table of handlers pairs both.
+        digest: SHA-256 of its bytes.
     """
 
     group: str
@@ -42,6 +43,7 @@ class Asked:
     request_id: str
     session: str
     payload: Any
+    digest: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,11 +371,16 @@ class WaitingHandler:
     """Answers when something has come, or when the time is over. It holds no batch and no thread while it waits.
 
     Args:
-        answer: asked -> result; on the event loop; changes nothing itself; raises `wire.Refusal`, WorldFailed.
-            Cancelled when the host ends: the request stays in its inbox, and the next start asks again.
+        answer: asked -> result; on the event loop; raises `wire.Refusal`, WorldFailed. Cancelled when the host ends:
+            the request stays in its inbox, and the next start asks again. What changes something keeps a receipt, see
+            `Pipeline.keep_answer`.
     """
 
     answer: Callable[[Asked], Awaitable[Mapping[str, Any]]]
+
+
+Keeps: TypeAlias = Callable[[Asked, Mapping[str, Any]], Awaitable[None]]
+"""Keeps the answer of one that changed something; see `Pipeline.keep_answer`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
-from honeybadger_host.domain import Asked, ChangeHandler, Handler, QueryHandler
+from honeybadger_host.domain import Asked, ChangeHandler, Handler, Keeps, QueryHandler
 from honeybadger_host.handlers import (
     conversation,
     delegation,
@@ -95,12 +95,14 @@ class Jobs:
     Args:
         consolidate: see `Consolidations`; None: nothing is consolidated.
         dream: see `Dreams`.
-        forget: see `Forgetter`.
+        forget: see `Forgetter`; it keeps its answers.
+        keep: see `Pipeline.keep_answer`.
     """
 
     consolidate: proposals.Consolidates | None
     dream: proposals.Dreams
     forget: Callable[[Asked], Awaitable[Mapping[str, Any]]]
+    keep: Keeps
 
 
 def build_table(
@@ -166,8 +168,8 @@ def build_table(
         "decide_proposal": proposals.decide_proposal(
             journal.path, dependencies.entry_files, dependencies.whole_files, writes
         ),
-        "consolidate": proposals.consolidate(dependencies.turn_logs, jobs.consolidate),
-        "dream": proposals.dream(home, dependencies.entry_files, jobs.dream),
+        "consolidate": proposals.consolidate(dependencies.turn_logs, jobs.consolidate, jobs.keep),
+        "dream": proposals.dream(home, dependencies.entry_files, jobs.dream, jobs.keep),
         "load_session": sessions.load_session(dependencies.sessions),
         "update_session": sessions.update_session(dependencies.sessions, screen),
         "compact_session": sessions.compact_session(dependencies.sessions),
@@ -178,7 +180,7 @@ def build_table(
         ),
         "send_message": messages.send_message(home, lambda: runtime.agents.current, journal, screen),
         "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
-        "stop_turn": turns.stop_turn(runtime.stop),
+        "stop_turn": turns.stop_turn(runtime.stop, jobs.keep),
         **_turn_table(turn_dependencies(settings, dependencies, runtime)),
         **tasks.task_table(task_dependencies),
     }

@@ -21,7 +21,7 @@ from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.curation.proposal import Proposal, counts_of
 from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored
 from honeybadger_host.curation.reverting import Reverting
-from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
+from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, Keeps, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handlers.reviewing import Accepting
 from honeybadger_host.memory.entry_store import EntryFiles
@@ -97,7 +97,7 @@ def decide_proposal(
     return ChangeHandler(decide, prepare)
 
 
-def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> WaitingHandler:
+def consolidate(turn_logs: TurnLogs, now: Consolidates | None, keep: Keeps) -> WaitingHandler:
     """Return the handler of `consolidate`: it waits for the job, which writes through the pipeline.
 
     Args:
@@ -116,12 +116,14 @@ def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> WaitingHandler
             if not log_of_it.last_number:
                 raise Refusal("not_found", f"nothing was said in session {asked.session!a} of group {asked.group}")
         told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"
-        return {"up_to": up_to, "told": told}
+        result = {"up_to": up_to, "told": told}
+        await keep(asked, result)
+        return result
 
     return WaitingHandler(answer)
 
 
-def dream(home: Path, entries: EntryFiles, now: Dreams) -> WaitingHandler:
+def dream(home: Path, entries: EntryFiles, now: Dreams, keep: Keeps) -> WaitingHandler:
     """Return the handler of `dream`: it waits for the pass, which writes through the pipeline.
 
     Args:
@@ -138,7 +140,11 @@ def dream(home: Path, entries: EntryFiles, now: Dreams) -> WaitingHandler:
             {**await anyio.to_thread.run_sync(_shown, home, entries, proposal), **counts}
             for proposal, counts in dreamt.proposals
         ]
-        return {"proposals": shown, "looked_at": dreamt.looked_at, "left_out": dreamt.left_out, "told": dreamt.told}
+        counts = {"looked_at": dreamt.looked_at, "left_out": dreamt.left_out}
+        result = {"proposals": shown, **counts, "told": dreamt.told}
+        if not payload.dry_run:
+            await keep(asked, result)
+        return result
 
     return WaitingHandler(answer)
 

@@ -8,7 +8,7 @@ from typing import Any
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Chat, Refusal, StopTurn
 from honeybadger_host.agents import Agent
-from honeybadger_host.domain import Asked, ChangeHandler, StopAsked, TurnHandler, TurnUnderWay, WaitingHandler
+from honeybadger_host.domain import Asked, ChangeHandler, Keeps, StopAsked, TurnHandler, TurnUnderWay, WaitingHandler
 from honeybadger_host.handlers.chat_turn import ChatTurn, StopATurn, TurnDependencies
 from honeybadger_host.handlers.conversation import prepare_turn, speaker_of
 from honeybadger_host.handlers.turn_output import Shown
@@ -26,8 +26,11 @@ def chat(deps: TurnDependencies) -> TurnHandler:
     return TurnHandler(run)
 
 
-def stop_turn(stop: StopATurn) -> WaitingHandler:
-    """Return the handler of `stop_turn`. It changes no memory: the turn that it ends is answered by itself."""
+def stop_turn(stop: StopATurn, keep: Keeps) -> WaitingHandler:
+    """Return the handler of `stop_turn`. It changes no memory: the turn that it ends is answered by itself.
+
+    Its receipt keeps the same request from ending another turn.
+    """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
         payload: StopTurn = asked.payload
@@ -41,7 +44,9 @@ def stop_turn(stop: StopATurn) -> WaitingHandler:
             session=None if is_operator else asked.session,
             by=asked.sender,
         )
-        return (await stop(wanted)).model_dump()
+        result = (await stop(wanted)).model_dump()
+        await keep(asked, result)
+        return result
 
     return WaitingHandler(answer)
 

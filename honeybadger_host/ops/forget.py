@@ -1,7 +1,7 @@
 """`forget`: something goes from every place where the host keeps it, and that is proved (docs/decisions/033-forget.md).
 
-What is to go is kept in the journal first, and goes from there last; whatever a kill interrupts is done by the next
-start, or by the same command. Each step may be done again.
+What is to go is kept in the journal first, and goes from there last, with the receipt of who asked; whatever a kill
+interrupts is done by the next start, or by the same command. Each step may be done again.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ import anyio.to_thread
 import orjson
 import structlog
 
-from honeybadger_agent.mailbox import OPERATOR, REPLIES, TURNS, new_id
+from honeybadger_agent.mailbox import OPERATOR, REPLIES, REQUESTS, TURNS, new_id
 from honeybadger_agent.wire import Forget, Wire
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome
 from honeybadger_host.errors import JournalError, WorldFailed
@@ -69,24 +69,20 @@ class Forgotten:
     replies: int = 0
     files: set[str] = field(default_factory=set)
     removed: set[str] = field(default_factory=set)
-    left: Sequence[Residue] = ()
-    backups: Sequence[str] = ()
 
     def add(self, found: Found) -> None:
         self.changes += found.kinds
         self.edits |= found.edits
         self.replies += len(found.receipts)
 
-    def result(self, *, dry_run: bool) -> dict[str, Any]:
+    def counted(self, phrases: Phrases) -> dict[str, Any]:
+        """Return it as it is answered; a file whose name says what goes is not named."""
         return {
             "changes": dict(sorted(self.changes.items())),
             "edits": len(self.edits),
             "replies": self.replies,
-            "files": sorted(self.files),
-            "removed": sorted(self.removed),
-            "left": [one._asdict() for one in self.left],
-            "backups": list(self.backups),
-            "dry_run": dry_run,
+            "files": phrases.in_value(sorted(self.files)),
+            "removed": phrases.in_value(sorted(self.removed)),
         }
 
 
@@ -113,71 +109,102 @@ class Forgetter:
         self._lock = anyio.Lock()
         self.recording = anyio.Lock()
         """Held to record people's edits: what goes from a file is not to be taken for one."""
-        self._finished: tuple[Forgetting, Forgotten] | None = None
+        self._gone: tuple[Forgetting, Mapping[str, Any]] | None = None
+        """The plan in the journal and what went by it, when nothing is left to be done but its end."""
 
     async def finish(self) -> None:
-        """Go on with what an end of the host cut short, as the first thing of a start."""
+        """Go on with what an end of the host cut short, as the first thing of a start.
+
+        A request for it that is still there ends it: it says what is to be looked for in what is left.
+        """
         async with self._lock:
             try:
                 if (plan := await self._read(read_forgetting, self._journal.path)) is not None:
                     log.info("forget.resumed", group=plan.group)
-                    self._finished = (plan, await self._forget(plan))
+                    self._gone = plan, await self._forget(plan)
+                    if not await self._read(os.path.lexists, self._home / _request_file(plan)):
+                        await self._end(plan)
             except (WorldFailed, JournalError) as error:
                 log.error("forget.failed", error=str(error), now_what="the same command, or the next start, goes on")
 
     async def forget(self, asked: Asked) -> dict[str, Any]:
         """Return what went. Raises WorldFailed, JournalError: it is not done; asked again it goes on."""
         wanted: Forget = asked.payload
-        own = {f"data/ipc/{asked.group}/{asked.sender}/requests/{asked.request_id}.json"}
         async with self._lock:
             plan = await self._read(plan_of, self._home, self._journal.path, asked.group, wanted)
+            plan = replace(plan, sender=asked.sender, request=asked.request_id, digest=asked.digest.hex())
             if wanted.dry_run:
-                return (await self._looked(plan)).result(dry_run=True)
+                return await self._looked(plan)
             if (begun := await self._read(read_forgetting, self._journal.path)) is not None:
-                self._finished = (begun, await self._forget(begun))
-            finished, self._finished = self._finished, None
-            done = Forgotten()
-            if finished is not None and finished[0].selector == plan.selector:
-                plan, done = finished
-            elif not plan.is_empty:
-                await self._write(partial(keep_forgetting, plan=plan))
-                self._passed("forget.planned")
-                await self._forget(plan, done)
-            texts = [*plan.asked, *plan.parts]
-            done.left = await scan_apart(self._home, texts, own) if texts else []
-            done.backups = await self._read(backups_in, self._home)
-            log.info("forget.finished", group=plan.group, changes=done.changes.total(), left=len(done.left))
-            return done.result(dry_run=False)
+                result = await self._end(begun, plan)
+                if _name(begun) == _name(plan):
+                    return result
+                if begun.selector == plan.selector:  # it was refused before it was done
+                    await self._pipeline.keep_answer(asked, result)
+                    return result
+            if plan.is_empty:
+                return await self._result(Forgotten().counted(plan.phrases))
+            await self._write(partial(keep_forgetting, plan=plan))
+            self._passed("forget.planned")
+            return await self._end(plan)
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
-    async def _looked(self, plan: Forgetting) -> Forgotten:
+    async def _looked(self, plan: Forgetting) -> dict[str, Any]:
+        """Return what would go."""
         done = Forgotten()
         if not plan.is_empty:
             done.add(await self._read(find, self._journal.path, plan))
             done.files.update(await self._read(self._files_with, plan))
             done.removed.update(await self._read(self._incidental, plan.group, plan.phrases, is_removed=False))
-            done.backups = await self._read(backups_in, self._home)
-        return done
+        return {**await self._result(done.counted(Phrases(()))), "dry_run": True}
 
-    async def _forget(self, plan: Forgetting, done: Forgotten | None = None) -> Forgotten:
-        """Take it out of everything, step by step."""
-        done = Forgotten() if done is None else done
+    async def _result(self, went: Mapping[str, Any], left: Sequence[Residue] = ()) -> dict[str, Any]:
+        backups = await self._read(backups_in, self._home)
+        return {**went, "left": [one._asdict() for one in left], "backups": backups, "dry_run": False}
+
+    async def _end(self, plan: Forgetting, asked: Forgetting | None = None) -> dict[str, Any]:
+        """Do what is left of a plan and look for what is left; the receipt of who asked is the end of it.
+
+        Args:
+            asked: the request that is served now, which knows the words when the plan does not any more.
+        """
+        plan, went = self._gone or (plan, await self._forget(plan))
+        self._gone = None
+        if not plan.request:
+            await self._write(end_forgetting)
+            return await self._result(went)
+        known = asked if plan.is_erased and asked is not None and _name(asked) == _name(plan) else plan
+        texts = [*known.asked, *known.parts]
+        own = {_request_file(plan), _request_file(asked or plan)}
+        left = await scan_apart(self._home, texts, own) if texts else []
+        if plan.is_erased and not texts:
+            left = [Residue(".", "not looked through: a host that ended knew what to look for, this one does not")]
+        result = await self._result(went, left)
+        by = Asked(plan.group, plan.sender, plan.request, "main", Wire(), bytes.fromhex(plan.digest))
+        await self._pipeline.keep_answer(by, result, end_forgetting)
+        log.info("forget.finished", group=plan.group, changes=sum(went["changes"].values()), left=len(left))
+        return result
+
+    async def _forget(self, plan: Forgetting) -> Mapping[str, Any]:
+        """Take it out of everything, step by step; return what went."""
+        done = Forgotten()
+        went = plan.went or done.counted(plan.phrases)
         if not plan.is_erased:
             await self._erase_all(plan, done)
             self._passed("forget.erased")
             await self._tidy(plan.group, done)
             await self._read(self._ledger.forget, plan.group, plan.entries, plan.session)
             self._passed("forget.tidied")
-            await self._write(partial(bury_forgetting, plan=plan))
+            went = done.counted(plan.phrases)
+            await self._write(partial(bury_forgetting, plan=plan, went=went))
             self._passed("forget.buried")
         await self._read(self._index.read_all, plan.group)
         await self._read(self._index.scrub)
         self._passed("forget.unindexed")
         await self._in_writers_place(self._journal.vacuum)
         self._passed("forget.vacuumed")
-        await self._write(end_forgetting)
-        return done
+        return went
 
     async def _erase_all(self, plan: Forgetting, done: Forgotten) -> None:
         """Take it out of journal, logs and files until nothing is found any more. Raises WorldFailed."""
@@ -306,6 +333,14 @@ class Forgetter:
 
     async def _write(self, change: Callable[..., None]) -> None:
         await self._in_writers_place(partial(self._journal.change_past, change))
+
+
+def _name(plan: Forgetting) -> tuple[str, ...]:
+    return plan.group, plan.sender, plan.request, plan.digest
+
+
+def _request_file(plan: Forgetting) -> str:
+    return f"data/ipc/{plan.group}/{plan.sender}/{REQUESTS}/{plan.request}.json"
 
 
 def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool) -> list[str]:

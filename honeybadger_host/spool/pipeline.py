@@ -15,10 +15,12 @@ what it ends with is decided and written with a later batch.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -61,7 +63,7 @@ from honeybadger_host.spool.request import (
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import TurnKey
+from honeybadger_host.storage.journal_schema import Receipt, TurnKey
 from honeybadger_host.storage.projections import Projections
 from honeybadger_host.storage.unit_of_work import UnitOfWork
 
@@ -249,12 +251,31 @@ class Pipeline:
             answered.set()
 
         inbox, now = Inbox(asked.group, asked.sender, ""), self._clock()
-        asking = Asking(asked, handler, digest)
+        asking = Asking(replace(asked, digest=digest), handler)
         request = QueuedRequest(inbox, asked.request_id, asked.request_id, now, now, asking, type_name, answer_to=take)
         self._own.append(request)
         self.wake()
         await answered.wait()
         return reply
+
+    async def keep_answer(
+        self,
+        asked: Asked,
+        result: Mapping[str, Any],
+        also: Callable[[sqlite3.Connection], None] = lambda connection: None,
+    ) -> None:
+        """Keep the receipt of a request that was done beside the batches: asked again it gets this answer.
+
+        Args:
+            also: what is to be durable with it, all or nothing.
+        Raises WorldFailed, StorageFailed.
+        """
+        seq = self._journal.next_seq
+        self._journal.next_seq += 1
+        who = asked.group, asked.sender, asked.request_id
+        receipt = Receipt(seq, 0, *who, asked.digest, wire.dump_reply(asked.request_id, result))
+        await anyio.to_thread.run_sync(self._journal.keep_receipt, receipt, also, limiter=self.writer_slot)
+        self.passed("kept")
 
     async def turn(self, asked: Asked, type_name: str, handler: TurnHandler, digest: bytes) -> bytes | None:
         """Run a turn of the host's own behind those of people, and write what it ends with as `change` does.
@@ -403,13 +424,13 @@ class Pipeline:
         by_box: defaultdict[Inbox, list[tuple[QueuedRequest, Asking]]] = defaultdict(list)
         for request in requests:
             match request.state:
-                case Asking(handler=ChangeHandler() | TurnHandler()) as asking:
+                case Asking(handler=ChangeHandler() | TurnHandler() | WaitingHandler()) as asking:
                     by_box[request.inbox].append((request, asking))
         for inbox, asked in by_box.items():
             done = self._journal.receipts_of(inbox.group, inbox.sender, [request.stem for request, _ in asked])
             for request, asking in asked:
                 match done.get(request.stem):
-                    case (digest, reply) if digest == asking.digest:
+                    case (digest, reply) if digest == asking.asked.digest:
                         request.state = Answered(reply, "repeated")
                     case (_, _):
                         taken = "another request of this sender had this id: use a new id"
@@ -432,7 +453,7 @@ class Pipeline:
                     if outcome is not None:
                         seq = self._apply(outcome.changes)
                         reply = wire.dump_reply(request.stem, outcome.result, seq)
-                        request.state = Decided(outcome.changes, seq, asking.digest, reply)
+                        request.state = Decided(outcome.changes, seq, asking.asked.digest, reply)
 
     def _apply(self, changes: Sequence[Change]) -> int | None:
         """Number changes, and let what is decided later see them; return the number of the last."""
@@ -486,7 +507,7 @@ class Pipeline:
         """Run one turn, whose lane is taken, and let the pipeline go on with it. Cancelled it stays in its box."""
         with scope:
             try:
-                asking.handler = await self.turn_queue.run(request.inbox, asking.asked, asking.digest, handler)
+                asking.handler = await self.turn_queue.run(request.inbox, asking.asked, asking.asked.digest, handler)
             except Refusal as refusal:
                 request.refuse(refusal)
             except WorldFailed as error:

@@ -36,13 +36,11 @@ class Asking:
     """A request that was read and parsed, and has no answer yet.
 
     Args:
-        digest: SHA-256 of its bytes.
         prepared: what its handler loaded for the decision.
     """
 
     asked: Asked
     handler: Handler
-    digest: bytes
     prepared: object = None
 
 
@@ -313,8 +311,9 @@ class RequestReader:
         handler = self._handlers.get(envelope.type)
         if handler is None:
             raise Refusal("invalid", f"type {envelope.type} is not served by this host", field="type")
-        asked = Asked(inbox.group, inbox.sender, envelope.id, envelope.session, payload)
-        request.state = Asking(asked, handler, hashlib.sha256(request.data).digest())
+        digest = hashlib.sha256(request.data).digest()
+        asked = Asked(inbox.group, inbox.sender, envelope.id, envelope.session, payload, digest)
+        request.state = Asking(asked, handler)
 
 
 def wait_for(inbox: Inbox, name: str, first_seen: float, again_at: float) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -44,7 +44,9 @@ class Forgetting:
         rows: seqs of changes of which all goes.
         files: of which all goes, below the home.
         entries: ids of entries that go.
-        is_erased: only what was deleted is left to be overwritten; then nothing else is known any more.
+        sender, request, digest: who asked for it; the digest in hex. Empty: nobody, it came with an import.
+        is_erased: only what was deleted is left to be overwritten; then nothing else is known any more but `went`.
+        went: what is answered.
     """
 
     group: str
@@ -56,7 +58,11 @@ class Forgetting:
     files: Sequence[str] = ()
     entries: Sequence[str] = ()
     session: str | None = None
+    sender: str = ""
+    request: str = ""
+    digest: str = ""
     is_erased: bool = False
+    went: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def phrases(self) -> Phrases:
@@ -116,10 +122,11 @@ def keep_forgetting(connection: sqlite3.Connection, plan: Forgetting) -> None:
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLAN, orjson.dumps(plan)))
 
 
-def bury_forgetting(connection: sqlite3.Connection, plan: Forgetting) -> None:
+def bury_forgetting(connection: sqlite3.Connection, plan: Forgetting, went: Mapping[str, Any]) -> None:
     """Keep only digests of what was forgotten. The transaction is the caller's."""
     bury(connection, plan.group, plan.asked, (*plan.parts, *plan.wholes))
-    keep_forgetting(connection, Forgetting(plan.group, is_erased=True))
+    nothing = Forgetting(plan.group, sender=plan.sender, request=plan.request, digest=plan.digest)
+    keep_forgetting(connection, replace(nothing, is_erased=True, went=went))
 
 
 def end_forgetting(connection: sqlite3.Connection) -> None:

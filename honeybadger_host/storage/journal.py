@@ -161,8 +161,8 @@ class Journal:
         writer.execute(EDITS_OF_FILE)
         newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
         last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
-        last_edit = writer.execute("SELECT coalesce(max(seq), 0) FROM edits").fetchone()[0]
-        next_seq = max(last_seq, last_edit) + 1
+        others = "SELECT max((SELECT coalesce(max(seq), 0) FROM edits), (SELECT coalesce(max(seq), 0) FROM receipts))"
+        next_seq = max(last_seq, writer.execute(others).fetchone()[0]) + 1
         marks = read_marks(writer)
         with ExitStack() as opened:
             reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
@@ -205,11 +205,27 @@ class Journal:
                 connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
+        self._acknowledge(receipts)
+        self._newest_of.update({row.group: row.seq for row in changes})
+        self.committed_seq = changes[-1].seq
+
+    def keep_receipt(self, receipt: Receipt, also: Callable[[sqlite3.Connection], None]) -> None:
+        """Make the receipt of a request without changes durable, and something with it. Raises as `commit`.
+
+        Args:
+            receipt: its number belongs to no change; the time is set here. One that is there stays.
+        """
+        at = self.last_at = max(self.last_at, time.time_ns() // 1_000_000)
+        with self._transaction() as connection:
+            also(connection)
+            connection.execute("INSERT OR IGNORE INTO receipts VALUES (?,?,?,?,?,?,?)", receipt._replace(at=at))
+        self._acknowledge([receipt])
+
+    def _acknowledge(self, receipts: Sequence[Receipt]) -> None:
+        """Take in that receipts were committed. Raises StorageFailed: nobody will find them."""
         for file, place in self._files.items():
             if place_of(file) != place:
                 raise StorageFailed(f"{file} was removed or replaced while the host had it open: nothing more is saved")
-        self._newest_of.update({row.group: row.seq for row in changes})
-        self.committed_seq = changes[-1].seq
         for receipt in receipts:
             key = (receipt.group, receipt.sender)
             if receipt.request > self._newest.get(key, "~"):

@@ -49,11 +49,13 @@ class Arriving(NamedTuple):
 
 
 def last_of(path: Path, group: str | None = None) -> tuple[int, int]:
-    """Return number and time of the newest change or edit, of one group or of all; zeros: there is none."""
+    """Return number and time of the newest change, edit or receipt, of one group or of all; zeros: there is none."""
     where, values = ("", ()) if group is None else ("WHERE grp = ?", (group,))
     query = f"SELECT seq, at FROM {{}} {where} ORDER BY seq DESC LIMIT 1"  # noqa: S608  constants
     with reading(path) as connection:
-        found = [connection.execute(query.format(table), values).fetchone() for table in ("changes", "edits")]
+        found = [
+            connection.execute(query.format(table), values).fetchone() for table in ("changes", "edits", "receipts")
+        ]
     return max((row for row in found if row is not None), default=(0, 0))
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark, inferred_file
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, Work, kill_again
+from tests.crash.hosts import Nursery, Point, Work, ended, kill_again
 from tests.crash.test_consolidation import RUNS, begin
+from tests.hosting import RawSender, request
 
 STRIDE: Final = 1 if IS_LONG else 113
 RENT: Final = "The rent of the flat is 950 EUR a month, to Mr Glanz."
@@ -59,6 +63,30 @@ def test_killed_at_a_call_and_again_a_group_dreams_once_and_loses_nothing(
 ) -> None:
     work = Work(SETTINGS, write_home, write_script, has_dreamt, check)
     assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=80) >= 3
+
+
+@pytest.mark.parametrize("point", ["kept", "replied"])
+def test_a_request_to_dream_that_a_kill_left_there_makes_no_second_pass(
+    nursery: Nursery, tmp_path: Path, point: str
+) -> None:
+    home = tmp_path / "home"
+    write_home(home)
+    settings = {**SETTINGS, "dream.schedule": "", "model.curation": "offline"}
+    operator = RawSender(home, sender="operator").make()
+    operator.drop("d1", request("d1", "dream"))
+    with ended(nursery.start(home, settings, kill=Point(point, 1))) as host:
+        assert host.wait() == -signal.SIGKILL
+    assert (operator.requests / "d1.json").exists()
+    for name in ("bob1", "bob2"):
+        path = home / entry_file("main", "home", name)
+        made = Entry(name, "home", "Bob plays chess.", by="bee", created=datetime(2026, 11, 1, tzinfo=UTC))
+        path.write_bytes(dump_entry(made))
+    with ended(nursery.start(home, settings)):
+        operator.wait_until_taken("d1")
+        assert operator.reply("d1")["result"]["proposals"][0]["applied"] == 1
+    group = home / "groups" / "main"
+    assert len(list((group / "proposals").glob("*.json"))) == 1
+    assert {"bob1", "bob2"} <= found_in(group / "memory").keys()
 
 
 def has_dreamt(home: Path) -> bool:

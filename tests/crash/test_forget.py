@@ -96,6 +96,8 @@ def check(home: Path, where: str) -> None:
         assert journal.execute("SELECT count(*) FROM meta WHERE key = 'forgetting'").fetchone() == (0,), where
         assert journal.execute("SELECT count(*) FROM tombstones").fetchone() == (1,), where
         assert journal.execute("SELECT count(*) FROM receipts WHERE sender = 'ann'").fetchone() == (12,), where
+        kept = journal.execute("SELECT reply FROM receipts WHERE sender = 'operator' AND request = 'f1'").fetchall()
+        assert [json.loads(data) for (data,) in kept] == [reply], where
 
 
 def test_killed_at_a_call_and_again_it_is_forgotten_in_the_end_and_nothing_else_is(
@@ -144,6 +146,32 @@ class Asked:
         reply = self.home / "data" / "ipc" / "main" / "operator" / "replies" / "f1.json"
         if not reply.exists() or not reply.read_bytes().endswith(b"\n"):
             ask(self.home)
+
+
+@pytest.mark.parametrize("point", ["kept", "replied"])
+def test_what_is_said_again_is_not_forgotten_again_by_a_request_that_a_kill_left_there(
+    nursery: Nursery, settled: Path, tmp_path: Path, point: str
+) -> None:
+    home = tmp_path / "home"
+    begin(settled, home)
+    with ended(nursery.start(home, _SETTINGS, kill=Point(point, 1))) as host:
+        assert host.wait() == -signal.SIGKILL
+    operator = RawSender(home, sender="operator")
+    assert (operator.requests / "f1.json").exists()
+    persona = home / "groups" / "main" / "CLAUDE.md"
+    assert persona.read_text() == "Be kind.\nBe brief.\n"
+    persona.write_text(f"Be kind.\nBe brief.\n{SECRET}\n")
+    with ended(nursery.start(home, _SETTINGS)) as host:
+        operator.wait_until_taken("f1")
+        first = operator.reply("f1")
+        assert persona.read_text() == f"Be kind.\nBe brief.\n{SECRET}\n"
+        (operator.replies / "f1.json").unlink()
+        ask(home)
+        operator.wait_until_taken("f1")
+        assert operator.reply("f1") == first
+        assert persona.read_text() == f"Be kind.\nBe brief.\n{SECRET}\n"
+        again = operator.ask("f2", request("f2", "forget", payload={"text": SECRET}))
+        assert again["result"]["files"] == ["groups/main/CLAUDE.md"]
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -452,6 +452,21 @@ def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: P
     assert (alone.returncode, alone.stdout.startswith("session main is consolidated up to turn ")) == (0, True), alone
 
 
+def test_the_same_request_to_consolidate_gets_the_first_answer_and_consolidates_no_more(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    make_host(SOON).start()
+    talk.fill(8)
+    operator = RawSender(home, sender="operator").make()
+    first = operator.ask("c1", request("c1", "consolidate"))
+    assert first["result"]["up_to"] == 3
+    talk.fill(10)
+    (operator.replies / "c1.json").unlink()
+    assert operator.ask("c1", request("c1", "consolidate")) == first
+    assert talk.mark["turn"] == 3
+    assert operator.ask("c2", request("c2", "consolidate"))["result"]["up_to"] == 5
+
+
 WHOLE = json.dumps({**ANSWER, "memory_update": "## Notes\n- Ann moves to Lisbon on 12 March.\n"})
 BROKEN: dict[str, Callable[[], Answer]] = {
     "overloaded": lambda: refusal(503, "try later"),

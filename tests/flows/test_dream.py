@@ -113,6 +113,23 @@ def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_los
     assert memory.state() == kept  # a pass without anything to do writes no proposal
 
 
+def test_the_same_request_to_dream_gets_the_first_answer_and_dreams_no_more(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    make_host().start()
+    operator = RawSender(home, sender="operator").make()
+    memory.save(TEA, "drinks")
+    memory.save(TEA, "people/ann")
+    first = operator.ask("d1", request("d1", "dream"))
+    assert first["result"]["proposals"][0]["applied"] == 1
+    memory.save("Bob plays chess.", "games")
+    memory.save("Bob plays chess.", "people/bob")
+    (operator.replies / "d1.json").unlink()
+    assert operator.ask("d1", request("d1", "dream")) == first
+    assert len(memory.proposals()) == 1
+    assert len(operator.ask("d2", request("d2", "dream"))["result"]["proposals"]) == 1
+
+
 def test_what_a_dream_archived_is_found_when_asked_for_and_never_else(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:

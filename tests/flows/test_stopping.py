@@ -107,6 +107,21 @@ def test_a_stop_ends_the_models_call_keeps_what_was_said_and_frees_the_group(
     assert [line["state"] for line in host.events("turn.stopped")] == ["stopped"]
 
 
+def test_the_same_stop_again_gets_the_first_answer_and_ends_no_other_turn(
+    host: HostProcess, home: Path, client: SyncClient, aside: Aside
+) -> None:
+    user = RawSender(home, sender="user")
+    answer = ask(client, aside, "slowly", "a1", "two")
+    first = user.ask("s1", request("s1", "stop_turn"))
+    assert first["result"] == {"turn": "a1", "state": "stopped"}
+    assert answer.result().stopped_by == BY_USER
+    other = ask(client, aside, "slowly", "a2", "two")
+    (user.replies / "s1.json").unlink(missing_ok=True)
+    assert user.ask("s1", request("s1", "stop_turn")) == first
+    assert not other.done()
+    assert client.stop_turn("a2").state == "stopped"
+
+
 def test_what_tools_did_is_told_and_a_stop_before_the_first_word_says_so(
     host: HostProcess, home: Path, client: SyncClient, aside: Aside
 ) -> None:
