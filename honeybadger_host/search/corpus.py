@@ -99,6 +99,9 @@ class Layout:
     behind: Ints
 
 
+NO_TURNS: Final = Layout(*(np.zeros(0, np.int32) for _ in range(4)))
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Documents by column, to be loaded; the members are those of `Document`.

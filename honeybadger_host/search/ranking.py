@@ -105,8 +105,10 @@ def search(
     allowed = _allowed(corpus, filters or Filters())
 
     def found(query: Query) -> list[Hit]:
-        scoring = Scoring(corpus, query, now, asker, parameters or Parameters(), spreads, needs_word=needs_word)
-        return scoring.hits(scoring.best(limit, allowed))
+        scoring = Scoring(
+            corpus, query, now, asker, parameters or Parameters(), spreads, allowed, needs_word=needs_word
+        )
+        return scoring.hits(scoring.best(limit))
 
     hits = found(query)
     if hits or needs_word or not 0 < len(query.terms) <= _MOST_PARTS:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from honeybadger_host.search.corpus import (
     ASKS,
     ENTRY,
+    NO_TURNS,
     SAYS_TIME,
     TURN,
     Corpus,
@@ -154,6 +155,7 @@ class Scoring:
     """The scores of a corpus for one question.
 
     Args:
+        allowed: rows that may be found; None for all. When no turn may be, nothing is computed for turns.
         vectors: by how many spreads each row's vector stands out, see `vectors.standing_out`; None without vectors.
         needs_word: a document that shares no word with the question earns nothing by its vector or its date.
     """
@@ -166,14 +168,17 @@ class Scoring:
         asker: Collection[str],
         parameters: Parameters,
         vectors: Floats | None = None,
+        allowed: _Mask | None = None,
         *,
         needs_word: bool = False,
     ) -> None:
         self._corpus, self._query, self._parameters = corpus, query, parameters
         self._weights = parameters.weights
-        self._layout = corpus.layout()
-        self._place_of = view(corpus.place_of, np.int32)
+        self._allowed = allowed
         self._kinds = view(corpus.kinds, np.int8)
+        self._finds_turns = allowed is None or bool((allowed & (self._kinds == TURN)).any())
+        self._layout = corpus.layout() if self._finds_turns else NO_TURNS
+        self._place_of = view(corpus.place_of, np.int32)
         self._lengths = view(corpus.lengths, np.float32)
         self._averages = corpus.average_lengths
         self._named = [
@@ -196,25 +201,25 @@ class Scoring:
         self._dated: _Mask = np.zeros(corpus.size, np.bool_)  # by row
         self._date_rarity = 0.0
 
-    def best(self, limit: int, allowed: _Mask | None = None) -> list[int]:
+    def best(self, limit: int) -> list[int]:
         """Return the rows with the highest scores above zero, in the order of `ranking.search`."""
-        text = self._text(allowed)
+        text = self._text()
         if self._dates and not self._needs_word:
             self._dated = self._date_scores(np.arange(len(text))) > 0
             self._date_rarity = _idf(self._many, int(np.count_nonzero(self._dated)))
         self._scale = float(text.max(initial=0.0))
         if self._spreads is not None:
             self._vector = self._vector_points(self._spreads, text)
-            text = text + self._vector * self._mask(allowed)
+            text = text + self._vector * self._mask()
         if not self._scale:
-            scores = text + self._rest(np.arange(len(text)), text) * self._mask(allowed)
+            scores = text + self._rest(np.arange(len(text)), text) * self._mask()
             rows: _Rows = np.flatnonzero(scores > 0)
             return self._ordered(rows, scores[rows], limit)
         sure = self._top(text, max(_SURE, limit))
         reached = text[sure] + self._rest(sure, text[sure])
         last = len(sure) - limit
         least = self._least(float(np.partition(reached, last)[last])) if last >= 0 else 0.0
-        rows = np.flatnonzero((text > least) | (self._dated & self._mask(allowed)))
+        rows = np.flatnonzero((text > least) | (self._dated & self._mask()))
         return self._ordered(rows, text[rows] + self._rest(rows, text[rows]), limit)
 
     def _top(self, text: Floats, count: int) -> _Rows:
@@ -350,10 +355,16 @@ class Scoring:
         A document that is not a turn has its own text for all three, so that an entry and a turn that say the same
         score alike.
         """
+        if not self._finds_turns:
+            for asked in self._asked:
+                keep = self._kinds[asked.rows] != TURN
+                rows = asked.rows[keep]
+                self._own[rows] += self._points(asked, rows, asked.counts[keep])
+            return
         corpus, parameters, layout = self._corpus, self._parameters, self._layout
         k1, b = parameters.k1, parameters.b
         around_lengths = view(corpus.around_lengths, np.float32)
-        around_norm = _norm(around_lengths, corpus.around_total / max(1, corpus.turns), k1, b)
+        around_average = corpus.around_total / max(1, corpus.turns)
         session_lengths = view(corpus.session_lengths, np.float32)
         living = int(np.count_nonzero(session_lengths))
         session_norm = _norm(session_lengths, float(session_lengths.sum()) / max(1, living), k1, b)
@@ -368,8 +379,11 @@ class Scoring:
             if not is_turn.all():
                 turns, counts, places = turns[is_turn], counts[is_turn], places[is_turn]
             where, said = self._said_around(places, counts, layout)
-            said /= said + around_norm[where]
-            self._around[where] += said * np.float32(asked.idf * (k1 + 1))
+            norm = _norm(around_lengths[where], around_average, k1, b)
+            norm += said
+            said /= norm
+            said *= np.float32(asked.idf * (k1 + 1))
+            self._around[where] += said
             in_session = np.bincount(session_of[turns], counts, living and len(session_lengths)).astype(np.float32)
             idf = asked.term.weight * _idf(living, int(np.count_nonzero(in_session)))
             self._session += in_session / (in_session + session_norm) * np.float32(idf * (k1 + 1))
@@ -421,11 +435,11 @@ class Scoring:
         points: Floats = np.asarray(counts / (counts + norm) * np.float32(asked.idf * (k1 + 1)), np.float32)
         return points
 
-    def _mask(self, allowed: _Mask | None) -> _Mask:
+    def _mask(self) -> _Mask:
         alive = view(self._corpus.is_alive, np.bool_)
-        return alive if allowed is None else alive & allowed
+        return alive if self._allowed is None else alive & self._allowed
 
-    def _text(self, allowed: _Mask | None) -> Floats:
+    def _text(self) -> Floats:
         """Return the weighted text score of every row, 0 for rows that are not allowed."""
         weights, layout = self._weights, self._layout
         text: Floats = self._own * np.float32(sum(weights[signal] for signal in TEXT))
@@ -434,16 +448,15 @@ class Scoring:
         turns += self._around * np.float32(weights["around"])
         turns += np.take(self._session * np.float32(weights["session"]), layout.sessions)
         text[layout.rows] = turns
-        if allowed is not None or self._corpus.has_dead:
-            text *= self._mask(allowed)
+        if self._allowed is not None or self._corpus.has_dead:
+            text *= self._mask()
         return text
 
     def _text_parts(self, rows: _Rows) -> dict[Signal, npt.NDArray[np.float64]]:
         own = self._own[rows].astype(np.float64)
-        places = self._place_of[rows]
-        is_turn = places >= 0
+        is_turn = self._kinds[rows] == TURN
         around, session = own.copy(), own.copy()
-        around[is_turn] = self._around[places[is_turn]]
+        around[is_turn] = self._around[self._place_of[rows[is_turn]]]
         session[is_turn] = self._session[view(self._corpus.session_of, np.int32)[rows[is_turn]]]
         return {"terms": own, "around": around, "session": session}
 
@@ -595,7 +608,9 @@ def _merged(postings: Sequence[npt.NDArray[np.uint32]]) -> tuple[_Rows, Floats]:
 
 
 def _norm(lengths: Floats, average: float, k1: float, b: float) -> Floats:
-    return np.float32(k1 * (1 - b)) + np.float32(k1 * b / max(1.0, average)) * lengths
+    norm: Floats = np.float32(k1 * b / max(1.0, average)) * lengths
+    norm += np.float32(k1 * (1 - b))
+    return norm
 
 
 def _idf(documents: int, frequency: int) -> float:

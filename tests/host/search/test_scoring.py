@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -14,7 +14,7 @@ from bench.recall.loading import load_documents
 from honeybadger_host.search import corpus as corpus_module
 from honeybadger_host.search import scoring as scoring_module
 from honeybadger_host.search.corpus import AROUND_TURNS, AROUND_WORDS, SITTING_SECONDS, Corpus
-from honeybadger_host.search.documents import Document
+from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.language.analyzer import (
     QUESTION_MARK,
     Query,
@@ -24,7 +24,7 @@ from honeybadger_host.search.language.analyzer import (
     time_terms,
 )
 from honeybadger_host.search.language.spelling import guesses
-from honeybadger_host.search.ranking import search
+from honeybadger_host.search.ranking import Filters, search
 from honeybadger_host.search.scoring import WEIGHTS, Parameters
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -58,8 +58,8 @@ def around(turns: Sequence[Document], place: int, long: int) -> list[Document]:
     return near
 
 
-def plain(documents: Sequence[Document], query: Query, long: int) -> dict[int, float]:
-    """Return the score of every document above zero, computed one by one; dates are left to another test."""
+def plain(documents: Sequence[Document], query: Query, long: int, kinds: Collection[Kind]) -> dict[int, float]:
+    """Return the score of every document of these kinds above zero, one by one; dates are left to another test."""
     count = len(documents)
     p = Parameters()
 
@@ -128,9 +128,10 @@ def plain(documents: Sequence[Document], query: Query, long: int) -> dict[int, f
             else:
                 stretch = session = own
             text[each.number] += WEIGHTS["terms"] * own + WEIGHTS["around"] * stretch + WEIGHTS["session"] * session
-    best = max(text.values(), default=0.0)
+    wanted = [each for each in documents if each.kind in kinds]
+    best = max((text[each.number] for each in wanted), default=0.0)
     scores = {}
-    for each in documents:
+    for each in wanted:
         bonus = 0.0
         is_turn = each.kind == "turn"
         is_meant = each.author in named or (query.is_first_person and each.role == "user")
@@ -175,11 +176,19 @@ def groups(draw: st.DrawFn) -> list[Document]:
     st.booleans(),
     st.sampled_from([0, 3, 99]),
     st.sampled_from([15, 80]),
+    st.sampled_from([KINDS, KINDS, ("entry",), ("turn",)]),
 )
 def test_the_best_are_those_of_scoring_every_document(
-    documents: list[Document], question: str, limit: int, late: int, is_loaded: bool, sparse: int, long: int
+    documents: list[Document],
+    question: str,
+    limit: int,
+    late: int,
+    is_loaded: bool,
+    sparse: int,
+    long: int,
+    kinds: tuple[Kind, ...],
 ) -> None:
-    corpus = Corpus()
+    corpus, filters = Corpus(), Filters(kinds=kinds)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus_module, "LONG_TURN", long)
         patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
@@ -188,10 +197,10 @@ def test_the_best_are_those_of_scoring_every_document(
             load_documents(corpus, documents[:late])
         else:
             corpus.add(documents[:late])
-        search(corpus, question, now=NOW, limit=1)  # what comes later is not in the layout
+        search(corpus, question, now=NOW, limit=1, filters=filters)  # what comes later is not in the layout
         corpus.add(documents[late:])
-        scores = plain(documents, analyse_query(question), long)
-        hits = search(corpus, question, now=NOW, limit=limit)
+        scores = plain(documents, analyse_query(question), long, kinds)
+        hits = search(corpus, question, now=NOW, limit=limit, filters=filters)
     assert len(hits) == min(limit, len(scores))
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:limit], rel=1e-4)
     for hit in hits:
