@@ -38,13 +38,16 @@ class EditedNote(Result):
 
 
 class EditNote(Request[EditedNote], changes=True, overwrites=True, audience="operator"):
-    """Give a note of MEMORY.md another text in its place, signed by whoever asks; only the operator may."""
+    """Give a note of MEMORY.md another text in its place, signed by whoever asks, or pin it; only the operator may."""
 
     id: FoundId = Field(
         description="As search shows it. It names the text, too: of a note that changed since: conflict."
     )
-    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
-        description="The new text, 1-32,768 characters."
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] | None = Field(
+        default=None, description="The new text, 1-32,768 characters; when it is left out, text and signature stay."
+    )
+    pinned: bool | None = Field(
+        default=None, description="True: `(pinned)` is written behind its text; false: it is taken out of the note."
     )
 
 

@@ -25,7 +25,7 @@ from honeybadger_host.domain import (
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
-from honeybadger_host.memory.notes import NOBODY, PINNED, is_pinned
+from honeybadger_host.memory.notes import NOBODY, PINNED, is_pinned, with_pin
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.journal_reader import read_young_notes
 from honeybadger_host.storage.revised import edit_note as edited
@@ -75,7 +75,7 @@ def _saved(note: RenderedNote, screened: Mapping[str, int]) -> dict[str, Any]:
 
 
 def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler[tuple[bytes, NotePlace]]:
-    """Return the handler of `edit_note`: a note gets another text where it stands, if it is the one that was read.
+    """Return the handler of `edit_note`: a note changes where it stands, if it is the one that was read.
 
     Args:
         journal: it says which notes have not settled: the host itself would put them back.
@@ -83,6 +83,8 @@ def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler
 
     def prepare(asked: Asked) -> tuple[bytes, NotePlace]:
         payload: EditNote = asked.payload
+        if payload.content is None and payload.pinned is None:
+            raise Refusal("invalid", "payload says nothing that is to change", field="payload")
         file = _memory_of(asked)
         held = files.load(file) or b""
         note = notes_of(asked.group, held).get(payload.id)
@@ -100,11 +102,22 @@ def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler
         held, place = found
         if files.view(_memory_of(asked)) != held:
             raise _conflict(payload.id)
-        section, content, screened = screen.note(asked, place.section, payload.content)
-        note = _rendered(asked, content, section, now)
-        change = edited(asked.group, _memory_of(asked), held, place.span, note.data)
-        (id_,) = notes_of(asked.group, note.data)
-        return Outcome({"id": id_} | _saved(note, screened), (change,))
+        data = stands = held[slice(*place.span)].strip(b"\r\n")
+        result: dict[str, Any] = {"file": MEMORY}
+        if payload.content is not None:
+            section, content, screened = screen.note(asked, place.section, payload.content)
+            note = _rendered(asked, content, section, now)
+            data, result = note.data, _saved(note, screened)
+        if payload.pinned is not None:
+            data = with_pin(data.decode(), pinned=payload.pinned).encode()
+        ((id_, after),) = notes_of(asked.group, data).items()
+        if after.author == NOBODY or is_blank(after.text.removeprefix("-")) or is_blank(after.section):
+            why = f"nothing is left of {payload.id} without {PINNED}: edit its text"
+            raise Refusal("invalid", why, field="payload")
+        result |= {"id": id_, "section": after.section}
+        return Outcome(
+            result, () if data == stands else (edited(asked.group, _memory_of(asked), held, place.span, data),)
+        )
 
     return ChangeHandler(decide, prepare)
 

@@ -204,6 +204,13 @@ def is_pinned(note: str) -> bool:
     return PINNED in note
 
 
+def with_pin(note: str, *, pinned: bool) -> str:
+    """Return a note with `(pinned)` behind its text, or without it."""
+    if pinned:
+        return note if is_pinned(note) else f"{note.rstrip()} {PINNED}"
+    return note.replace(f" {PINNED}", "").replace(PINNED, "").rstrip()
+
+
 def _signature(note: str) -> re.Match[str] | None:
     if not note.startswith(_HEADING):
         return None

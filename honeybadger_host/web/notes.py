@@ -1,9 +1,9 @@
-"""The notes of a group by author, and its persona and summary, as they are served; a note gets another text."""
+"""The notes of a group by author, and its persona and summary, as they are served; a note is edited or pinned."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,6 +20,7 @@ from honeybadger_host.web.looking_back import Difference, blame_of, difference_o
 from honeybadger_host.web.rendering import compared, href, page
 
 _PER_PAGE: Final = 30
+_PINS: Final = {"pin": True, "unpin": False}
 
 
 class _Note(NamedTuple):
@@ -79,17 +80,18 @@ def _id_of(group: str, note: str) -> str:
 
 
 def _edited(request: Request, form: dict[str, str]) -> Response:
-    """Give a note the text that was typed, if it is as it was when the form was made."""
-    group = group_of(request)
+    """Give a note the text that was typed, or pin or unpin it, if it is as it was when the form was made."""
+    group, action = group_of(request), form.get("action", "edited")
+    wanted: dict[str, object] = {"content": form.get("content", "").strip("\n")}
+    if action in _PINS:
+        wanted = {"pinned": _PINS[action]}
     try:
-        edited, seq = home_of(request).ask(
-            group, made(EditNote, form.get("id", ""), form.get("content", "").strip("\n"))
-        )
+        edited, seq = home_of(request).ask(group, made(EditNote, form.get("id", ""), **wanted))
     except Conflict:
         if (change := _change_of(home_of(request), group, _lines(form.get("was", "")))) is None:
             raise
         return _conflict(request, form, change)
-    return go(href("g", group, "entry", id=edited.id, done="edited", seq=seq))
+    return go(href("g", group, "entry", id=edited.id, done=action, seq=seq))
 
 
 def _change_of(home: Home, group: str, was: Collection[str]) -> Difference | None:
@@ -102,19 +104,21 @@ def _change_of(home: Home, group: str, was: Collection[str]) -> Difference | Non
 
 
 def _conflict(request: Request, form: dict[str, str], change: Difference) -> Response:
-    """Return what took the place of a note beside what was typed, which may then be saved over that."""
+    """Return what took the place of a note beside what was wanted, which may then be done with that."""
     group = group_of(request)
     book = parse_notes(home_of(request).read(group, ReadGroupFiles()).memory or "")
     added = {_bare(text) for sign, text in change.lines if sign == "+"} - {""}
-    found = [
-        {"id": _id_of(group, book.notes[place]), "content": note.content}
+    found: list[dict[str, Any]] = [
+        {"id": _id_of(group, book.notes[place]), "content": note.content, "is_pinned": is_pinned(book.notes[place])}
         for place in book.places
         if (note := book.signed(place)) is not None and added & _lines(note.content)
     ]
     now, lines = None, change.lines
     if len(found) == 1:  # else it is gone, or nobody knows which one it is now
         now = found[0]
-        lines = compared(now["content"].splitlines(), form.get("content", "").splitlines()) or []
+        was, is_now = form.get("was", "").splitlines(), now["content"].splitlines()
+        mine = form.get("content", "").splitlines()
+        lines = (compared(was, is_now) if "action" in form else compared(is_now, mine)) or []
     return page("conflict.html", shown_of(request), code=409, is_note=True, entry=now, form=form, lines=lines)
 
 

@@ -42,7 +42,7 @@ def id_of(host: HostProcess, words: str) -> str:
     return str(next(hit.id for hit in client.search_memory(words, scope="notes").hits if words in hit.text))
 
 
-def edit(operator: RawSender, stem: str, id_: str, content: str) -> dict[str, Any]:
+def edit(operator: RawSender, stem: str, id_: str, content: str | None) -> dict[str, Any]:
     return operator.ask(stem, request(stem, "edit_note", payload={"id": id_, "content": content}))
 
 
@@ -85,6 +85,33 @@ def test_a_note_keeps_its_place_and_all_that_looks_back_says_who_gave_it_another
     assert stranger.memory_text() == held
 
 
+def test_a_note_is_pinned_and_unpinned_and_stays_its_authors(
+    stood: HostProcess, operator: RawSender, stranger: RawSender
+) -> None:
+    home, before = stood.home, stranger.memory_text()
+    old = id_of(stood, "called Mimi")
+    pin = {"id": old, "pinned": True}
+    pinned = operator.ask("p1", request("p1", "edit_note", payload=pin))
+    assert stranger.memory_text() == before.replace("called Mimi", "called Mimi (pinned)")
+    hit = SyncClient(home, sender="reader").search_memory("Mimi", scope="notes").hits[0]
+    assert (hit.id, hit.pinned, hit.author) == (pinned["result"]["id"], True, stranger.sender)
+    assert_refused(operator.ask("p2", request("p2", "edit_note", payload=pin)), "conflict")
+    again = operator.ask("p3", request("p3", "edit_note", payload={**pin, "id": hit.id}))
+    assert (again["ok"], again.get("seq")) == (True, None)  # it is: nothing changes
+    blamed = run_cli("blame", "main", "MEMORY.md", home=home).stdout
+    assert "operator" in next(line for line in blamed.splitlines() if "called Mimi" in line)
+    assert stranger.sender in next(line for line in blamed.splitlines() if "has a cat" in line)
+    newest = newest_change(home)
+    assert (newest["seq"], newest["sender"], newest["kind"]) == (pinned["seq"], "operator", "note_edited")
+    assert run_cli("undo", pinned["seq"], home=home).returncode == 0
+    assert stranger.memory_text() == before
+    assert run_cli("undo", newest_change(home)["seq"], home=home).returncode == 0
+    off = operator.ask("p4", request("p4", "edit_note", payload={"id": hit.id, "pinned": False}))
+    assert off["ok"], off
+    assert stranger.memory_text() == before
+    assert id_of(stood, "called Mimi") == old
+
+
 def test_of_two_editors_of_a_note_the_second_is_refused_and_only_the_operator_may(
     stood: HostProcess, operator: RawSender, stranger: RawSender
 ) -> None:
@@ -108,12 +135,13 @@ def test_what_is_not_a_note_that_has_settled_and_is_signed_is_refused_and_nothin
     newest_edit(stood.home, "MEMORY.md")
     held = memory.read_text()
     known = id_of(stood, "likes tea")
-    refused: tuple[tuple[str, str, ErrorCode, str], ...] = (
+    refused: tuple[tuple[str, str | None, ErrorCode, str], ...] = (
         ("MEMORY.md#abcdef123456", "x", "conflict", "payload.id"),
         (id_of(stood, "Be kind."), "x", "invalid", "payload.id"),
         (known, " \u200b ", "invalid", "payload.content"),
         (known, "", "invalid", "payload.content"),
         (known, "x" * 32_769, "too_large", "payload.content"),
+        (known, None, "invalid", "payload"),
         ("../MEMORY.md", "x", "invalid", "payload.id"),
     )
     for number, (id_, content, code, field) in enumerate(refused):

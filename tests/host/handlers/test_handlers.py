@@ -86,6 +86,31 @@ def test_edit_note_changes_the_note_and_nothing_around_it(room: Room, above: byt
     assert new_text(change.base, row) == change.text
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"## A (pinned) (bee, 2026-01-01 00:00)\r\n- x", b"## A (bee, 2026-01-01 00:00)\r\n- x"),
+        (b"## A (bee, 2026-01-01 00:00)\n- x (pinned) y\n  (pinned)", b"## A (bee, 2026-01-01 00:00)\n- x y"),
+        (b"## A (bee, 2026-01-01 00:00)\n- (pinned)", None),
+        (b"## (pinned) (bee, 2026-01-01 00:00)\n- x", None),
+    ],
+    ids=["by its heading", "twice", "nothing else", "no other section"],
+)
+def test_a_note_is_unpinned_wherever_it_says_so_unless_nothing_else_is_left(
+    room: Room, before: bytes, after: bytes | None
+) -> None:
+    path = room.home / "groups/main/MEMORY.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"# Ours\n\n" + before + b"\n\n## Rules\nBe kind.")
+    id_ = next(id_ for id_, note in notes_of("main", path.read_bytes()).items() if note.is_pinned)
+    if after is None:
+        assert room.refused("edit_note", "operator", id=id_, pinned=False).code == "invalid"
+        return
+    (change,) = room.decide("edit_note", "operator", id=id_, pinned=False).changes
+    assert isinstance(change, NotesRevised)
+    assert change.text == b"# Ours\n\n" + after + b"\n\n## Rules\nBe kind."
+
+
 def test_what_was_neutralised_is_in_the_reply(room: Room) -> None:
     result = room.change("update_memory", content="a\n## b\u202e", section="My\u200b list")
     assert result["section"] == "My list"
