@@ -405,10 +405,10 @@ class Scoring:
             more, neighbours = view(corpus.targets, np.int32)[has].astype(np.intp), neighbours[has]
         total = int(widths.sum())
         if total * _SPARSE > len(self._near):
-            size = len(self._near) + 1
-            begun = np.bincount(first, counts, size)
-            begun -= np.bincount(behind, counts, size)
-            around = np.cumsum(begun)[:-1].astype(np.float32)
+            around = np.zeros(len(self._near) + 1, np.float32)
+            np.add.at(around, first, counts)
+            np.subtract.at(around, behind, counts)
+            around = np.cumsum(around, out=around)[:-1]
             if len(more):
                 np.add.at(around, more, neighbours)
             return slice(None), around
@@ -446,7 +446,10 @@ class Scoring:
         turns = np.take(self._own, layout.rows)
         turns *= np.float32(weights["terms"])
         turns += self._around * np.float32(weights["around"])
-        turns += np.take(self._session * np.float32(weights["session"]), layout.sessions)
+        sessions = self._session * np.float32(weights["session"])
+        later = layout.rows[layout.sizes.sum() :]
+        turns[: len(turns) - len(later)] += np.repeat(sessions[: len(layout.sizes)], layout.sizes)
+        turns[len(turns) - len(later) :] += sessions[view(self._corpus.session_of, np.int32)[later]]
         text[layout.rows] = turns
         if self._allowed is not None or self._corpus.has_dead:
             text *= self._mask()
