@@ -102,7 +102,7 @@ def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | Non
         if until is not None and event.seq > until:
             return
         _take(now, event, gone)
-        if not now.is_known and known_from == number + 1:
+        if known_from == number + 1 and not (now.is_known and now.text == text):  # nobody recorded what is different
             _set_lines(now, lines_of(text or b""), NOT_KEPT, gone)
             now.is_known = True
         if not now.is_known and number == len(events) - 1 and past.seen is not None and past.seen.text is not None:
@@ -250,7 +250,8 @@ def _oldest_known(past: Past) -> tuple[int, bytes | None]:
     """Return the number of events before the oldest moment from which the text can be followed to the newest, and that
     text; -1: the newest is not known."""
     events = past.events
-    last, text = len(events), None if past.seen is None else past.seen.text
+    seen = past.seen if past.seen is not None and past.seen.text is not None else None
+    last, text = len(events), None if seen is None else seen.text
     if text is None:
         whole = [number for number, event in enumerate(events) if event.kind in (*WHOLE_KINDS, "edit_removed")]
         if not whole:
@@ -260,10 +261,11 @@ def _oldest_known(past: Past) -> tuple[int, bytes | None]:
     end = len(text)
     for number in range(last - 1, -1, -1):
         event = events[number]
-        if last == len(events) and past.seen is not None and isinstance(event, Row) and event.seq > past.seen.seq:
+        if last == len(events) and seen is not None and isinstance(event, Row) and event.seq > seen.seq:
             continue
         if event.kind not in _NOT_APPENDED and isinstance(event, Row):
-            if not text.endswith(event.data, 0, end):
+            is_more = number == 0 and _is_first(event) and end > len(event.data)
+            if is_more or not text.endswith(event.data, 0, end):
                 return number + 1, text[:end]
             end -= len(event.data)  # without a copy for each of 10,000 notes
             continue

@@ -19,7 +19,7 @@ from honeybadger_host.storage.edits import Edit, digest_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from tests.host.memory.test_edit_recorder import ENTRY, Recorded
-from tests.host.storage.projected import MEMORY, World
+from tests.host.storage.projected import MEMORY, World, note
 
 
 def name(origin: Origin) -> int | str:
@@ -27,10 +27,14 @@ def name(origin: Origin) -> int | str:
 
 
 @pytest.fixture
-def recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+def looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edit_recorder, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(file_cache, "_GRAIN_NS", 0)
     monkeypatch.setattr(edit_recorder, "_OWN_PAUSE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def recorded(world: World, looked_at_once: None) -> Recorded:
     return Recorded(world)
 
 
@@ -139,6 +143,33 @@ def test_lines_from_before_the_journal_knew_the_file_are_told_as_such(recorded: 
     assert {name(origin) for _, origin in blame_lines(without, b"# Ours\nBe brief.\n")} == {BEFORE}
 
 
+@pytest.mark.usefixtures("looked_at_once")
+@pytest.mark.parametrize("where", ["above", "between", "below"])
+def test_what_was_typed_before_edits_were_recorded_is_in_every_later_moment(world: World, where: str) -> None:
+    """As in a home whose older host did not record edits yet."""
+    first, second = note("first"), note("second")
+    world.add(MEMORY, first, second)
+    world.settle()
+    typed = b"## Mine\n- typed\n"
+    held = {"above": typed + first + second, "between": first + typed + second, "below": first + second + typed}[where]
+    world.save_as_an_editor(held)
+    world.settle()
+    world.add(MEMORY, note("third"))
+    world.settle()
+    held = world.read()
+    recorded = Recorded(world)
+    for text in (held, held + b"Later.\n"):
+        recorded.write(text, MEMORY)
+        recorded.record()
+        past = read_past(world.journal.path, MEMORY)
+        version = version_at(past, 3)
+        assert (version.is_known, version.text) == (True, held)
+        blamed = {line.text: name(line.origin) for line in blame_lines(past, text)}
+        assert blamed[b"- typed\n"] == NOT_KEPT
+        assert [blamed[b"- %b\n" % each] for each in (b"first", b"second", b"third")] == [1, 2, 3]
+    assert blamed[b"Later.\n"] == recorded.edits[-1].seq
+
+
 def test_a_large_file_has_no_known_text_and_none_is_made_up(recorded: Recorded) -> None:
     small, large = b"Small.\n", b"A line of a large file.\n" * 60_000
     file = "groups/main/CLAUDE.md"
@@ -195,8 +226,8 @@ def test_a_note_that_came_while_an_edit_was_looked_at_is_its_authors_and_the_edi
         for _ in recorded.recorder.sweep():
             pass
         looked = recorded.recorder.look()
-    note = b"\n## Notes (bob, 2026-11-21 06:06)\n- meanwhile\n"
-    world.add(MEMORY, note)
+    meanwhile = note("meanwhile")
+    world.add(MEMORY, meanwhile)
     first = world.journal.next_seq
     world.journal.next_seq += len(looked.edits)
     world.journal.keep_looked(looked, first)
@@ -210,7 +241,7 @@ def test_a_note_that_came_while_an_edit_was_looked_at_is_its_authors_and_the_edi
     change, _ = put_back(undone_edit(world.journal.path, edit, held), held)
     with world.decided(change):
         pass
-    assert world.read() == before + note
+    assert world.read() == before + meanwhile
 
 
 FILE = "groups/main/MEMORY.md"
