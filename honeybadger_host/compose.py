@@ -166,8 +166,9 @@ def _put_together(
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
 
+    edits = EditRecorder(home, journal.path, projections, memory.entry_files)
     unit = UnitOfWork(
-        [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
+        [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states, edits]
     )
     keeps_secrets = settings.security.secrets == "off"
     counters = Counters()
@@ -186,7 +187,6 @@ def _put_together(
         passed,
     )
 
-    edits = EditRecorder(home, journal.path, projections, memory.entry_files)
     forgetter = Forgetter(memory, edits, pipeline, changed=changed)
     turns = turn_dependencies(settings, memory, runtime)
     return Host(

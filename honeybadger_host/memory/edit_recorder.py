@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.domain import ROOT_GLOBAL_FILE
+from honeybadger_host.domain import ROOT_GLOBAL_FILE, Change, FileWritten
 from honeybadger_host.memory.edits_found import compare_text, compare_whole, hunks_of, is_kept
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.peoples_files import TEXTS, Later, group_of, read_file
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint
+from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, digest_of
 from honeybadger_host.storage.file_cache import signature_of
 from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
@@ -36,6 +37,8 @@ _MOST_KEPT_BYTES: Final = 16 << 20
 _LONGEST_QUIET_SECONDS: Final = 5.0
 """Then what was found is looked at, though files are still being saved."""
 _LONGEST_SAVE_SECONDS: Final = 30.0
+_MOST_REPLACED_BYTES: Final = 4 << 20
+"""Of texts that the host replaced: some seconds of many changes."""
 _FILES_AT_ONCE: Final = 256
 _LOOK_SECONDS: Final = 0.05
 _PAUSE: Final = 50
@@ -50,6 +53,8 @@ _AGENTS: Final = "config/agents"
 
 class EditRecorder:
     """What is to be looked at, and what was found. `touch` on any thread; the others on one at a time.
+
+    Told of what is decided (see `unit_of_work`), it has a text that somebody saved just before the host replaced it.
 
     What a home holds before its first look is over was there before anything was recorded.
 
@@ -82,8 +87,30 @@ class EditRecorder:
         self._event = 0
         """Number of the event that goes on with the next look; 0: none does."""
         self._has_more = False
+        self._replaced: dict[str, list[bytes]] = {}
+        """File -> what changes of the host replaced lately."""
+        self._replaced_bytes = 0
+        self._replacing = threading.Lock()
 
     # ------------------------------------------------------------------------------------------------------ hearing
+
+    def apply(self, change: Change) -> None:
+        """Keep what a change replaces, for a while. Event loop."""
+        if isinstance(change, FileWritten) and change.replaces and group_of(change.file) is not None:
+            with self._replacing:
+                self._replaced.setdefault(change.file, []).append(change.replaces)
+                self._replaced_bytes += len(change.replaces)
+                while self._replaced_bytes > _MOST_REPLACED_BYTES:
+                    self._replaced_bytes -= sum(map(len, self._replaced.pop(next(iter(self._replaced)))))
+
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Keep it: a look comes later."""
+
+    def drop_replaced(self) -> None:
+        """Forget texts that the host replaced: something of them may be to be forgotten. Any thread."""
+        with self._replacing:
+            self._replaced.clear()
+            self._replaced_bytes = 0
 
     def touch(self, file: str) -> None:
         """Say that a file below the home folder may have changed."""
@@ -237,7 +264,7 @@ class EditRecorder:
             file: edit.before
             for file, (some, seen) in found.items()
             for edit in some
-            if edit.hunks is None and edit.before is not None and is_kept(edit, seen)
+            if edit.hunks is None and edit.before is not None and self._left_by(edit, seen) is not None
         }
         texts = self._reader.written_as(lacking)
         edits: list[Edit] = []
@@ -247,11 +274,17 @@ class EditRecorder:
             self._kept[file] = seen
             for edit in some:
                 hunks = edit.hunks
-                if hunks is None and file in texts and is_kept(edit, seen):
-                    hunks = hunks_of(texts[file], (seen and seen.text) or b"")
+                if hunks is None and file in texts and (left := self._left_by(edit, seen)) is not None:
+                    hunks = hunks_of(texts[file], left)
                 room -= sum(len(line) for hunk in hunks or () for line in (*hunk.removed, *hunk.added))
                 edits.append(edit._replace(event=self._event, hunks=hunks if room >= 0 else None))
         return edits
+
+    def _left_by(self, edit: Edit, seen: Seen | None) -> bytes | None:
+        """Return what an edit left of a file, where that is still known."""
+        if is_kept(edit, seen):
+            return (seen and seen.text) or b""
+        return next((data for data in self._replaced.get(edit.file, ()) if digest_of(data) == edit.after), None)
 
     def _look_at(
         self, file: str, known: Seen | None, rows: Sequence[Row], up_to: int, *, is_patient: bool
@@ -264,7 +297,11 @@ class EditRecorder:
         edits: list[Edit] = []
         if known is not None or self._unknown is None or (self._is_swept and file not in self._unknown):
             is_whole = bool(rows) and rows[0].kind in WHOLE_KINDS
-            edits = (compare_whole if is_whole else compare_text)(file, known, rows, found)
+            if is_whole:
+                replaced = {fingerprint(data): data for data in self._replaced.get(file, ())}
+                edits = compare_whole(file, known, rows, found, replaced)
+            else:
+                edits = compare_text(file, known, rows, found)
         if found is None:
             return edits, None
         if known is not None and found.digest == known.digest:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.domain import NOTE_RESTORED, REMOVED
@@ -36,19 +37,29 @@ def compare_text(file: str, known: Seen | None, rows: Sequence[Row], found: Peop
     return _edited(file, before, expected, found)
 
 
-def compare_whole(file: str, known: Seen | None, rows: Sequence[Row], found: PeoplesFile | None) -> list[Edit]:
-    """Return what people changed in a file that the host writes as a whole, also between its own changes."""
+def compare_whole(
+    file: str,
+    known: Seen | None,
+    rows: Sequence[Row],
+    found: PeoplesFile | None,
+    replaced: Mapping[int, bytes] = MappingProxyType({}),
+) -> list[Edit]:
+    """Return what people changed in a file that the host writes as a whole, also between its own changes.
+
+    Args:
+        replaced: fingerprint -> a text that the host replaced, as far as it is still at hand.
+    """
     edits: list[Edit] = []
     held = None if known is None else known.digest
     text = b"" if known is None else known.text
     for row in rows:
         is_removed = row.kind.endswith(REMOVED)
         if fingerprint_of(held) != row.offset:  # somebody edited it, and the host replaced that
-            if is_removed:
-                after: bytes | None = digest_of(row.data)
-            else:
-                after = (row.offset << 1).to_bytes(8) if row.offset >= 0 else None
-            hunks = hunks_of(text, row.data) if text is not None and is_removed else None
+            left = row.data if is_removed else replaced.get(row.offset)
+            after = (row.offset << 1).to_bytes(8) if row.offset >= 0 else None
+            if left is not None:
+                after = digest_of(left)
+            hunks = hunks_of(text, left) if text is not None and left is not None else None
             edits.append(Edit(0, 0, group_of(file) or "", HUMAN, 0, file, held, after, hunks))
         text = b"" if is_removed else row.data
         held = None if is_removed else digest_of(row.data)

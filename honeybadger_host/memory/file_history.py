@@ -79,7 +79,30 @@ def read_past(journal: Path, file: str) -> Past:
     reader = EditReader(journal)
     rows: list[Event] = [*reader.changes(0, LAST_SEQ, [file])]
     edits = [edit for edit in reader.edits(LogFilter(file=file), -1) if edit.file == file]
-    return Past(file, sorted((*rows, *edits), key=lambda event: event.seq), reader.seen([file]).get(file))
+    events = _as_they_came(sorted((*rows, *edits), key=lambda event: event.seq))
+    return Past(file, events, reader.seen([file]).get(file))
+
+
+def _as_they_came(events: Sequence[Event]) -> list[Event]:
+    """Put edits that the host replaced before it looked at them, and so numbered later, before what replaced them."""
+    ordered, early, held = list[Event](), set[int](), None
+    for number, event in enumerate(events):
+        if number in early:
+            continue
+        if isinstance(event, Row) and event.kind in WHOLE_KINDS and held not in (None, event.offset):
+            for at in range(number + 1, len(events)):
+                later = events[at]
+                if isinstance(later, Edit) and later.hunks is not None and fingerprint_of(later.before) == held:
+                    if fingerprint_of(later.after) == event.offset:
+                        ordered.append(later)
+                        early.add(at)
+                    break
+        ordered.append(event)
+        if isinstance(event, Edit):
+            held = fingerprint_of(event.after)
+        else:
+            held = None if event.kind not in WHOLE_KINDS else fingerprint(None if event.kind in _GONE else event.data)
+    return ordered
 
 
 def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | None, Version]]:
@@ -89,6 +112,7 @@ def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | Non
         until: the seq of the last event that is wanted.
     """
     events = [*past.events]
+    wanted = [number for number, event in enumerate(events) if until is None or event.seq <= until]
     known_from, text = _oldest_known(past)
     now = Version(is_known=known_from == 0)
     if events and _is_first(events[0]):
@@ -98,9 +122,7 @@ def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | Non
         now.origins = [BEFORE] * len(now.lines)
     yield None, now
     gone: defaultdict[bytes, list[Origin]] = defaultdict(list)
-    for number, event in enumerate(events):
-        if until is not None and event.seq > until:
-            return
+    for number, event in enumerate(events[: max(wanted, default=-1) + 1]):
         _take(now, event, gone)
         if known_from == number + 1 and not (now.is_known and now.text == text):  # nobody recorded what is different
             _set_lines(now, lines_of(text or b""), NOT_KEPT, gone)

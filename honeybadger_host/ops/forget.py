@@ -210,6 +210,7 @@ class Forgetter:
         """Take it out of journal, logs and files until nothing is found any more. Raises WorldFailed."""
         until = time.monotonic() + _LONGEST_ERASING_SECONDS
         while time.monotonic() < until:
+            self._edits.drop_replaced()
             done.removed.update(await self._read(self._incidental, plan.group, plan.phrases))
             found = await self._read(find, self._journal.path, plan)
             files = await self._read(self._files_with, plan)

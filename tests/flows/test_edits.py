@@ -156,3 +156,25 @@ def test_of_a_large_file_only_a_digest_is_kept(stood: HostProcess) -> None:
     path.write_text("small\n")
     assert told(edits(stood.home, 2)[1])[1:5] == ("edit", "groups/main/summary.md", None, None)
     stood.stop()
+
+
+def test_what_an_agent_replaced_before_anybody_looked_is_the_persons_with_its_text(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host({"memory.edit_recorder.QUIET_SECONDS": 2.0}).start()
+    wait_until_looked_at(host)
+    entry = {"content": "likes cake", "category": "food"}
+    saved = stranger.ask("e", request("e", "save_memory", payload=entry))["result"]["id"]
+    file = f"groups/main/memory/food/{saved}.json"
+    path = home / file
+    temporary = path.with_name(".swp")
+    temporary.write_bytes(path.read_bytes().replace(b"likes cake", b"loves cake"))
+    temporary.rename(path)
+    changed = {"id": saved, "tags": ["sweet"]}
+    assert stranger.ask("t", request("t", "edit_memory", payload=changed))["ok"]
+    (edit,) = edits(home, 1)
+    assert (edit["sender"], edit["file"], edit["added"], edit["removed"]) == ("human", file, 1, 1)
+    assert "loves cake" in edit["text"]
+    lines = json.loads(run_cli("blame", "main", saved, "--json", home=home).stdout)
+    authors = {line["member"]: line["author"] for line in lines}
+    assert (authors["content"], authors["tags"], authors["created"]) == ("human", "stranger", "stranger"), lines

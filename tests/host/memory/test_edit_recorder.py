@@ -22,6 +22,7 @@ from honeybadger_host.memory import edit_recorder, peoples_files
 from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
 from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.file_history import Past, read_past, version_at, versions
 from honeybadger_host.memory.notes import note_spans
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.storage import file_cache
@@ -41,6 +42,7 @@ from tests.host.storage.projected import MEMORY, World, note
 NOW = datetime(2026, 11, 22, 10, tzinfo=UTC)
 PERSONA = "groups/main/CLAUDE.md"
 ENTRY = "groups/main/memory/drinks/tea.json"
+PAIRS = ((b"tea", b"1"), (b"green tea", b"1"), (b"green tea", b"2"))
 
 
 class Recorded:
@@ -93,12 +95,15 @@ class Recorded:
         time.sleep(0.005)
         self.world.save_as_an_editor(data, file)
 
-    def save(self, data: bytes, file: str = ENTRY) -> None:
-        """As the host."""
+    def save(self, data: bytes, file: str = ENTRY, *, is_told: bool = False) -> None:
+        """As the host; one that lives on is told of what it replaces."""
         path = self.world.home / file
         held = path.read_bytes() if path.exists() else None
         time.sleep(0.005)
-        with self.world.decided(FileWritten("main", "entry", file, data, held)):
+        change = FileWritten("main", "entry", file, data, held)
+        if is_told:
+            self.recorder.apply(change)
+        with self.world.decided(change):
             pass
 
 
@@ -107,6 +112,13 @@ def recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     monkeypatch.setattr(edit_recorder, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(file_cache, "_GRAIN_NS", 0)
     return Recorded(world)
+
+
+def _copied(past: Past) -> list[tuple[bytes, list[str]]]:
+    """Return every version with its authors: they are the same object each time."""
+    return [
+        (version.text, [getattr(one, "author", "host") for one in version.origins]) for _, version in versions(past)
+    ]
 
 
 def lines_in(edits: list[Edit], side: str) -> Counter[bytes]:
@@ -234,6 +246,25 @@ def test_an_edit_that_the_host_replaced_before_it_was_looked_at_is_told_without_
     recorded.record()
     (edit,) = recorded.edits
     assert (edit.kind, edit.hunks, edit.before) == ("edit", None, digest_of(b'{\n  "content": "tea"\n}\n'))
+
+
+def test_an_edit_that_this_host_replaced_before_it_was_looked_at_is_the_persons_with_its_text(
+    recorded: Recorded,
+) -> None:
+    tea, green, mint = (b'{\n  "content": "%b",\n  "n": %b\n}\n' % of for of in PAIRS)
+    recorded.save(tea)
+    recorded.record()
+    recorded.write(green, ENTRY)
+    recorded.save(mint, is_told=True)
+    recorded.record()
+    (edit,) = recorded.edits
+    assert edit.hunks == [(1, [b'  "content": "tea",\n'], [b'  "content": "green tea",\n'])]
+    past = read_past(recorded.world.journal.path, ENTRY)
+    texts = _copied(past)
+    assert [text for text, _ in texts] == [b"", tea, green, mint]
+    assert texts[-1][1] == ["host", "human", "host", "host"]
+    assert version_at(past, edit.seq - 2).text == tea
+    assert version_at(past, edit.seq - 1).text == mint
 
 
 def test_an_entry_that_was_saved_in_place_before_its_folder_was_watched_is_found_then(recorded: Recorded) -> None:
