@@ -55,7 +55,7 @@ test: $(VENV)/.dev
 
 # The operators' page in a real browser; apart, for `make test` passes without one. A host and a browser for each file.
 test-page: $(VENV)/.browser browser
-	HB_BROWSER=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile tests/browser
+	HB_BROWSER=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/browser
 
 # The pictures of docs/page.md.
 screenshots: $(VENV)/.browser browser

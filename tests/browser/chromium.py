@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,8 @@ document.addEventListener("securitypolicyviolation", (event) => {
   window.policyRefused(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
 });
 """
-_FAULTS: Final = """(rules) => axe.run(document, {resultTypes: ["violations"], ...rules}).then((found) =>
-  found.violations.filter((each) => ["serious", "critical"].includes(each.impact)).map((each) =>
+_FAULTS: Final = """(rules) => axe.run(document, {resultTypes: ["violations"], preload: false, ...rules}).then(
+  (found) => found.violations.filter((each) => ["serious", "critical"].includes(each.impact)).map((each) =>
     `${each.id} (${each.impact}): ` + each.nodes.slice(0, 5).map((node) => node.html.slice(0, 200)).join(" | ")))"""
 WIDE: Final = 1280
 TELEPHONE: Final = 360
@@ -146,5 +147,6 @@ def new_tab(browser: Browser, base: str, **options: Any) -> Tab:
     return tab
 
 
+@cache
 def _axe() -> str:
     return (resources.files("axe_playwright_python") / "axe.min.js").read_text()
