@@ -27,6 +27,7 @@ log = structlog.get_logger()
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _RELOAD_SECONDS: Final = 3
+_TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
 _PAGES: Final = (groups, context, memory, notes, search, review, timeline, tasks, health, live, talk)
@@ -105,7 +106,7 @@ def _host_down(request: Request, error: Exception) -> Response:
     told = f"No host serves {home.path}. Start it with honeybadger-host run; this page comes back by itself."
     again = _RELOAD_SECONDS if request.method == "GET" else None
     if again is None:
-        told += " Nothing was changed; what you typed is below."
+        told += " Nothing was changed; what you typed is below. Go back when it runs, and send it again."
     return problem(503, "The host is down", told, retry_after=again, shown=_shown(request), typed=_typed(request))
 
 
@@ -131,6 +132,6 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 def _typed(request: Request) -> dict[str, str]:
-    """Return what was typed into the form that came to nothing."""
+    """Return what was typed into the form that came to nothing, and nothing that a form says by itself."""
     typed: dict[str, str] = getattr(request.state, "typed", {})
-    return typed
+    return {name: value for name, value in typed.items() if name in _TYPED}

@@ -81,8 +81,8 @@ def _rest(characters: int) -> Markup:
 
 
 def first_words(text: str) -> str:
-    """Return how a text begins, on one line."""
-    line = " ".join(text[:400].split())
+    """Return how a text begins, on one line; a note without its dash."""
+    line = " ".join(text.removeprefix("- ")[:400].split())
     return line if len(line) <= _MOST_WORDS else f"{line[:_MOST_WORDS]}…"
 
 

@@ -429,6 +429,8 @@ def test_when_the_host_is_down_the_page_says_so_keeps_what_was_typed_and_comes_b
     with Page(home) as page:
         browser = page.browser()
         assert read(browser, "/g/main/memory").status == 200
+        assert "Nothing has changed yet." in read(browser, "/timeline").words
+        assert "No change from number 0 on is like that." in read(browser, "/timeline?by=nobody").words
         host.kill()
         for path in ("/", "/g/main/memory", "/g/main/context", "/health"):
             down = browser.get(path)
@@ -438,6 +440,7 @@ def test_when_the_host_is_down_the_page_says_so_keeps_what_was_typed_and_comes_b
             assert '<meta http-equiv="refresh" content="3">' in down.text
         lost = browser.post("/g/main/entry/edit", {"id": "abcd", "version": "v", "content": "precious words"})
         assert (lost.status, "precious words" in lost.words, lost.headers["Retry-After"]) == (503, True, None)
+        assert "abcd" not in lost.words  # nobody typed it
         assert not [*(home / "data" / "ipc" / "main" / "operator" / "requests").iterdir()]
         host.restart()
         assert read(browser, "/g/main/memory").status == 200
