@@ -71,17 +71,17 @@ def is_done(home: Path) -> bool:
     return (folder / "replies" / "f1.json").exists() and not (folder / "requests" / "f1.json").exists()
 
 
+def left_in(home: Path) -> list[str]:
+    files = [path for path in home.rglob("*") if path.is_file() and path.name != "f1.json"]
+    return [str(path) for path in files if SECRET.encode() in path.read_bytes().lower()]
+
+
 def check(home: Path, where: str) -> None:
     where = f"{where}: {struck(home)}"
     reply = json.loads((home / "data" / "ipc" / "main" / "operator" / "replies" / "f1.json").read_text())
     assert reply["ok"], f"{where}: {reply}"
     assert reply["result"]["left"] == [], f"{where}: {reply}"
-    left = [
-        str(path)
-        for path in home.rglob("*")
-        if path.is_file() and SECRET.encode() in path.read_bytes().lower() and path.name != "f1.json"
-    ]
-    assert left == [], where
+    assert left_in(home) == [], where
     rows = [row for row in read_log(home / JOURNAL_FILE, LogFilter("main"), 99) if row.sender == "ann"]
     assert [row.seq for row in rows] == list(range(12, 0, -1)), where
     folder = home / "groups" / "main"
@@ -134,6 +134,36 @@ def test_when_the_power_is_cut_at_a_call_it_is_forgotten_in_the_end_and_nothing_
         shutil.rmtree(home)
         shutil.rmtree(shadow)
     assert cuts > 1
+
+
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_a_power_cut_behind_the_answer_brings_nothing_back_unless_a_host_does_not_sync(
+    nursery: Nursery, settled: Path, tmp_path: Path, rng: random.Random, is_synced: bool
+) -> None:
+    """With its control: the same look sees what syncs are for."""
+    home, shadow = tmp_path / "home", tmp_path / "shadow"
+    begin(settled, home)
+    keep_all(home, shadow)
+    faults = () if is_synced else ("--without-sync",)
+    with ended(nursery.start(home, _SETTINGS, kill=Point("unlinked", 1), shadow=shadow, faults=faults)) as host:
+        assert host.wait() == -signal.SIGKILL
+    assert left_in(home) == []
+    cut_power(Answered(home), shadow, rng, is_mixed=False)
+    with ended(nursery.start(home, _SETTINGS)) as host:
+        wait_for(lambda: is_up(host, home), what="a host that serves")
+        host.send_signal(signal.SIGTERM)
+        assert host.wait() == 0
+    assert bool(left_in(home)) is not is_synced
+
+
+class Answered:
+    """Whoever has an answer, and asks no more."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def bring_back(self, rng: random.Random, share: float) -> None:
+        pass
 
 
 class Asked:
