@@ -88,7 +88,7 @@ def lives(nursery: Nursery, settled: Story, folder: Path) -> Iterator[Life]:
         shutil.rmtree(folder / str(number))
 
 
-@pytest.mark.parametrize(("when", "stride"), [("before", 31), ("after", 37), ("torn", 23)])
+@pytest.mark.parametrize(("when", "stride"), [("before", 61), ("after", 67), ("torn", 23)])
 def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of_the_files(
     nursery: Nursery, settled: Story, tmp_path: Path, rng: random.Random, when: When, stride: int
 ) -> None:
@@ -106,13 +106,12 @@ def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of
     assert kills > 1
 
 
-@pytest.mark.parametrize("passage", [1, 3])
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_three_times_at_a_named_point_while_notes_leave_memory_md_nothing_is_lost_or_doubled(
-    nursery: Nursery, settled: Story, tmp_path: Path, point: str, passage: int
+    nursery: Nursery, settled: Story, tmp_path: Path, point: str
 ) -> None:
     life = next(lives(nursery, settled, tmp_path))
-    codes = [life.live(Point(point, passage)) for _ in range(3)]
+    codes = [life.live(Point(point, passage)) for passage in (1, 3, 1)]
     assert codes[0] != 0
     life.check()
 
