@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import orjson
 import pytest
-from mcp import Client, MCPError, StdioServerParameters, types
 
 from honeybadger_agent import Client as AgentClient
 from honeybadger_agent import SyncClient, wire
-from honeybadger_agent.mcp_server import FILES, made_server, offered
 from honeybadger_agent.tools import ALIASES, Choice, description_of, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory
@@ -30,8 +28,10 @@ from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess, RawSender, forge, frozen_environment, run_agent, wait_for
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the library takes a second, in every worker that collects this file
     from collections.abc import AsyncIterator
+
+    from mcp import Client, MCPError, types
 
     from honeybadger_agent.mailbox import Mailbox
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def served(home: Path, *more: str, sender: str = "claude", mode: Any = "auto") -> AsyncIterator[Client]:
     """Start a server on `home` and connect the library's client to its pipes."""
+    from mcp import Client, StdioServerParameters
+
     parameters = StdioServerParameters(
         command=COMMAND[0], args=arguments(home, *more, sender=sender), env=frozen_environment()
     )
@@ -48,10 +50,26 @@ async def served(home: Path, *more: str, sender: str = "claude", mode: Any = "au
 
 def beside(home: Path, *, tools: Choice = "default", sender: str = "claude", mode: Any = "auto") -> Client:
     """Connect the library's client to a server in this process."""
-    return Client(made_server(Memory(AgentClient(home, "main", sender)), tools), mode=mode)
+    return connected(AgentClient(home, "main", sender), tools, mode)
+
+
+def connected(memory: AgentClient | Memory, tools: Choice = "default", mode: Any = "auto") -> Client:
+    from mcp import Client
+
+    from honeybadger_agent.mcp_server import made_server
+
+    return Client(made_server(memory if isinstance(memory, Memory) else Memory(memory), tools), mode=mode)
+
+
+def mcp_error(match: str) -> pytest.RaisesExc[MCPError]:
+    from mcp import MCPError
+
+    return pytest.raises(MCPError, match=match)
 
 
 def text(result: types.CallToolResult) -> str:
+    from mcp import types
+
     [part] = result.content
     assert isinstance(part, types.TextContent)
     return part.text
@@ -68,6 +86,8 @@ def code(result: types.CallToolResult) -> str:
 
 
 async def resource(client: Client, name: str) -> str:
+    from mcp import types
+
     [contents] = (await client.read_resource(f"honeybadger://{name}")).contents
     assert isinstance(contents, types.TextResourceContents)
     assert contents.mime_type == "text/markdown"
@@ -123,13 +143,15 @@ async def test_what_the_host_refuses_comes_back_with_its_code(host: HostProcess,
         assert text(typo) == "invalid: payload.qery is unknown; did you mean query?"
         assert code(await client.call_tool("get_history", {"max_messages": "5"})) == "invalid"
         for withheld in ("ping", "append_turn", "list_memory_entries", "undo", "bash"):
-            with pytest.raises(MCPError, match="there is no tool"):
+            with mcp_error("there is no tool"):
                 await client.call_tool(withheld, {})
 
 
 async def test_the_files_of_the_group_are_resources_and_one_that_is_missing_says_so(
     host: HostProcess, home: Path
 ) -> None:
+    from honeybadger_agent.mcp_server import FILES
+
     group = home / "groups" / "main"
     async with beside(home) as client:
         assert (await client.list_tools()).tools
@@ -137,7 +159,7 @@ async def test_the_files_of_the_group_are_resources_and_one_that_is_missing_says
         assert listed == {"honeybadger://context", *FILES}
         assert await resource(client, "persona") == (group / "CLAUDE.md").read_text()
         for missing in ("summary", "memory"):
-            with pytest.raises(MCPError, match=r"^not_found: the group has no (summary|MEMORY)\.md$"):
+            with mcp_error(r"^not_found: the group has no (summary|MEMORY)\.md$"):
                 await resource(client, missing)
         (group / "summary.md").write_text("They met in May.\n")
         assert await resource(client, "summary") == "They met in May.\n"
@@ -147,9 +169,9 @@ async def test_the_files_of_the_group_are_resources_and_one_that_is_missing_says
         assert context == SyncClient(home, "main", "claude").get_context().system
         assert "Ann moved to Graz" in context
         (group / "summary.md").write_bytes(b"\xff\xfe")
-        with pytest.raises(MCPError, match=r"^summary\.md cannot be read: "):
+        with mcp_error(r"^summary\.md cannot be read: "):
             await resource(client, "summary")
-        with pytest.raises(MCPError, match="there is no resource"):
+        with mcp_error("there is no resource"):
             await resource(client, "../../etc/passwd")
 
 
@@ -157,11 +179,11 @@ async def test_prompts_carry_what_the_user_says(home: Path) -> None:
     async with beside(home) as client:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["remember", "recall"]
         [message] = (await client.get_prompt("recall", {"question": "Where is {Ann}?"})).messages
-        assert isinstance(message.content, types.TextContent)
+        assert message.content.type == "text"
         assert "find nothing: Where is {Ann}?\n" in message.content.text
-        with pytest.raises(MCPError, match="remember needs what"):
+        with mcp_error("remember needs what"):
             await client.get_prompt("remember", {"what": " "})
-        with pytest.raises(MCPError, match="there is no prompt"):
+        with mcp_error("there is no prompt"):
             await client.get_prompt("forget", {})
 
 
@@ -177,7 +199,7 @@ async def test_a_call_without_a_host_says_so_and_the_same_call_again_is_applied_
         assert "again with the same arguments is safe" in text(late)
         assert code(await client.call_tool("update_memory", note)) == "no_reply"
         assert len(list(requests.iterdir())) == 1, "the second call asked with the id of the first"
-        with pytest.raises(MCPError, match="no_reply"):
+        with mcp_error("no_reply"):
             await resource(client, "context")
     async with served(home) as client:
         host = make_host().start()
@@ -198,7 +220,7 @@ async def test_without_a_home_every_call_says_so_at_once_until_there_is_one(tmp_
         refused = await client.call_tool("save_memory", {"content": "Ann likes chess"})
         assert code(refused) == "no_mailbox"
         assert f"{str(home)!r} is not a Honeybadger home: there is no such folder. Name a home" in text(refused)
-        with pytest.raises(MCPError, match="there is no such folder"):
+        with mcp_error("there is no such folder"):
             await resource(client, "context")
         assert time.monotonic() - began < 9  # who waits for a host that is not there waits for ten
         assert not home.exists()
@@ -213,7 +235,7 @@ async def test_a_change_whose_reply_was_late_is_not_applied_again_by_the_same_ca
 ) -> None:
     """In this process, so that the time to wait can change."""
     asking = AgentClient(home, "main", "claude", timeout_seconds=0.05)
-    async with Client(made_server(Memory(asking))) as client:
+    async with connected(asking) as client:
         assert code(await client.call_tool("update_memory", {"content": "Ann likes chess"})) == "no_reply"
         asking.timeout_seconds = 20
         host = make_host().start()
@@ -371,7 +393,7 @@ def test_a_client_that_went_away_ends_the_server_without_a_word(piped: Piped) ->
 
 async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home: Path, make_host: HostFactory) -> None:
     memory = Memory(AgentClient(home, "main", "claude", timeout_seconds=60))
-    async with Client(made_server(memory)) as client:
+    async with connected(memory) as client:
         requests = home / "data/ipc/main/claude/requests"
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "update_memory", {"content": "Ann likes chess"})
@@ -401,7 +423,7 @@ def test_a_mailbox_that_cannot_be_is_said_before_anything_is_served(home: Path) 
 
 @pytest.fixture
 def listing(home: Path) -> Callable[[], Client]:
-    return lambda: Client(made_server(Memory(AgentClient(home, "main", "claude")), "all"))
+    return lambda: beside(home, tools="all")
 
 
 def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result() -> None:
@@ -415,6 +437,8 @@ def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result()
 
 def cost_of(names: list[str]) -> int:
     """Return what tools cost a model, in tokens as the host estimates them: what a client puts before its message."""
+    from honeybadger_agent.mcp_server import offered
+
     return sum(
         estimate_tokens(orjson.dumps([tool.name, tool.description, tool.input_schema]).decode())
         for tool in map(offered, names)
@@ -481,7 +505,7 @@ async def test_a_reply_that_is_none_and_a_wait_that_is_asked_for_are_told(
 ) -> None:
     asking = AgentClient(box=mailbox.root)
     slow = {"ok": False, "error": {"code": "rate_limited", "message": "too much", "retry_after_seconds": 2.5}}
-    async with Client(made_server(Memory(asking))) as client:
+    async with connected(asking) as client:
         with answering(lambda _: slow):
             limited = await client.call_tool("list_sessions", {})
         assert text(limited) == "rate_limited: too much (again in 2 seconds)"

@@ -10,11 +10,8 @@ from typing import Any, assert_type
 import anyio
 import orjson
 import pytest
-from mcp import Client as McpClient
-from mcp import types
 
 from honeybadger_agent import Client, SyncClient, wire
-from honeybadger_agent.mcp_server import made_server
 from honeybadger_agent.models.model import ToolCall
 from honeybadger_agent.schemas import STUB, main, row_of, schemas, stub
 from honeybadger_agent.turn.dispatch import Memory
@@ -63,6 +60,11 @@ def echo() -> Iterator[type[wire.Request[Any]]]:
 async def test_a_type_that_is_added_with_its_handler_is_there_in_every_way_to_ask(
     echo: Any, make_host: HostFactory, home: Path
 ) -> None:
+    from mcp import Client as McpClient  # it takes a second, in every worker that collects this file
+    from mcp import types
+
+    from honeybadger_agent.mcp_server import made_server
+
     make_host(source=TYPE + HANDLER).start()
     client = SyncClient(home, "main", "researcher")
 

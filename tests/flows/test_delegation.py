@@ -11,11 +11,9 @@ from typing import Any
 
 import orjson
 import pytest
-from mcp import Client as McpClient
 
 from honeybadger_agent import Client, SyncClient
 from honeybadger_agent.errors import Conflict, Forbidden, NotFound
-from honeybadger_agent.mcp_server import made_server
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
 from tests.conftest import HostFactory
@@ -327,6 +325,10 @@ def test_a_scheduled_run_delegates_and_its_cost_has_all_of_it(make_host: HostFac
 async def test_over_mcp_a_router_is_offered_the_tools_and_uses_them_and_nobody_else_is(
     make_host: HostFactory, home: Path
 ) -> None:
+    from mcp import Client as McpClient  # it takes a second, in every worker that collects this file
+
+    from honeybadger_agent.mcp_server import made_server
+
     plays(home, "router", {"text": "unused"}, delegates_to=("cook",))
     plays(home, "cook", {"text": "Soup."})
     make_host().start()

@@ -6,6 +6,7 @@ import re
 import sys
 import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 
 import pytest
 from hypothesis import example, given
@@ -27,8 +28,7 @@ AT = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 STAMP = "2026-11-21 06:05"
 COMMONMARK = MarkdownIt("commonmark")
 
-EVERY_CHARACTER = "".join(map(chr, range(sys.maxunicode + 1)))
-EVERY_LINE_BREAK = [line[-1] for line in f"{'a'.join(EVERY_CHARACTER)}a".splitlines(keepends=True)[:-1]]
+EVERY_LINE_BREAK = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 PIECES = [
     *("\n", "\n", "\n", " ", "  ", "    ", "\t", "a", "b c", "\\", "\u3000", "\u00a0", "\r", "\u2028", "\v", "\x85"),
     *(
@@ -72,6 +72,11 @@ PIECES = [
 
 marked_up = st.one_of(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.text(max_size=60))
 visible = marked_up.filter(lambda text: not is_blank(neutralise(text).text))
+
+
+@cache
+def every_character() -> str:
+    return "".join(map(chr, range(sys.maxunicode + 1)))
 
 
 def rendered(content: str, section: str = "Notes", agent: str = "researcher") -> str:
@@ -240,8 +245,13 @@ def test_whatever_python_takes_for_the_end_of_a_line_becomes_one(separator: str)
     assert history_line("x", f"a{separator}b") == "[x]: a\n  > b\n"
 
 
+def test_these_are_all_that_python_takes_for_the_end_of_a_line() -> None:
+    lines = f"{'a'.join(every_character())}a".splitlines(keepends=True)
+    assert "".join(line[-1] for line in lines[:-1]) == EVERY_LINE_BREAK
+
+
 def test_no_control_character_is_left() -> None:
-    controls = [c for c in EVERY_CHARACTER if unicodedata.category(c) == "Cc" and c not in "\t\n"]
+    controls = [c for c in every_character() if unicodedata.category(c) == "Cc" and c not in "\t\n"]
     assert len(controls) == 63
     for control in controls:
         neutral = neutralise(f"a{control}b")
@@ -252,7 +262,7 @@ def test_no_control_character_is_left() -> None:
 
 def test_no_character_that_reorders_text_is_left() -> None:
     orders = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-    characters = [c for c in EVERY_CHARACTER if unicodedata.bidirectional(c) in orders]
+    characters = [c for c in every_character() if unicodedata.bidirectional(c) in orders]
     assert len(characters) == 9
     for character in [*characters, "\u200e", "\u200f", "\u061c"]:
         assert neutralise(f"א{character}ב").text == "אב"
@@ -261,14 +271,14 @@ def test_no_character_that_reorders_text_is_left() -> None:
 
 def test_the_default_ignorable_characters_are_those_of_the_unicode_database() -> None:
     regex = pytest.importorskip("regex")
-    theirs = regex.findall(r"\p{Default_Ignorable_Code_Point}", EVERY_CHARACTER)
-    assert re.findall(f"[{DEFAULT_IGNORABLE}]", EVERY_CHARACTER) == theirs != []
+    theirs = regex.findall(r"\p{Default_Ignorable_Code_Point}", every_character())
+    assert re.findall(f"[{DEFAULT_IGNORABLE}]", every_character()) == theirs != []
 
 
 def test_no_invisible_character_is_left_between_letters() -> None:
     marks = "[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"  # number signs, which are seen
-    ignorable = set(re.findall(f"[{DEFAULT_IGNORABLE}]", EVERY_CHARACTER))
-    for character in EVERY_CHARACTER:
+    ignorable = set(re.findall(f"[{DEFAULT_IGNORABLE}]", every_character()))
+    for character in every_character():
         is_format = unicodedata.category(character) == "Cf" and not re.match(marks, character)
         if is_format or character in ignorable:
             assert neutralise(f"a{character}b").text in ("ab", "a\ufffdb"), ascii(character)
