@@ -25,7 +25,7 @@ from honeybadger_host import __version__
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import notify_socket, watchdog_seconds
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
-from honeybadger_host.models import missing_extra
+from honeybadger_host.models import what_is_missing
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.maintenance import keep_house
 from honeybadger_host.ops.page import keep_page
@@ -150,7 +150,7 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
         mode="closed" if host.settings.ipc.closed else "open",
         seq=host.journal.next_seq - 1,
     )
-    _name_missing_extras(host)
+    _name_missing_models(host)
 
 
 async def _shut_down(host: Host) -> None:
@@ -216,11 +216,13 @@ class _Hints:
         self._host.pipeline.wake()
 
 
-def _name_missing_extras(host: Host) -> None:
-    """Say which models cannot answer for want of a library: otherwise the first message says so."""
-    wanted = {host.settings.model.name, *(agent.model or "" for agent in host.agents.current.values())}
+def _name_missing_models(host: Host) -> None:
+    """Say which models cannot answer, as there is none of that name or no library: else the first message says so."""
+    models = host.settings.model
+    wanted = {models.name, models.curation or models.name}
+    wanted |= {agent.model or models.name for agent in host.agents.current.values()}
     for name in sorted(wanted):
-        if (missing := missing_extra(name)) is not None:
+        if (missing := what_is_missing(name)) is not None:
             log.warning("model.missing", model=name, now_what=missing)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
+from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import Model, ModelFailed
 from honeybadger_host.configuration import model_key
 from honeybadger_host.errors import SettingsError
@@ -24,6 +25,15 @@ def missing_extra(name: str) -> str | None:
     if name.partition(":")[0] in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:
         return f"{name} needs pydantic-ai, which is not installed: pip install 'honeybadger-host[llm]'"
     return None
+
+
+def what_is_missing(name: str) -> str | None:
+    """Return why no model of this name can answer here."""
+    try:
+        split_name(name)
+    except ModelFailed as error:
+        return str(error)
+    return missing_extra(name)
 
 
 class Models:

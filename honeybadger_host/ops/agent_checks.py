@@ -113,7 +113,7 @@ def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
                 )
             if server and (why := _why_silent(server)) is not None:
                 advice = "start it, or correct model.base_url"
-                return Finding("model", "problem", f"{what}: its server at {server} does not answer: {why}", advice)
+                return Finding("model", "problem", f"{what}: its server at {server} cannot be asked: {why}", advice)
             return Finding(
                 "model", "ok", f"{what}, served at {server}" if server else f"{what}, which is not asked here"
             )

@@ -48,7 +48,11 @@ def ask(
             mailbox.discard_reply(request_id)
             return Reply.model_validate(orjson.loads(data))
         if time.monotonic() > deadline:
-            raise HostError(f"no answer to {request_id} in {wait_seconds:g} s; it stays in {mailbox.root}/requests")
+            raise HostError(
+                f"the host that serves {home} did not answer in {wait_seconds:g} s: see whether it hangs with "
+                f"`honeybadger-host status`; it does what was asked as soon as it can, unless you remove "
+                f"{mailbox.root}/requests/{request_id}.json"
+            )
         if is_served(home):
             time.sleep(0.02)
             continue

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from honeybadger_agent.wire import Undo
+from honeybadger_host.errors import HostError
+from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
 from honeybadger_host.ops.findings import Finding
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.storage.home import HomeLock, make_home
 from tests.hosting import PLAIN, HostProcess, RawSender, run_cli, wait_for
 from tests.terminal import Terminal
 
@@ -142,6 +145,27 @@ def test_run_says_at_the_start_that_the_library_of_its_model_is_missing(home: Pa
         host.stop()
     assert missing["model"] == "ollama:llama3.2"
     assert "pip install 'honeybadger-host[llm]'" in missing["now_what"]
+
+
+def test_run_says_at_the_start_that_there_is_no_such_model(home: Path) -> None:
+    with HostProcess(home, {"model.curation": "gpt-5"}) as host:
+        host.start()
+        missing = host.wait_for_event("model.missing")
+        host.stop()
+    assert missing["model"] == "gpt-5"
+    assert "there is no model 'gpt-5': models are offline, " in missing["now_what"]
+
+
+def test_a_command_that_a_host_does_not_answer_says_how_to_look_and_what_becomes_of_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator_client, "_WAIT_SECONDS", 0.05)
+    lock = HomeLock(home)  # as of a host that hangs
+    with pytest.raises(HostError, match="it does what was asked as soon as it can, unless you remove") as said:
+        operator_client.ask(home, "main", Undo(seq=1), serve=lambda _: pytest.fail("somebody serves it"))
+    lock.release()
+    (waiting,) = (home / "data/ipc/main/operator/requests").iterdir()
+    assert str(waiting) in str(said.value)
 
 
 def test_status_says_as_of_when_and_is_written_every_second(home: Path) -> None:
