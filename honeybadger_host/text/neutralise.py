@@ -39,7 +39,7 @@ HIDDEN: Final = re.compile(
     "|".join(part.pattern for part in (_CONTROL, _BIDI, _INVISIBLE, _LONE_SELECTOR, _LONE_JOINER))
 )
 """One character that hides or reorders text, as `neutralise` takes it out."""
-_HARMLESS: Final = re.compile(
+HARMLESS: Final = re.compile(
     "[\t\n -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u3000-\u30ff\u3400-\u9fff"
     "\uac00-\ud7a3\uff01-\uff9f]*"
 )
@@ -67,7 +67,7 @@ class Neutral(NamedTuple):
 
 def neutralise(text: str) -> Neutral:
     """Return `text` without characters that hide or reorder text, and with every kind of line break as `\\n`."""
-    if _HARMLESS.fullmatch(text):
+    if HARMLESS.fullmatch(text):
         return Neutral(text, {})
     changed: dict[str, int] = {}
     for kind, pattern, replacement in (

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from honeybadger_agent.wording import count_of, in_words
-from honeybadger_host.text.neutralise import HIDDEN
+from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
 _MOST_SHOWN: Final = 20_000
@@ -67,7 +67,8 @@ def visible(text: object, most: int = _MOST_SHOWN) -> Markup:
 
 def _visible(text: str) -> Iterator[Markup]:
     at = 0
-    for found in HIDDEN.finditer(text):
+    harmless = HARMLESS.match(text)
+    for found in HIDDEN.finditer(text, harmless.end() if harmless else 0):
         yield escape(text[at : found.start()])
         yield Markup('<span class="hidden-character">U+{:04X}</span>').format(ord(found[0]))
         at = found.end()
