@@ -114,7 +114,10 @@ class Curated:
             self.world.live = {name: text for name, text in live.items() if name in shown}
             wishes = self.chosen.choice(self.models).propose(self.world) if len(shown) > 1 else []
             self.harmful |= {_key(_written(wish)): wish.harm for wish in wishes}
-            text = json.dumps({"operations": [*_operations(wishes, number)]})
+            operations = [*_operations(wishes, number)]
+            most = asked.body.get("max_completion_tokens") or asked.body["max_tokens"]
+            while len(text := json.dumps({"operations": operations})) // 4 > most:
+                operations.pop(0)  # a server says no more than it is asked for, and bills no more
             self.paid.append(len(question) // 4 + len(text) // 4)
         return openai(
             ModelSaid(text, input_tokens=len(question) // 4, output_tokens=len(text) // 4), pieces_of_text=[text]
