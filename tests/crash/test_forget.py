@@ -104,7 +104,7 @@ def test_killed_at_a_call_and_again_it_is_forgotten_in_the_end_and_nothing_else_
     nursery: Nursery, settled: Path, tmp_path: Path, rng: random.Random
 ) -> None:
     work = Work(_SETTINGS, lambda home: begin(settled, home), lambda home, run: None, is_done, check)
-    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 11, later=80) > 3
+    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 23, later=80) > 3
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])
