@@ -21,12 +21,16 @@ def sender_add(
     as_json: AsJson = False,
 ) -> None:
     """Make a sender's folders and enter it in config/senders.json."""
+    from honeybadger_agent.mailbox import BadName
     from honeybadger_host.spool.senders import add_sender
     from honeybadger_host.storage.home import check_home
 
     folder = home_of(home)
     check_home(folder)
-    made = add_sender(folder, group, sender, uid)
+    try:
+        made = add_sender(folder, group, sender, uid)
+    except BadName as error:
+        raise typer.BadParameter(str(error)) from None
     known = {"group": group, "sender": sender, "uid": uid, "folder": str(made)}
     tell(known, [f"{made} is ready; a running host serves it within a sweep"], as_json=as_json)
 

@@ -48,14 +48,11 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     Folders that a sender of open mode made are taken over; a link among them is refused.
 
     Returns: the sender's folder.
-    Raises HomeError: a name is not allowed, or the folders cannot be made or given to `uid` (that needs root).
+    Raises BadName; HomeError: the folders cannot be made or given to `uid` (that needs root).
     """
-    try:
-        mailbox = Mailbox.of(home, group, sender)
-    except BadName as error:
-        raise HomeError(str(error)) from None
+    mailbox = Mailbox.of(home, group, sender)
     if sender == OPERATOR:
-        raise HomeError(f"sender {OPERATOR!r} is reserved for the operator's own commands: choose another name")
+        raise BadName(f"sender {OPERATOR!r} is reserved for the operator's own commands: choose another name")
     senders = load_senders(home)
     try:
         make_folders(mailbox.root)

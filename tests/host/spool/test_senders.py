@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from honeybadger_agent.mailbox import BadName
 from honeybadger_host.errors import HomeError, SettingsError
 from honeybadger_host.spool.senders import SENDERS_FILE, SenderList, add_sender, load_senders
 
@@ -44,7 +45,7 @@ def test_adding_again_changes_the_uid_and_keeps_the_others(home: Path) -> None:
 @pytest.mark.parametrize(("group", "sender"), [("..", "a"), ("a/b", "c"), ("main", ""), ("global", "a"), ("main", "é")])
 def test_a_name_that_is_not_allowed_is_refused_and_nothing_is_made(home: Path, group: str, sender: str) -> None:
     before = sorted(home.rglob("*"))
-    with pytest.raises(HomeError):
+    with pytest.raises(BadName):
         add_sender(home, group, sender, None)
     assert sorted(home.rglob("*")) == before
 
