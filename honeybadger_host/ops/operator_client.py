@@ -12,7 +12,7 @@ import orjson
 
 from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
 from honeybadger_agent.wire import Reply, Request, dump_request
-from honeybadger_host.errors import HomeError, HomeLocked, HostError
+from honeybadger_host.errors import HomeError, HomeLocked, HostError, StorageFailed, may_clear
 from honeybadger_host.storage.home import check_home, is_served
 
 _WAIT_SECONDS: Final = 30.0
@@ -40,7 +40,8 @@ def ask(
         mailbox.create()
         mailbox.publish(request_id, dump_request(request_id, request.type_name, request, session=session))
     except OSError as error:
-        raise HomeError(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
+        fault = StorageFailed if may_clear(error) else HomeError
+        raise fault(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
     wait_seconds = _WAIT_SECONDS + request.may_take
     deadline = time.monotonic() + wait_seconds
     while True:

@@ -50,6 +50,8 @@ def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
     wait_for(lambda: host.events("pipeline.reply_failed"))
     assert host.events("journal.waiting")
     assert sorted(path.name for path in sender.requests.iterdir()) == ["r1.json", "r2.json", "r3.json"]
+    asked = run_cli("undo", "1", home=home)
+    assert (asked.returncode, "No space left on device; nothing was sent" in asked.stderr) == (8, True), asked.stderr
     assert "- r1" not in sender.memory_text()
     assert host.is_running
 
