@@ -155,15 +155,21 @@ class InjectionLedger:
             db.execute("COMMIT")
 
     def forget(self, group: str, entries: Collection[str], session: str | None) -> None:
-        """Forget that entries, and what in a session, were recalled."""
+        """Forget that entries, and what in a session, were recalled; no power cut brings it back.
+
+        A ledger that one damaged before is begun again, whatever is to be forgotten.
+        """
         with self._saying_failures():
             db = self._opened()
             db.execute("PRAGMA secure_delete = ON")
+            db.execute("PRAGMA synchronous = FULL")
             with db:
                 for table in ("recalled", "last"):
                     of_one = f"DELETE FROM {table} WHERE grp = ? AND entry = ?"  # noqa: S608  one of two names
                     db.executemany(of_one, [(group, entry) for entry in entries])
                 db.execute("DELETE FROM recalled WHERE grp = ? AND session = ?", (group, session))
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            db.execute("PRAGMA synchronous = OFF")
 
     @contextlib.contextmanager
     def _saying_failures(self) -> Iterator[None]:

@@ -199,6 +199,8 @@ class Forgetter:
             went = done.counted(plan.phrases)
             await self._write(partial(bury_forgetting, plan=plan, went=went))
             self._passed("forget.buried")
+        else:  # a power cut may have damaged the ledger since then
+            await self._read(self._ledger.forget, plan.group, plan.entries, plan.session)
         await self._read(self._index.read_all, plan.group)
         await self._read(self._index.scrub)
         self._passed("forget.unindexed")

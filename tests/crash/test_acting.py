@@ -261,7 +261,7 @@ def _wrong_delegations(home: Path, group: str, turns: int) -> Iterator[str]:
     for session, said in told.items():
         if [turn["role"] for turn in said] != ["user", "assistant"]:
             yield f"{group}: {session} has {said}"
-        answered[said[-1]["sender"]] += 1
+        answered[said[-1]["sender"] if said else ""] += 1
     notes = RawSender(home, group).memory_text()
     noted = Counter(re.findall(r"^- (\w+) makes", notes, re.MULTILINE))
     wanted = Counter(dict.fromkeys(SPECIALISTS, turns))

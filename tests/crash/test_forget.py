@@ -204,6 +204,22 @@ def test_what_is_said_again_is_not_forgotten_again_by_a_request_that_a_kill_left
         assert again["result"]["files"] == ["groups/main/CLAUDE.md"]
 
 
+def test_a_ledger_that_a_power_cut_damaged_is_begun_again_and_nothing_is_left(
+    nursery: Nursery, settled: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    begin(settled, home)
+    with ended(nursery.start(home, _SETTINGS, kill=Point("forget.buried", 1))) as host:
+        assert host.wait() == -signal.SIGKILL
+    for path in (home / "data").glob("recalled.db*"):
+        path.write_bytes(b"torn" * 1024)
+    with ended(nursery.start(home, _SETTINGS)) as host:
+        wait_for(lambda: is_up(host, home) and is_done(home), what="it is forgotten")
+        host.send_signal(signal.SIGTERM)
+        assert host.wait() == 0
+    check(home, "the ledger is damaged")
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_a_named_point_it_is_forgotten_in_the_end(
     nursery: Nursery, settled: Path, tmp_path: Path, point: str
