@@ -11,10 +11,11 @@ PINS   := .ci/constraints.txt
 TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5 // 2)') --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-page screenshots browser demo check lint compiled ready-313 check-313 crash fuzz mcp-js bench schemas clean help
+.PHONY: run test test-cluster test-page screenshots browser demo check lint compiled ready-313 check-313 crash fuzz mcp-js bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
+	@echo "make test-cluster  a home on three machines that fail, on loopback"
 	@echo "make screenshots  the pictures of docs/page.md"
 	@echo "make demo   the whole story in a minute            make check  format, lint, types, tests: what CI runs"
 	@echo "make check-313  whether it runs on Python 3.13: units, imports and main flows, a minute; TEST_313=tests for all"
@@ -56,6 +57,11 @@ test: $(VENV)/.dev
 # The operators' page in a real browser; apart, for `make test` passes without one. A host and a browser for each file.
 test-page: $(VENV)/.browser browser
 	HB_BROWSER=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/browser
+
+# Several machines alone, which `make test` runs, too: NATS servers and hosts on loopback that fail. The long form of the
+# faults: HB_CLUSTER_FAULTS=300.
+test-cluster: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest -n 4 tests/cluster
 
 # The pictures of docs/page.md.
 screenshots: $(VENV)/.browser browser

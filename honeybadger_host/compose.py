@@ -72,25 +72,34 @@ from honeybadger_host.text.redaction import redact
 from honeybadger_host.transfer.placing import finish_loading
 
 if TYPE_CHECKING:  # needs an extra
+    from honeybadger_host.cluster.member import Member
     from honeybadger_host.ops.metrics import Metrics
     from honeybadger_host.search.embeddings import Embedder
 
 log = structlog.get_logger()
 
 
-def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> Host:
+def build(
+    home: Path,
+    settings: Settings,
+    *,
+    passed: Callable[[str], None] = lambda point: None,
+    member: Member | None = None,
+) -> Host:
     """Put a host together on a home folder: lock it, open the journal, bring the files up to date.
 
     Args:
         passed: see `Pipeline`.
+        member: this machine as one of several, once it owns the home; it has the lock.
     Raises HostError: what is wrong with the home, its lock or its journal.
     """
     check_home(home)
     _check_webhooks(settings)
     with ExitStack() as opened:
-        lock = HomeLock(home)
+        lock = HomeLock(home) if member is None else member.lock
         opened.callback(lock.release)
-        journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
+        shared = None if member is None else member.shared
+        journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal, shared=shared)
         opened.callback(journal.close)
         lock.sign(journal.identity)
         finish_loading(home)

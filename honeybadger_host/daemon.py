@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
@@ -34,6 +35,9 @@ from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 
+if TYPE_CHECKING:  # needs an extra
+    from honeybadger_host.cluster.member import Member
+
 log = structlog.get_logger()
 
 SWITCH_SECONDS = 0.001
@@ -53,10 +57,21 @@ _GRACE_OF_TURNS = 0.8
 def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> None:
     """Serve a home until SIGTERM or SIGINT. Raises HostError."""
     _tune_process()
-    host = build(home, settings, passed=passed)
+    if not settings.cluster.urls:
+        _run(home, settings, passed, None)
+        return
+    from honeybadger_host.cluster.member import Member  # needs an extra
+
+    with contextlib.closing(Member(home, settings, notify)) as member:
+        if member.own():
+            _run(home, settings, lambda point: member.pass_on(point, passed), member)
+
+
+def _run(home: Path, settings: Settings, passed: Callable[[str], None], member: Member | None) -> None:
+    host = build(home, settings, passed=passed, member=member)
     try:
         try:
-            anyio.run(_serve, host)
+            anyio.run(_serve, host, member)
         except BaseExceptionGroup as group:
             raise _first(group) from group
         try:
@@ -110,8 +125,12 @@ def _tune_process() -> None:
     gc.set_threshold(20_000, 20, 50)  # a batch is a few thousand young objects without cycles: looking costs 5 %
 
 
-async def _serve(host: Host) -> None:
-    """Start up, serve until a signal comes, shut down."""
+async def _serve(host: Host, member: Member | None) -> None:
+    """Start up, serve until a signal comes, shut down.
+
+    Args:
+        member: this machine as one of several; when it owns the home no more, nothing is brought to an end in order.
+    """
     hint = _Hints(host, asyncio.get_running_loop())
     with contextlib.closing(Watcher(hint)) as watcher:  # closed behind the tasks: one may be adding watches on a thread
         host.spool.listen = watcher.listen
@@ -119,6 +138,8 @@ async def _serve(host: Host) -> None:
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 try:
                     _start_up(host, watcher, tasks)
+                    if member is not None:
+                        tasks.start_soon(member.raise_when_lost)
                     async for number in signals:
                         host.pipeline.stop_accepting()
                         log.info("host.stopping", signal=signal.Signals(number).name)

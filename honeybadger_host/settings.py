@@ -344,6 +344,22 @@ class Metrics(Section):
     textfile: str = Field("", description="File (*.prom) to replace every second, for node_exporter; empty: none.")
 
 
+class Cluster(Section):
+    """Several machines that keep one home; needs honeybadger-host[cluster] and NATS servers."""
+
+    servers: str = Field(
+        "",
+        description="The servers, as tls://a:4222,tls://b:4222,tls://c:4222; none: the home is of this machine alone.",
+    )
+    credentials: str = Field(
+        "", description="File with the credentials that the servers ask for; none: they ask for none."
+    )
+
+    @property
+    def urls(self) -> list[str]:
+        return [url.strip() for url in self.servers.split(",") if url.strip()]
+
+
 class Web(Section):
     """The operators' page, `honeybadger-host web`. It needs the extra honeybadger-host[web]."""
 
@@ -380,6 +396,7 @@ class Settings(BaseSettings):
     life: Life = Life()
     metrics: Metrics = Metrics()
     web: Web = Web()
+    cluster: Cluster = Cluster()
 
     @classmethod
     def settings_customise_sources(

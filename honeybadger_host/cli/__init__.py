@@ -14,6 +14,7 @@ import typer
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_host import __version__
 from honeybadger_host.cli import (
+    cluster,
     copies,
     dead,
     forgetting,
@@ -46,6 +47,7 @@ app.add_typer(tasks.app)
 app.add_typer(copies.app)
 app.add_typer(transfer.app)
 app.add_typer(web.app)
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(senders.app, name="sender")
 app.add_typer(dead.app, name="dead")
 app.add_typer(service.app, name="service")

@@ -24,7 +24,7 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import OPERATOR, REPLIES, REQUESTS, TURNS, new_id
-from honeybadger_agent.wire import Forget, Wire
+from honeybadger_agent.wire import Forget, Refusal, Wire
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.handlers import Dependencies
@@ -58,6 +58,10 @@ _LONGEST_ERASING_SECONDS: Final = 60.0
 _TIDY_AT_ONCE: Final = 128
 _TIDY_TRIES: Final = 10
 _TIDY_SECONDS: Final = 1.0
+_OF_SEVERAL: Final = (
+    "several machines keep this home, and their servers keep what was written: take one machine out, forget there, and "
+    "begin anew with it, see docs/machines.md"
+)
 
 
 @dataclass(slots=True)
@@ -135,6 +139,8 @@ class Forgetter:
             plan = replace(plan, sender=asked.sender, request=asked.request_id, digest=asked.digest.hex())
             if wanted.dry_run:
                 return await self._looked(plan)
+            if self._journal.is_shared:
+                raise Refusal("unavailable", _OF_SEVERAL)
             if (begun := await self._read(read_forgetting, self._journal.path)) is not None:
                 result = await self._end(begun, plan)
                 if _name(begun) == _name(plan):

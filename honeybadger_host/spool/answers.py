@@ -115,6 +115,7 @@ class Answers:
         inbox = request.inbox
         refused = request.state if isinstance(request.state, Refused) else None
         ending = _ending(request)
+        self._passed("answering")
         try:
             if refused is not None and refused.dead_reason is not None:
                 self._bury(opened, request, refused.dead_reason)

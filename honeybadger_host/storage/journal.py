@@ -27,12 +27,14 @@ from honeybadger_host.storage.files import place_of
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
     EDITS_OF_FILE,
+    LOG_SEQ,
     SCHEMA,
     SCHEMA_VERSION,
     BegunTurn,
     Marks,
     Receipt,
     Row,
+    SharedLog,
     Spent,
     Transaction,
     TurnKey,
@@ -88,15 +90,18 @@ class Journal:
     """Group -> its newest change since the start."""
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
     """(group, sender) -> the greatest request id it has a receipt for, or greater."""
+    _shared: SharedLog | None = None
+    """Where several machines keep the journal: what takes each transaction first."""
     _pruned_seq: int = 0
     """Up to here all receipts are among those that stay."""
 
     @classmethod
-    def open(cls, path: Path, *, expected_identity: str | None = None) -> Journal:
+    def open(cls, path: Path, *, expected_identity: str | None = None, shared: SharedLog | None = None) -> Journal:
         """Open the journal, making it when this home never had one.
 
         Args:
             expected_identity: identity of the journal this home had before; then it must be there.
+            shared: the log of a journal that several machines keep.
         Raises:
             JournalError: it is missing, damaged, another home's, of another version, or cannot be opened.
             StorageFailed: it cannot be opened now.
@@ -111,7 +116,9 @@ class Journal:
             make_file(path)
             writer = connect(path)
             try:
-                return cls._from(path, writer, expected_identity=expected_identity)
+                journal = cls._from(path, writer, expected_identity=expected_identity, is_shared=shared is not None)
+                journal._shared = shared
+                return journal
             except BaseException:
                 writer.close()
                 raise
@@ -127,7 +134,9 @@ class Journal:
             ) from None
 
     @classmethod
-    def _from(cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None) -> Journal:
+    def _from(
+        cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None, is_shared: bool = False
+    ) -> Journal:
         application = writer.execute("PRAGMA application_id").fetchone()[0]
         if application == 0 and not writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             # new; or the first start was cut short after SQLite wrote its header and before our tables were committed
@@ -155,6 +164,11 @@ class Journal:
                 f"{path} is the journal of another home ({meta['identity']}, expected {expected_identity}): put "
                 f"the right one back; or remove {path.parent / 'host.lock'} if the exchange was meant"
             )
+        if LOG_SEQ in meta and not is_shared:
+            raise JournalError(
+                f"{path} is kept by several machines: set cluster.servers and start a host, which this asks then; or "
+                "take this machine out with `honeybadger-host cluster leave`"
+            )
         if version != SCHEMA_VERSION:
             bring_forward(writer, path)
             log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
@@ -169,6 +183,11 @@ class Journal:
             opened.pop_all()
         files = {file: place_of(file) for file in (path, path.with_name(f"{path.name}-wal"))}
         return cls(path, str(meta["identity"]), next_seq, last_seq, last_at, marks, writer, reader, folder, files)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several machines keep it."""
+        return self._shared is not None
 
     @property
     def projected_seq(self) -> int:
@@ -246,7 +265,7 @@ class Journal:
         marks = Marks(seq, {file: first for file, first in (unsettled or {}).items() if first <= seq})
         if seq < self.marks.settled_seq or marks == self.marks:
             return
-        with self._transaction() as connection:
+        with self._of_this_machine() as connection:
             write_marks(connection, marks, self.marks)
         self.marks = marks
 
@@ -418,7 +437,7 @@ class Journal:
 
     def keep_ages(self, numbers: Sequence[float]) -> None:
         """Keep how long hosts served this home; see `clock.Ages`."""
-        with self._transaction() as connection:
+        with self._of_this_machine() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('ages', ?)", (" ".join(map(repr, numbers)),))
 
     def pushed(self) -> dict[str, dict[str, int]]:
@@ -469,6 +488,10 @@ class Journal:
             return connection.execute(query, values).fetchall()
 
     def _transaction(self) -> Transaction:
+        return Transaction(self._writer, self.path, self._shared)
+
+    def _of_this_machine(self) -> Transaction:
+        """Begin a transaction about this machine's files and hours, which others have no use for."""
         return Transaction(self._writer, self.path)
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 
@@ -16,6 +16,8 @@ SCHEMA_VERSION: Final = 7
 SYNCHRONOUS: Final = "FULL"
 LAST_SEQ: Final = (1 << 63) - 1
 """The greatest number SQLite knows."""
+LOG_SEQ: Final = "log_seq"
+"""In `meta`: the last message of the shared log that this journal has; missing where it is of one machine."""
 FORGOTTEN_BASE: Final = -2
 """In place of the fingerprint of what a file held, of which something was forgotten since."""
 _MARKS: Final = """
@@ -80,7 +82,8 @@ CREATE TABLE tombstones (         -- what is not to be learnt again, see storage
 ) WITHOUT ROWID;
 """
 SCHEMA: Final = f"""
-CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages; pushed; salt, forgetting
+CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages; pushed; salt, forgetting; of several
+                                  -- machines log_seq, log_chain, files_behind
     key TEXT PRIMARY KEY, value
 ) WITHOUT ROWID;
 CREATE TABLE changes (
@@ -218,26 +221,44 @@ class JournalPosition(NamedTuple):
         return self.marks.projected_seq
 
 
-class Transaction:
-    """One write transaction: committed at the end, rolled back on any error, errors translated."""
+class SharedLog(Protocol):
+    """Takes each transaction before the journal of this machine does, where several machines keep one journal."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """Return what runs the statements of a transaction, and remembers those that write."""
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Make what was remembered durable on other machines, then here. Raises StorageFailed, sqlite3.Error."""
+
+
+class Transaction:
+    """One write transaction: committed at the end, rolled back on any error, errors translated.
+
+    Args:
+        shared: takes it first; None: it is of this machine alone.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, shared: SharedLog | None = None) -> None:
         self._connection = connection
         self._path = path
+        self._shared = shared
 
     def __enter__(self) -> sqlite3.Connection:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
-        return self._connection
+        return self._connection if self._shared is None else self._shared.record(self._connection)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
             if error is None:
-                self._connection.execute("COMMIT")
+                if self._shared is None:
+                    self._connection.execute("COMMIT")
+                else:
+                    self._shared.commit(self._connection)
                 return
-        except sqlite3.Error as failed:
+        except (sqlite3.Error, StorageFailed) as failed:
             error = failed
         if self._connection.in_transaction:
             try:
@@ -246,6 +267,8 @@ class Transaction:
                 raise StorageFailed(f"{self._path}: cannot roll back: {failed}") from failed
         if isinstance(error, sqlite3.Error):
             raise translated(error, self._path) from error
+        if kind is None and error is not None:
+            raise error
 
 
 def make_file(path: Path) -> None:

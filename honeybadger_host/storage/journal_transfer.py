@@ -15,6 +15,7 @@ from honeybadger_host.domain import TASK_RECORD
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
 from honeybadger_host.storage.forgetting import Forgetting, keep_forgetting
 from honeybadger_host.storage.journal_schema import (
+    LOG_SEQ,
     Marks,
     Receipt,
     Row,
@@ -130,6 +131,11 @@ def write_events(path: Path, group: str, events: Iterable[Row | Edit], arriving:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOADED, group))
         if arriving.forgetting is not None:
             keep_forgetting(connection, arriving.forgetting)
+
+
+def is_shared(path: Path) -> bool:
+    """Return whether several machines keep a journal: what is written past their log only this one would have."""
+    return any(read_rows(path, "SELECT 1 FROM meta WHERE key = ?", (LOG_SEQ,)))
 
 
 def read_loaded(path: Path) -> str | None:

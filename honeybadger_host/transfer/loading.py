@@ -30,6 +30,7 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row
 from honeybadger_host.storage.journal_transfer import (
     Arriving,
+    is_shared,
     last_of,
     write_events,
 )
@@ -149,6 +150,11 @@ class _Loader:
 
     def check_empty(self) -> None:
         """See that the group has nothing. Raises HostError."""
+        if is_shared(self._journal):
+            raise HostError(
+                f"{self._home} is kept by several machines, which would not hear of it: load the group into a home of "
+                "one machine, and begin the cluster with that"
+            )
         now_what = "an export is loaded into a new group: name one that is not there yet"
         if last_of(self._journal, self._group)[0]:
             raise HostError(f"the journal has changes of {self._group}; {now_what}")

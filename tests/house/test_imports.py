@@ -19,7 +19,7 @@ LAYERS = [
     {"cli"},
     {"daemon", "web"},
     {"compose"},
-    {"transfer"},
+    {"transfer", "cluster"},
     {"ops"},
     {"spool", "handlers"},
     {"curation"},
@@ -260,6 +260,7 @@ def test_each_package_names_its_files_in_reading_order() -> None:
         "text",
         "schedule",
         "web",
+        "cluster",
     ):
         folder = ROOT / HOST / package
         page = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""

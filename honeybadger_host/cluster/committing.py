@@ -1,0 +1,57 @@
+"""A transaction of the journal becomes a record of the shared log before it is committed on this machine."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, cast
+
+from honeybadger_host.cluster.log import Log
+from honeybadger_host.cluster.records import Statement, dump_statements, write_position
+
+_READS: Final = ("SELECT", "PRAGMA")
+
+
+class _Recorded:
+    """A connection, as far as transactions use one, that remembers what writes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.statements: list[Statement] = []
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        if not sql.lstrip().startswith(_READS):
+            self.statements.append((sql, [tuple(values)]))
+        return self._connection.execute(sql, values)
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> sqlite3.Cursor:
+        kept = [tuple(row) for row in rows]
+        if kept:
+            self.statements.append((sql, kept))
+        return self._connection.executemany(sql, kept)
+
+
+class Committing:
+    """See `SharedLog`. The writer's thread."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._recorded: _Recorded | None = None
+
+    def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        self._recorded = _Recorded(connection)
+        return cast(sqlite3.Connection, self._recorded)
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        statements = [] if self._recorded is None else self._recorded.statements
+        if not statements:
+            connection.execute("COMMIT")
+            return
+        position = self._log.append(dump_statements(statements))
+        try:
+            write_position(connection, position)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._log.fail(
+                f"the journal did not take what the shared log has ({error}): the next start reads it there"
+            ) from error

@@ -1,0 +1,103 @@
+"""The lease says whom to ask, and for how long an owner may be sure that nobody else was asked; the log is the fence.
+
+It is one message that goes by itself, and that only its holder may replace.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Names, newest_epoch
+from honeybadger_host.cluster.servers import EXPECTED_OF_SUBJECT_HEADER, Servers, Unreachable, WrongSequence
+from honeybadger_host.errors import StorageFailed
+
+log = structlog.get_logger()
+
+LEASE_SECONDS = 3.0
+"""Of an owner's silence, after which another machine may ask to be it."""
+OWNERS: Final = "HB_OWNERS"
+OWNERS_SUBJECT: Final = "hb.*.owner"
+_EVERY_SECONDS: Final = 0.5
+_SURE: Final = 0.8
+"""Of a lease: clocks of machines do not run equally fast."""
+
+
+def claim(servers: Servers, names: Names, node: str) -> bool:
+    """Take or renew the lease; return whether it is this machine's. Raises Unreachable."""
+    return _put(servers, names, node, node.encode())
+
+
+def release(servers: Servers, names: Names, node: str) -> None:
+    """Give the lease back, if it is this machine's: others need not wait. Raises Unreachable."""
+    _put(servers, names, node, b"")
+
+
+def _put(servers: Servers, names: Names, node: str, data: bytes) -> bool:
+    held = servers.newest(OWNERS, names.lease)
+    if held is not None and held.data not in (b"", node.encode()):
+        return False
+    try:
+        servers.publish(names.lease, data, {EXPECTED_OF_SUBJECT_HEADER: str(held.seq if held else 0)})
+    except WrongSequence:
+        return False
+    return True
+
+
+def holder(servers: Servers, names: Names) -> str | None:
+    """Return who holds the lease. Raises Unreachable."""
+    held = servers.newest(OWNERS, names.lease)
+    return None if held is None or not held.data else held.data.decode()
+
+
+class Renewing:
+    """Renews the lease of an owner, on a thread, until it is closed; sees when another machine owns the home."""
+
+    def __init__(self, shared_log: Log, node: str, renewed_at: float) -> None:
+        """Begin.
+
+        Args:
+            renewed_at: just before the lease was taken, monotonic.
+        """
+        self._log, self._node = shared_log, node
+        self._renewed_at = renewed_at
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread.start()
+
+    def wait_until_sure(self) -> None:
+        """Return when no other machine can have been asked to own the home. Raises StorageFailed: one does."""
+        while time.monotonic() > self._renewed_at + _SURE * LEASE_SECONDS:
+            if self._log.failed:
+                raise StorageFailed(self._log.failed)
+            time.sleep(0.01)
+        if self._log.failed:
+            raise StorageFailed(self._log.failed)
+
+    def _renew(self) -> None:
+        while not self._ending.wait(_EVERY_SECONDS):
+            now, why = time.monotonic(), "another machine has asked to own the home, and does not"
+            try:
+                is_held = claim(self._log.servers, self._log.names, self._node)
+                epoch = newest_epoch(self._log.servers, self._log.names)
+                if epoch > self._log.epoch:
+                    self._log.fail("another machine owns this home now: this one follows it")
+                    return
+                if is_held:
+                    self._renewed_at = now
+            except Unreachable as error:
+                why = f"the servers of the cluster do not answer: {error}"
+            if now - self._renewed_at > UNCLEAR_SECONDS:
+                self._log.fail(f"for {UNCLEAR_SECONDS:g} s nobody said that this machine owns the home: {why}")
+                return
+
+    def close(self) -> None:
+        """Renew it no more, and give it back."""
+        self._ending.set()
+        self._thread.join(10)
+        with suppress(Unreachable):
+            release(self._log.servers, self._log.names, self._node)

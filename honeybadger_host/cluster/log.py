@@ -1,0 +1,239 @@
+"""The log of a home that several machines keep: one stream of records, to which only the owner appends.
+
+The log is the fence. An append says behind which message it belongs, and the servers take one message for each place.
+A new owner first appends its epoch; from then on the place that the old one expects is taken.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import structlog
+
+from honeybadger_host.cluster.records import (
+    BEFORE_HEADER,
+    EPOCH_HEADER,
+    PART_BYTES,
+    PART_HEADER,
+    Epoch,
+    Message,
+    Position,
+    Record,
+    dump_epoch,
+    whole_records,
+)
+from honeybadger_host.cluster.servers import EXPECTED_HEADER, ID_HEADER, Servers, Unreachable, WrongSequence
+from honeybadger_host.errors import JournalError, StorageFailed
+
+log = structlog.get_logger()
+
+UNCLEAR_SECONDS = 15.0
+"""So long a commit waits for the servers to agree, as while they choose a new leader; then the host ends, and what was
+not answered is met again."""
+_PAUSE_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
+
+
+class NotOurs(Exception):
+    """Somebody else's message stands where ours belongs."""
+
+
+class Names(NamedTuple):
+    """What a home is called on the servers."""
+
+    identity: str
+
+    @property
+    def stream(self) -> str:
+        return f"HB_{self.identity}"
+
+    @property
+    def subject(self) -> str:
+        return f"hb.{self.identity}.log"
+
+    @property
+    def asking(self) -> str:
+        return f"hb.{self.identity}.ask"
+
+    @property
+    def lease(self) -> str:
+        return f"hb.{self.identity}.owner"
+
+    @property
+    def snapshots(self) -> str:
+        return f"HBS_{self.identity}_"
+
+
+class Purged(Exception):
+    """The log does not go back as far as this journal: begin with the newest snapshot."""
+
+
+class Log:
+    """The end of the log, as this machine knows it. One thread at a time.
+
+    Args:
+        position: how far this machine's journal has come.
+        last: the last message that was seen; greater than `position.seq` where an owner left a record unfinished.
+        epoch: with which this machine owns the home; 0: it does not.
+    """
+
+    def __init__(self, servers: Servers, names: Names, position: Position, lost: Callable[[str], None]) -> None:
+        self.servers, self.names = servers, names
+        self.position = position
+        self.last = position.seq
+        self.epoch = 0
+        self.failed = ""
+        """Why nothing more may be appended."""
+        self._lost = lost
+        self._parts: list[Message] = []
+        self._lock = threading.Lock()
+        self._looked_at = time.monotonic()
+
+    # ----------------------------------------------------------------------------------------------------- reading
+
+    def read(self) -> list[Record]:
+        """Return the next records, oldest first; none yet: an empty list. Raises Unreachable, Purged, JournalError."""
+        messages = self.servers.fetch(self.names.stream, self.names.subject, self.last)
+        if not messages:
+            self._see_that_none_is_missing()
+        records: list[Record] = []
+        for message in messages:
+            if message.seq != self.last + 1:  # one did not arrive, or there is none any more
+                self.servers.forget_fetched()
+                self._end()
+                break
+            self.last = message.seq
+            records += whole_records([message], self._parts)
+        return records
+
+    def _see_that_none_is_missing(self) -> None:
+        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            if self._end() > self.last:
+                self.servers.forget_fetched()
+
+    def read_to_end(self) -> Iterator[list[Record]]:
+        """Yield all records up to the end of the log as its leader has it, some at a time. Raises as `read`."""
+        while self._end() > self.last:
+            yield self.read()
+
+    def _end(self) -> int:
+        """Return the number of the last message. Raises Unreachable, Purged, JournalError."""
+        end = self.servers.end_of(self.names.stream)
+        if end is None:
+            raise JournalError(f"the servers have no log of the home {self.names.identity}: see docs/machines.md")
+        first, last = end
+        if first > self.last + 1:
+            raise Purged
+        if last < self.last:
+            raise JournalError(
+                f"the shared log ends at {last}, this journal has {self.last}: it was begun anew, or the servers lost "
+                "what they had taken; take this machine out with `honeybadger-host cluster leave`, see docs/machines.md"
+            )
+        return last
+
+    # --------------------------------------------------------------------------------------------------- appending
+
+    def own(self, epoch: Epoch) -> bool:
+        """Make this machine the owner, if the log ends where it is thought to. Raises Unreachable, StorageFailed."""
+        data = dump_epoch(epoch)
+        try:
+            self._append(data, epoch=0, name=f"epoch/{uuid.uuid4().hex}")
+        except NotOurs:
+            return False
+        self.epoch = self.last
+        return True
+
+    def append(self, data: bytes) -> Position:
+        """Return the position behind a record once a quorum has it durably.
+
+        Raises StorageFailed: another machine owns the home, or nobody knows whether it is there.
+        """
+        with self._lock:
+            if self.failed:
+                raise StorageFailed(self.failed)
+            try:
+                return self._append(data, epoch=self.epoch, name=str(self.epoch))
+            except NotOurs as error:
+                raise self.fail(f"another machine owns this home now ({error}): this one follows it") from None
+            except Unreachable as error:
+                raise self.fail(
+                    f"the servers of the cluster did not agree for {UNCLEAR_SECONDS:g} s ({error}): what was not "
+                    "answered is met again"
+                ) from None
+
+    def fail(self, why: str) -> StorageFailed:
+        """Append nothing more; return what to raise."""
+        if not self.failed:
+            self.failed = why
+            self._lost(why)
+        return StorageFailed(self.failed)
+
+    def _append(self, data: bytes, *, epoch: int, name: str) -> Position:
+        parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
+        last = self.last
+        for number, part in enumerate(parts, 1):
+            headers = {
+                ID_HEADER: f"{name}/{last}",
+                EXPECTED_HEADER: str(last),
+                EPOCH_HEADER: str(epoch),
+                BEFORE_HEADER: self.position.chain,
+                PART_HEADER: f"{number}/{len(parts)}",
+            }
+            self._put(Message(last + 1, headers[ID_HEADER], headers, part))
+            last += 1
+        self.last = last
+        self.position = self.position.behind(last, data)
+        return self.position
+
+    def _put(self, message: Message) -> None:
+        """See that a message stands in its place. Raises NotOurs, Unreachable: nobody knows."""
+        until, why = time.monotonic() + UNCLEAR_SECONDS, ""
+        while True:
+            try:
+                published = self.servers.publish(self.names.subject, message.data, message.headers)
+                if published.seq == message.seq and not published.is_repeated:
+                    return
+            except (WrongSequence, Unreachable) as error:
+                why = str(error)
+                log.debug("cluster.unclear", seq=message.seq, error=why)
+            try:
+                if self._stands(message):
+                    return
+            except Unreachable:
+                if time.monotonic() > until:
+                    raise
+            if self.failed or time.monotonic() > until:
+                raise Unreachable(f"no message is taken: {why}")
+            time.sleep(_PAUSE_SECONDS)
+
+    def _stands(self, message: Message) -> bool:
+        """Return whether a message stands in its place; False: nothing does. Raises NotOurs, Unreachable."""
+        found = self.servers.message(self.names.stream, message.seq)
+        if found is None:
+            end = self.servers.end_of(self.names.stream)
+            if end is not None and end[1] < message.seq:
+                return False
+            found = self.servers.message(self.names.stream, message.seq)  # it may have come meanwhile
+        if found is None:
+            raise NotOurs(f"message {message.seq} is gone")
+        if not is_same(found, message):
+            raise NotOurs(f"message {message.seq} is {found.id}")
+        return True
+
+
+def is_same(found: Message, message: Message) -> bool:
+    """Return whether a message is the one that was published: an id alone may be another's, as of a copied machine."""
+    return found.id == message.id and found.data == message.data
+
+
+def newest_epoch(servers: Servers, names: Names) -> int:
+    """Return with which epoch the log is owned, as its newest message says; 0: it has none."""
+    found = servers.newest(names.stream, names.subject)
+    if found is None:
+        return 0
+    return int(found.headers[EPOCH_HEADER]) or found.seq

@@ -1,0 +1,282 @@
+"""The connection to the NATS servers: a thread with an event loop of its own, for the journal is written by threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import nats.errors
+import nkeys
+import structlog
+from nats.aio.client import Client
+from nats.js import JetStreamContext, api
+from nats.js.errors import APIError, NotFoundError
+
+from honeybadger_host.cluster.records import Message
+from honeybadger_host.errors import SettingsError
+
+log = structlog.get_logger()
+ResultT = TypeVar("ResultT")
+
+ID_HEADER: Final = "Nats-Msg-Id"
+EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"
+EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
+LEAST_VERSION = (2, 12)
+_CONNECT_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 2.0
+_FETCH_SECONDS: Final = 0.3
+_FETCHED_AT_ONCE: Final = 256
+_WRONG_SEQUENCE: Final = (10071, 10164)
+"""One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost."""
+
+
+class Unreachable(Exception):
+    """The servers did not answer, or have no quorum; what was asked may have been done all the same."""
+
+
+class WrongSequence(Exception):
+    """What was published was expected elsewhere."""
+
+
+class Published(NamedTuple):
+    """What a server says of a message it took.
+
+    Args:
+        is_repeated: it had a message with this id already, perhaps with other bytes.
+    """
+
+    seq: int
+    is_repeated: bool
+
+
+class Servers:
+    """The servers of a cluster. Any thread; each call waits for its answer, and raises Unreachable without one."""
+
+    def __init__(self, urls: Sequence[str], credentials: str = "") -> None:
+        """Connect. Raises SettingsError: they do not let us in; Unreachable."""
+        self.replicas = 3 if len(urls) >= 3 else 1
+        self._urls, self._credentials = list(urls), credentials
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
+        self._thread.start()
+        self.client = Client()
+        self._js: JetStreamContext
+        self._pull: tuple[str, int, JetStreamContext.PullSubscription] | None = None
+        """Stream, the message fetched last, and what fetches the next ones."""
+        self._said = ""
+        """What was wrong with the connection last."""
+        try:
+            self._call(self._connect(), _CONNECT_SECONDS)
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, Unreachable) or not self._said:
+                raise
+            if "authorization" in self._said.lower():
+                raise self._wrong(self._said) from None
+            raise Unreachable(self._said) from None
+
+    async def _connect(self) -> None:
+        try:
+            options: dict[str, Any] = _credentials_of(self._credentials) if self._credentials else {}
+            await self.client.connect(
+                servers=self._urls,
+                error_cb=self._note_error,
+                connect_timeout=2,
+                reconnect_time_wait=1,
+                max_reconnect_attempts=-1,
+                ping_interval=1,
+                max_outstanding_pings=3,
+                **options,
+            )
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        version = self.client.connected_server_version
+        if (version.major, version.minor) < LEAST_VERSION:
+            least = "{}.{}".format(*LEAST_VERSION)
+            raise SettingsError(f"nats-server {version} is too old: {least} or later takes one message for each place")
+        self._js = self.client.jetstream(timeout=_ANSWER_SECONDS)
+
+    def _wrong(self, why: str) -> SettingsError:
+        return SettingsError(
+            f"the servers {', '.join(self._urls)} cannot be used: {why}; see cluster.servers and cluster.credentials"
+        )
+
+    async def _note_error(self, error: Exception) -> None:
+        self._said = str(error) or type(error).__name__
+        log.debug("cluster.connection", error=self._said)
+
+    def _call(self, asked: Coroutine[Any, Any, ResultT], seconds: float = 2 * _ANSWER_SECONDS) -> ResultT:
+        async def bounded() -> ResultT:
+            return await asyncio.wait_for(asked, seconds)
+
+        try:
+            return asyncio.run_coroutine_threadsafe(bounded(), self._loop).result(seconds + _ANSWER_SECONDS)
+        except NotFoundError:
+            raise
+        except APIError as error:
+            if error.err_code in _WRONG_SEQUENCE:
+                raise WrongSequence(str(error)) from None
+            raise Unreachable(f"{type(error).__name__}: {error}") from error
+        except SettingsError:
+            raise
+        except Exception as error:  # also a bug of the library is an answer that did not come
+            raise Unreachable(f"{type(error).__name__}: {error}") from error
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Begin what goes on until it is cancelled."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def cancel(self, work: Future[None]) -> None:
+        """End what was started, and wait until it has."""
+        work.cancel()
+
+        async def settle() -> None:
+            await asyncio.sleep(0)
+
+        with contextlib.suppress(Unreachable):
+            for _ in range(3):  # cancelled, its tasks cancelled, all gone
+                self._call(settle())
+
+    def close(self) -> None:
+        async def close() -> None:
+            with contextlib.suppress(Exception):
+                await self.client.close()
+            rest = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(asyncio.wait_for(close(), 2), self._loop).result(3)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(3)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    # ---------------------------------------------------------------------------------------------------- messages
+
+    def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Published:
+        """Return what a quorum took. Raises WrongSequence."""
+        ack = self._call(self._js.publish(subject, data, headers=dict(headers)))
+        return Published(ack.seq, bool(ack.duplicate))
+
+    def message(self, stream: str, seq: int) -> Message | None:
+        """Return one message as the stream's leader has it; None: there is none of this number, or not any more."""
+        return self._get(stream, seq=seq)
+
+    def newest(self, stream: str, subject: str) -> Message | None:
+        """Return the newest message of a subject as the stream's leader has it."""
+        return self._get(stream, subject=subject)
+
+    def _get(self, stream: str, **which: Any) -> Message | None:
+        try:
+            found = self._call(self._js.get_msg(stream, **which))
+        except NotFoundError:
+            return None
+        headers = found.headers or {}
+        return Message(found.seq or 0, headers.get(ID_HEADER, ""), headers, found.data or b"")
+
+    def fetch(self, stream: str, subject: str, after: int) -> list[Message]:
+        """Return the next messages behind one, oldest first; wait a moment when there are none."""
+        try:
+            messages = self._call(self._fetch(stream, subject, after))
+        except NotFoundError:
+            self._pull = None
+            raise Unreachable(f"there is no stream {stream}") from None
+        except Unreachable:
+            self._pull = None
+            raise
+        if messages and self._pull is not None:
+            self._pull = (stream, messages[-1].seq, self._pull[2])
+        return messages
+
+    async def _fetch(self, stream: str, subject: str, after: int) -> list[Message]:
+        if self._pull is None or self._pull[:2] != (stream, after):
+            await self._unsubscribe()
+            config = api.ConsumerConfig(
+                deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
+                opt_start_seq=after + 1,
+                ack_policy=api.AckPolicy.NONE,
+                mem_storage=True,
+                num_replicas=1,
+                inactive_threshold=30,
+            )
+            self._pull = (stream, after, await self._js.pull_subscribe(subject, stream=stream, config=config))
+        try:
+            found = await self._pull[2].fetch(_FETCHED_AT_ONCE, timeout=_FETCH_SECONDS)
+        except TimeoutError:  # also when the consumer went with its server, so `end_of` is asked now and then
+            return []
+        return [
+            Message(one.metadata.sequence.stream, (one.headers or {}).get(ID_HEADER, ""), one.headers or {}, one.data)
+            for one in found
+        ]
+
+    async def _unsubscribe(self) -> None:
+        if self._pull is not None:
+            with contextlib.suppress(nats.errors.Error):
+                await self._pull[2].unsubscribe()
+            self._pull = None
+
+    def forget_fetched(self) -> None:
+        """Begin anew with the next `fetch`: the consumer may have gone with its server."""
+        self._pull = None
+
+    # ----------------------------------------------------------------------------------------------------- streams
+
+    def make_stream(self, name: str, subject: str, *, max_age: float = 0, of_each: int = -1) -> None:
+        """Make a stream that is not there.
+
+        Args:
+            max_age: seconds after which a message goes; 0: never.
+            of_each: messages of each subject that are kept; -1: all.
+        """
+        config = api.StreamConfig(
+            name=name,
+            subjects=[subject],
+            storage=api.StorageType.FILE,
+            num_replicas=self.replicas,
+            max_age=max_age,
+            max_msgs_per_subject=of_each,
+            duplicate_window=min(max_age, 120) or 120,
+            allow_direct=False,
+        )
+        self._call(self._js.add_stream(config), _CONNECT_SECONDS)
+
+    def end_of(self, stream: str) -> tuple[int, int] | None:
+        """Return the first and the last number of a stream; None: there is no such stream."""
+        try:
+            state = self._call(self._js.stream_info(stream)).state
+        except NotFoundError:
+            return None
+        return state.first_seq, state.last_seq
+
+    def streams(self, prefix: str) -> Iterator[str]:
+        """Yield the names of streams that begin so."""
+        for info in self._call(self._js.streams_info()):
+            if (info.config.name or "").startswith(prefix):
+                yield info.config.name or ""
+
+    def purge(self, stream: str, up_to: int) -> None:
+        """Remove messages up to a number."""
+        self._call(self._js.purge_stream(stream, seq=up_to + 1))
+
+    def remove_stream(self, stream: str) -> None:
+        with contextlib.suppress(NotFoundError):
+            self._call(self._js.delete_stream(stream))
+
+
+def _credentials_of(path: str) -> dict[str, Any]:
+    """Return how to connect with a file: credentials with a JWT, or the seed of a key. Raises SettingsError."""
+    try:
+        text = Path(path).read_text().strip()
+        if "JWT" in text:
+            return {"user_credentials": path}
+        nkeys.from_seed(bytearray(text.encode()))
+    except (OSError, ValueError, nkeys.NkeysError) as error:
+        raise SettingsError(f"setting cluster.credentials: {path} cannot be used: {error}") from None
+    return {"nkeys_seed_str": text}

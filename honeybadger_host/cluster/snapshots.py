@@ -1,0 +1,102 @@
+"""Snapshots of a journal on the servers: a machine that joins, or was away for long, begins with the newest.
+
+Each is a stream of its own, so that all of one can be removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.cluster.log import Names
+from honeybadger_host.cluster.records import FILES_BEHIND, PART_BYTES, PART_HEADER, Position, name_machine, read_home
+from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
+from honeybadger_host.errors import JournalError, NotFound
+from honeybadger_host.storage.files import sync_folder
+from honeybadger_host.storage.journal_reader import copy_journal
+from honeybadger_host.storage.journal_schema import Marks, connect, make_file
+
+_DIGEST_HEADER: Final = "Hb-Digest"
+
+
+def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
+    """Put a copy of a journal, which a host may have open, on the servers; return its position. Raises Unreachable."""
+    copy = journal.with_name("snapshot.tmp")
+    copy.unlink(missing_ok=True)
+    try:
+        copy_journal(journal, copy, marks=Marks(0, {}))
+        with closing(sqlite3.connect(copy)) as connection:
+            _, position, _ = read_home(connection)
+        if position is None:
+            raise JournalError(f"{journal} is of one machine")
+        stream = f"{names.snapshots}{position.seq}"
+        subject = f"hb.{names.identity}.snapshot.{position.seq}"
+        servers.remove_stream(stream)  # of one that was not finished
+        servers.make_stream(stream, subject)
+        size = copy.stat().st_size
+        count = -(-size // PART_BYTES)
+        digest = hashlib.sha256()
+        with copy.open("rb") as file:
+            for number in range(1, count + 1):
+                part = file.read(PART_BYTES)
+                digest.update(part)
+                headers = {PART_HEADER: f"{number}/{count}", EXPECTED_HEADER: str(number - 1)}
+                if number == count:
+                    headers[_DIGEST_HEADER] = digest.hexdigest()
+                servers.publish(subject, part, headers)
+    finally:
+        copy.unlink(missing_ok=True)
+    for other, seq in _snapshots(servers, names):
+        if seq < position.seq:
+            servers.remove_stream(other)
+    return position
+
+
+def load_snapshot(servers: Servers, names: Names, journal: Path) -> None:
+    """Make the newest snapshot the journal of this machine, whose files are to be brought up to date with all of it.
+
+    Raises NotFound: the servers have none; Unreachable, JournalError.
+    """
+    for stream, seq in sorted(_snapshots(servers, names), key=lambda one: -one[1]):
+        subject = f"hb.{names.identity}.snapshot.{seq}"
+        end = servers.newest(stream, subject)
+        if end is None or _DIGEST_HEADER not in end.headers:
+            continue  # whoever published it did not come to its end
+        temporary = journal.with_name("joining.tmp")
+        temporary.unlink(missing_ok=True)
+        digest, last = hashlib.sha256(), 0
+        make_file(temporary)
+        with temporary.open("wb") as file:
+            while last < end.seq:
+                for message in servers.fetch(stream, subject, last):
+                    digest.update(message.data)
+                    file.write(message.data)
+                    last = message.seq
+        if digest.hexdigest() != end.headers[_DIGEST_HEADER]:
+            raise JournalError(f"the snapshot {stream} is damaged: publish another by starting the owner again")
+        _put_in_place(temporary, journal)
+        return
+    raise NotFound(f"the servers have no snapshot of the home {names.identity}: is the identity right?")
+
+
+def _put_in_place(temporary: Path, journal: Path) -> None:
+    with closing(connect(temporary)) as connection:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
+        name_machine(connection, journal.parent.parent)
+    fd = os.open(temporary, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    for end in ("-wal", "-shm"):
+        journal.with_name(journal.name + end).unlink(missing_ok=True)
+    os.rename(temporary, journal)
+    sync_folder(journal.parent)
+
+
+def _snapshots(servers: Servers, names: Names) -> list[tuple[str, int]]:
+    return [(name, int(name.rpartition("_")[2])) for name in servers.streams(names.snapshots)]

@@ -1,0 +1,94 @@
+"""Owners that are killed, frozen and cut off, and servers that fail: nothing is lost, doubled or written by two.
+
+`HB_CLUSTER_FAULTS=300` is the long form, `HB_CLUSTER_SEED` draws other faults, and with `HB_CLUSTER_TRIMS=1` the log is
+trimmed all the time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.machines import Cluster
+from tests.cluster.servers import Proxy, Servers
+from tests.cluster.story import Story, stale_records
+
+FAULTS = int(os.environ.get("HB_CLUSTER_FAULTS", "0"))
+TRIMS = "HB_CLUSTER_TRIMS" in os.environ
+SEED = int(os.environ.get("HB_CLUSTER_SEED", "1"))
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Story]:
+    servers = Servers(tmp_path / "servers", 3)
+    proxies = [[Proxy([server.client]) for server in servers.all] for _ in range(3)]
+    cluster = Cluster(tmp_path, ["a", "b", "c"], servers, [[proxy.url for proxy in some] for some in proxies])
+    if TRIMS:
+        for machine in cluster.machines:
+            machine.host.settings |= {"cluster.member.LONGEST_LOG": 100, "cluster.member.LOOK_SECONDS": 0.5}
+    made = Story(cluster, proxies, SEED)
+    yield made
+    made.unit.ending.set()
+    for client in made.clients:
+        client.ending.set()
+    made.unit.join(5)
+    cluster.close()
+    for some in proxies:
+        for proxy in some:
+            proxy.close()
+
+
+@pytest.mark.timeout(7200)
+def test_whatever_fails_each_note_that_was_acknowledged_is_there_once(story: Story) -> None:
+    if FAULTS:
+        for _ in range(FAULTS):
+            story.strike(story.rng.choice(story.faults))
+    else:
+        for fault in (story.kill_owner, story.freeze_owner, story.deafen_owner, story.kill_server):
+            story.strike(fault)
+    story.end()
+    notes = sum(len(client.acknowledged) for client in story.clients)
+    longest = max(client.longest for client in story.clients)
+    print(f"{sum(story.done.values())} faults {dict(story.done)}, {notes} notes, longest {longest:.1f} s")
+    print(f"ends {dict(story.unit.codes)}")
+
+
+NO_FENCE = """
+import time
+from honeybadger_host.cluster import lease, log
+
+def put(self, message):
+    headers = {name: value for name, value in message.headers.items() if "Expected" not in name}
+    taken = self.servers.publish(self.names.subject, message.data, {**headers, "Nats-Msg-Id": str(time.time_ns())})
+    self.taken = taken.seq
+log.Log._put = put
+lease.newest_epoch = lambda servers, names: 0
+claim = lease.claim
+lease.claim = lambda *names: claim(*names) or True
+"""
+
+
+def test_without_the_fence_an_owner_that_was_frozen_writes_over_the_next_one(tmp_path: Path) -> None:
+    """The control: the checks above see it."""
+    servers = Servers(tmp_path / "servers", 1)
+    cluster = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)
+    a, b = cluster.machines
+    try:
+        a.host.source = NO_FENCE
+        a.own()
+        b.follow()
+        a.box.make().note("n1", "a note")
+        a.box.reply("n1")
+        a.host.send_signal(signal.SIGSTOP)
+        b.box.make().note("n2", "a note of the next owner")
+        assert b.box.reply("n2")["ok"]
+        a.box.note("n3", "a note of the stale one")
+        a.host.send_signal(signal.SIGCONT)
+        assert a.box.reply("n3")["ok"], "it is acknowledged"
+        assert stale_records(servers.urls, cluster.identity) != []
+    finally:
+        cluster.close()

@@ -1,0 +1,376 @@
+"""The shared log: what it acknowledged stands there once and in order, whatever became of the answer."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.cluster import log as shared_log
+from honeybadger_host.cluster.committing import Committing
+from honeybadger_host.cluster.log import Log, Names, Purged, newest_epoch
+from honeybadger_host.cluster.records import (
+    PART_BYTES,
+    Epoch,
+    Message,
+    Position,
+    Record,
+    apply_record,
+    read_home,
+    write_position,
+)
+from honeybadger_host.cluster.servers import ID_HEADER, Published, Servers, Unreachable
+from honeybadger_host.errors import JournalError, StorageFailed
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Receipt, Row, Transaction, TurnKey, connect
+from tests.cluster import servers as real
+from tests.hosting import wait_for
+
+START = Position(0, "0" * 64)
+COLUMNS = "SELECT * FROM {} ORDER BY 1, 2"
+TABLES = ("changes", "receipts", "turns", "spent", "edits", "lines", "seen", "tasks", "emptied", "tombstones")
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one", "three"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[real.Servers]:
+    running = real.Servers(tmp_path_factory.mktemp("servers"), request.param)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[real.Servers]:
+    """Return one server that a test may kill."""
+    running = real.Servers(tmp_path, 1)
+    yield running
+    running.close()
+
+
+@pytest.fixture(autouse=True)
+def names() -> Names:
+    """Give each test a home of its own."""
+    global NAMES
+    NAMES = Names(uuid.uuid4().hex)
+    return NAMES
+
+
+def connected(urls: list[str]) -> Servers:
+    """Return a connection to servers that have chosen their leader."""
+    servers = Servers(urls)
+
+    def has_stream() -> bool:
+        try:
+            servers.make_stream(NAMES.stream, NAMES.subject)
+        except Unreachable:
+            return False
+        return True
+
+    wait_for(has_stream, what="the stream is made")
+    return servers
+
+
+NAMES = Names("")
+
+
+def records_of(log: Log) -> list[Record]:
+    """Return all records up to the end."""
+    return list(chain.from_iterable(log.read_to_end()))
+
+
+def log_of(servers: Servers, position: Position = START) -> Log:
+    return Log(servers, NAMES, position, lambda why: None)
+
+
+def owner_of(servers: Servers, node: str = "a") -> Log:
+    made = log_of(servers)
+    records_of(made)
+    assert made.own(Epoch(node, 7))
+    return made
+
+
+def test_what_is_appended_is_read_in_order_with_the_same_chain(cluster: real.Servers) -> None:
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        for number in range(5):
+            owner.append(b"[]" + b" " * number)
+        reader = log_of(servers)
+        records = records_of(reader)
+        position = START
+        for record in records:
+            assert record.before == position.chain
+            position = position.behind(record.seq, record.data)
+        assert [record.data for record in records[1:]] == [b"[]" + b" " * number for number in range(5)]
+        assert position == owner.position
+
+
+def test_a_record_larger_than_a_message_is_whole_again(cluster: real.Servers) -> None:
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        data = bytes(range(256)) * (PART_BYTES // 100)
+        owner.append(data)
+        owner.append(b"behind")
+        assert [record.data for record in records_of(log_of(servers))[1:]] == [data, b"behind"]
+
+
+def test_of_two_that_want_to_own_a_home_one_does_and_the_other_may_not_append(cluster: real.Servers) -> None:
+    with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
+        logs = [log_of(one), log_of(other)]
+        won: list[bool] = []
+        threads = [
+            threading.Thread(target=lambda log=log, name=name: won.append(log.own(Epoch(name, 7))))
+            for log, name in zip(logs, "ab", strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(won) == [False, True]
+        assert newest_epoch(one, NAMES) == 1
+
+
+def test_an_owner_that_was_replaced_appends_nothing_more(cluster: real.Servers) -> None:
+    with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
+        stale = owner_of(one)
+        stale.append(b"one")
+        owner = owner_of(other, "b")
+        with pytest.raises(StorageFailed, match="another machine owns"):
+            stale.append(b"late")
+        with pytest.raises(StorageFailed, match="another machine owns"):
+            stale.append(b"later")
+        owner.append(b"two")
+        assert [record.data for record in records_of(log_of(other)) if record.epoch] == [b"one", b"two"]
+
+
+def test_without_the_epoch_record_an_owner_that_was_replaced_writes_on(cluster: real.Servers) -> None:
+    """The control: two that know the same end and append nothing before they own it are not told apart."""
+    with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
+        stale = owner_of(one)
+        replacing = log_of(other)
+        records_of(replacing)  # and appends no epoch
+        stale.append(b"late")
+        assert b"late" in [record.data for record in records_of(log_of(other))]
+
+
+def test_a_message_that_did_not_arrive_is_read_again_and_not_taken_for_purged(cluster: real.Servers) -> None:
+    with closing(connected(cluster.urls)) as servers, closing(Servers(cluster.urls)) as others:
+        owner = owner_of(servers)
+        reader = log_of(others)
+        records_of(reader)
+        for number in range(6):
+            owner.append(b"%d" % number)
+        fetch = others.fetch
+
+        def lossy(stream: str, subject: str, after: int) -> list[Message]:
+            others.fetch = fetch  # type: ignore[method-assign]
+            return [message for message in fetch(stream, subject, after) if message.seq != after + 3]
+
+        others.fetch = lossy  # type: ignore[method-assign]
+        assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
+        servers.purge(NAMES.stream, owner.last)
+        owner.append(b"behind")
+        with pytest.raises(Purged):
+            records_of(log_of(others))
+
+
+class Answers:
+    """Loses the answers to some messages that were taken; the servers themselves are real."""
+
+    def __init__(self, servers: Servers, lost: int, *, before: bool = False) -> None:
+        self._publish = servers.publish
+        self.left, self._before = lost, before
+        servers.publish = self  # type: ignore[assignment, method-assign]
+
+    def __call__(self, subject: str, data: bytes, headers: dict[str, str]) -> Published:
+        if self.left:
+            self.left -= 1
+            if not self._before:
+                self._publish(subject, data, headers)
+            raise Unreachable("lost")
+        return self._publish(subject, data, headers)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["answer", "message"])
+def test_a_message_or_answer_that_is_lost_leaves_the_record_once(cluster: real.Servers, before: bool) -> None:
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        for number in range(4):
+            Answers(servers, 1 + number % 2, before=before)
+            owner.append(b"%d" % number)
+        assert [record.data for record in records_of(log_of(servers))[1:]] == [b"0", b"1", b"2", b"3"]
+
+
+def test_the_answer_is_lost_and_another_owner_comes_then_nothing_is_acknowledged(cluster: real.Servers) -> None:
+    with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
+        stale = owner_of(one)
+        owner_of(other, "b")
+        Answers(one, 1, before=True)
+        with pytest.raises(StorageFailed, match="another machine owns"):
+            stale.append(b"late")
+
+
+def copied(log: Log) -> Log:
+    """Return the log as a copy of the whole machine has it: same epoch, same place, so the same ids."""
+    made = log_of(log.servers, log.position)
+    made.last, made.epoch = log.last, log.epoch
+    return made
+
+
+def test_the_copy_of_a_machine_is_not_told_that_its_record_was_taken(cluster: real.Servers) -> None:
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        copy = copied(owner)
+        owner.append(b"mine")
+        with pytest.raises(StorageFailed, match="another machine owns"):
+            copy.append(b"other bytes under the same id")
+
+
+def test_without_comparing_the_bytes_the_copy_of_a_machine_loses_what_was_acknowledged(
+    cluster: real.Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control."""
+
+    def has_same_id(found: Message, message: Message) -> bool:
+        return found.id == message.headers[ID_HEADER]
+
+    monkeypatch.setattr(shared_log, "is_same", has_same_id)
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        copy = copied(owner)
+        owner.append(b"mine")
+        copy.append(b"other bytes under the same id")
+        assert b"other bytes under the same id" not in [record.data for record in records_of(log_of(servers))]
+
+
+def test_without_servers_nothing_is_acknowledged_and_the_log_says_so(
+    alone: real.Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
+    with closing(connected(alone.urls)) as servers:
+        owner = owner_of(servers)
+        alone.all[0].kill()
+        with pytest.raises(StorageFailed, match="did not agree"):
+            owner.append(b"x")
+        alone.all[0].start()
+        with pytest.raises(StorageFailed, match="did not agree"):
+            owner.append(b"y")
+
+
+def test_a_server_that_starts_again_in_time_takes_the_record_once(alone: real.Servers) -> None:
+    with closing(connected(alone.urls)) as servers:
+        owner = owner_of(servers)
+        alone.all[0].kill()
+        done = threading.Thread(target=owner.append, args=(b"x",))
+        done.start()
+        alone.all[0].start()
+        done.join(30)
+        assert not done.is_alive()
+        assert [record.data for record in records_of(log_of(servers))[1:]] == [b"x"]
+
+
+# -------------------------------------------------------------------------------------------------------- the journal
+
+
+def shared_journal(path: Path, servers: Servers) -> tuple[Journal, Log]:
+    with closing(connect(path)) as connection, Transaction(connection, path) as writing:
+        position = read_home(writing)[1] or START
+        write_position(writing, position)
+    log = log_of(servers, position)
+    records_of(log)
+    assert log.own(Epoch("a", 7))
+    with closing(connect(path)) as connection, Transaction(connection, path) as writing:
+        write_position(writing, log.position)
+    return Journal.open(path, shared=Committing(log)), log
+
+
+def copy_of(path: Path, to: Path) -> None:
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
+
+
+def note(seq: int) -> tuple[Row, Receipt]:
+    row = Row(seq, seq, "main", "ada", f"r{seq}", "note", "groups/main/MEMORY.md", -1, b"\n\xff\x00note %d\n" % seq)
+    return row, Receipt(seq, seq, "main", "ada", f"r{seq}", b"\x01" * 32, b'{"ok":true}')
+
+
+def dump(path: Path) -> list[list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [connection.execute(COLUMNS.format(table)).fetchall() for table in TABLES]
+
+
+def follow(path: Path, log: Log) -> Position:
+    """Take all of the log into a journal, as a machine does that follows."""
+    position = log.position
+    with closing(connect(path)) as connection, Transaction(connection, path) as writing:
+        for record in records_of(log):
+            position, _ = apply_record(writing, record, position)
+        write_position(writing, position)
+    return position
+
+
+def test_a_journal_that_follows_has_all_that_the_owner_committed(cluster: real.Servers, tmp_path: Path) -> None:
+    path, other = tmp_path / "journal.db", tmp_path / "other.db"
+    Journal.open(path).close()
+    copy_of(path, other)
+    with closing(connected(cluster.urls)) as servers:
+        journal, log = shared_journal(path, servers)
+        turn = TurnKey("main", "ada", "t1")
+        for seq in range(1, 6):
+            row, receipt = note(seq)
+            journal.commit([row], [receipt])
+        journal.begin_turn(turn, b"d" * 32)
+        journal.keep_step(turn, b'{"a":1}')
+        journal.give_up_turn(turn)
+        journal.keep_pushed({"x": {"main": 3}})
+        assert journal.prune_receipts(2) == 2
+        journal.change_past(lambda connection: connection.execute("UPDATE changes SET data = ? WHERE seq = 1", (b"",)))
+        before = log.position
+        journal.mark_projected(5)
+        journal.keep_ages([1.0])
+        assert log.position == before, "what is of this machine's files is not for the others"
+        journal.close()
+        assert follow(other, log_of(servers)) == log.position
+    assert dump(path) == dump(other)
+    assert [len(rows) for rows in dump(path)][:3] == [5, 3, 1]
+
+
+def test_what_the_log_did_not_take_is_not_in_the_journal_either(alone: real.Servers, tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    Journal.open(path).close()
+    with closing(connected(alone.urls)) as servers, closing(Servers(alone.urls)) as others:
+        journal, _ = shared_journal(path, servers)
+        row, receipt = note(1)
+        journal.commit([row], [receipt])
+        owner_of(others, "b")
+        row, receipt = note(2)
+        with pytest.raises(StorageFailed):
+            journal.commit([row], [receipt])
+        assert journal.committed_seq == 1
+        journal.close()
+    assert len(dump(path)[0]) == 1
+
+
+def test_a_journal_that_was_changed_by_other_means_does_not_follow(alone: real.Servers, tmp_path: Path) -> None:
+    path, other = tmp_path / "journal.db", tmp_path / "other.db"
+    Journal.open(path).close()
+    copy_of(path, other)
+    with closing(connected(alone.urls)) as servers:
+        journal, _ = shared_journal(path, servers)
+        journal.close()
+        with pytest.raises(JournalError, match="does not follow"):
+            follow(other, log_of(servers, Position(0, "1" * 64)))
+
+
+def test_a_journal_of_several_machines_is_not_opened_as_if_it_were_of_one(alone: real.Servers, tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    Journal.open(path).close()
+    with closing(connected(alone.urls)) as servers:
+        journal, _ = shared_journal(path, servers)
+        journal.close()
+    with pytest.raises(JournalError, match="kept by several machines"):
+        Journal.open(path)

@@ -1,0 +1,273 @@
+"""Several machines keep one home: one owns it, the others follow, and any of them goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.cluster.lease import holder
+from honeybadger_host.cluster.log import Names
+from honeybadger_host.cluster.records import read_home
+from honeybadger_host.cluster.servers import Servers as Connection
+from honeybadger_host.storage.journal_schema import read_marks
+from tests.cluster.machines import Cluster, Machine
+from tests.cluster.servers import Servers
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Cluster]:
+    servers = Servers(tmp_path / "servers", 1)
+    made = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)
+    yield made
+    made.close()
+
+
+def test_a_killed_owner_is_replaced_and_comes_back_as_one_that_follows(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    a.box.make().note("n1", "the first note")
+    a.box.reply("n1")
+    a.host.kill()
+    b.box.make().note("n1", "the first note")
+    assert b.box.reply("n1")["ok"]
+    b.box.note("n2", "the second note")
+    assert b.box.reply("n2")["ok"]
+    assert [b.box.memory_text().count(f"the {word} note") for word in ("first", "second")] == [1, 1]
+    a.follow()
+    pair.settle()
+    assert a.dump() == b.dump()
+    b.host.kill()
+    wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
+    a.box.note("n3", "the third note")
+    assert a.box.reply("n3")["ok"]
+    assert [a.box.memory_text().count(f"the {word} note") for word in ("first", "second", "third")] == [1, 1, 1]
+
+
+def edit(file: Path, text: str) -> None:
+    temporary = file.with_name(f".{file.name}.editor")
+    temporary.write_text(text)
+    temporary.rename(file)
+
+
+def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byte(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    a.box.make().note("n1", "a note that stays")
+    a.box.reply("n1")
+    a.box.note("n2", "a note that a person deletes")
+    a.box.reply("n2")
+    wait_for(lambda: settled(a) >= 2, what="what was appended is settled")
+    persona = a.home / "groups" / "main" / "CLAUDE.md"
+    wait_for(lambda: seen(a, "groups/main/CLAUDE.md") >= 0, what="the first look is over")
+    edit(persona, persona.read_text() + "\nAlways answer in French.\n")
+    kept = "".join(line for line in a.box.memory.read_text().splitlines(keepends=True) if "deletes" not in line)
+    edit(a.box.memory, kept)
+    wait_for(lambda: len(a.dump()["edits"]) >= 2, what="the edits are recorded")
+    a.box.note("n3", "a note behind the edit")
+    a.box.reply("n3")
+    wait_for(lambda: a.position() == b.position(), what="b has come as far")
+    a.host.kill()
+    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    for file in ("groups/main/CLAUDE.md", "groups/main/MEMORY.md"):
+        assert (b.home / file).read_bytes() == (a.home / file).read_bytes(), file
+    assert "deletes" not in b.box.memory_text()
+    edits = len(b.dump()["edits"])
+    b.box.make().note("n4", "a note on b")
+    b.box.reply("n4")
+    wait_for(lambda: seen(b, "groups/main/MEMORY.md") > 1, what="b looked at the file")
+    assert len(b.dump()["edits"]) == edits, "what b itself wrote is not an edit of a person"
+
+
+def settled(machine: Machine) -> int:
+    """Return up to which change all stands in the files for good."""
+    with closing(sqlite3.connect(machine.journal)) as connection:
+        return read_marks(connection).projected_seq
+
+
+def seen(machine: Machine, file: str) -> int:
+    """Return up to which change a file was looked at; -1: never."""
+    return max((int(str(row[1])) for row in machine.dump()["seen"] if row[0] == file), default=-1)
+
+
+def test_a_text_that_only_one_machine_had_is_moved_aside_when_others_went_on(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    a.box.make().note("n1", "a note")
+    a.box.reply("n1")
+    a.host.kill()
+    edit(a.box.memory, a.box.memory_text() + "\nonly here\n")
+    b.box.make().note("n2", "a note on b")
+    b.box.reply("n2")
+    a.follow()
+    pair.settle()
+    b.host.kill()
+    wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
+    assert "only here" not in a.box.memory_text()
+    (kept,) = (a.home / "data" / "replaced").rglob("MEMORY.md")
+    assert "only here" in kept.read_text()
+    assert a.events("cluster.kept_aside") == 1
+
+
+def test_an_agent_of_a_machine_that_follows_is_answered_from_its_own_folder(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    there = RawSender(b.home, sender="scout").make()
+    there.note("n1", "a note from the other machine")
+    assert there.reply("n1")["ok"]
+    there.wait_until_taken("n1")
+    assert "scout" in a.box.memory_text()
+    assert not b.box.memory.exists()
+    (there.replies / "n1.json").unlink()
+    again = there.ask("n1", request("n1", content="a note from the other machine"))
+    assert again["ok"]
+    (there.replies / "n1.json").unlink()
+    assert_refused(there.ask("n1", request("n1", content="another")), "conflict")
+    assert a.box.memory_text().count("a note from the other machine") == 1
+    found = there.ask("q1", request("q1", "search_memory", payload={"query": "other machine"}))
+    assert "a note from the other machine" in str(found["result"])
+    remembered = run_agent("remember", "said through the command", "--group", "main", "--sender", "cmd", home=b.home)
+    assert remembered.returncode == 0, remembered.stderr
+    shown = run_cli("log", "main", home=b.home)
+    assert shown.returncode == 0
+    asked = run_cli("search", "main", "through the command", home=b.home)
+    assert "said through the command" in asked.stdout, asked
+
+
+def test_what_lies_in_the_folder_of_a_machine_that_begins_to_own_is_served_once(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    there = RawSender(b.home, sender="scout").make()
+    a.host.send_signal(signal.SIGSTOP)
+    for number in range(20):
+        there.note(f"n{number:02}", f"note {number:02}.")
+    for number in range(20):
+        assert there.reply(f"n{number:02}")["ok"]
+    a.host.send_signal(signal.SIGCONT)
+    wait_for(lambda: not a.host.is_running, what="the stale owner ends")
+    assert a.host.process.poll() == 8
+    a.follow()
+    pair.settle()
+    assert [b.box.memory_text().count(f"note {number:02}.") for number in range(20)] == [1] * 20
+    assert a.dump() == b.dump()
+
+
+def test_forget_is_refused_and_says_what_to_do(pair: Cluster) -> None:
+    a, _ = pair.machines
+    a.own()
+    a.box.make().note("n1", "the secret of Ada")
+    a.box.reply("n1")
+    done = run_cli("forget", "main", "--text", "secret of Ada", home=a.home)
+    assert done.returncode != 0
+    assert "take one machine out" in done.stderr
+    assert "secret of Ada" in a.box.memory_text()
+
+
+def test_a_command_without_a_host_does_not_write_past_the_others(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    a.box.make().note("n1", "a note")
+    a.box.reply("n1")
+    wait_for(lambda: a.position() == b.position(), what="b has come as far")
+    b.host.stop()
+    done = run_cli("undo", "1", home=b.home)
+    assert done.returncode == 6, done.stderr
+    assert "kept by several machines" in done.stderr
+
+
+def test_a_machine_that_leaves_has_the_home_alone_with_all_its_files(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    a.box.make().note("n1", "a note")
+    a.box.reply("n1")
+    wait_for(lambda: a.position() == b.position(), what="b has come as far")
+    b.host.stop()
+    assert run_cli("cluster", "leave", home=b.home).returncode == 0
+    assert b.box.memory_text() == a.box.memory_text()
+    with HostProcess(b.home) as host:
+        host.start()
+        b.box.make().note("n2", "alone")
+        assert b.box.reply("n2")["ok"]
+
+
+def test_verify_tells_a_journal_that_is_not_on_the_line_of_the_log(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    a.box.make().note("n1", "a note")
+    a.box.reply("n1")
+    wait_for(lambda: a.position() == b.position(), what="b has come as far")
+    for machine in (a, b):
+        assert machine.command("verify").startswith("ok: ")
+    b.host.stop()
+    with closing(sqlite3.connect(b.journal)) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'log_chain'", ("f" * 64,))
+    done = run_cli("cluster", "verify", "--set", f"cluster.servers={b.urls[0]}", home=b.home)
+    assert done.returncode == 6
+    assert "not on the line" in done.stderr
+
+
+def test_a_machine_that_was_away_for_longer_than_the_log_begins_with_a_snapshot(tmp_path: Path) -> None:
+    servers = Servers(tmp_path / "servers", 1)
+    cluster = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)
+    a, b = cluster.machines
+    try:
+        for machine in (a, b):
+            machine.host.settings |= {"cluster.member.LONGEST_LOG": 20, "cluster.member.LOOK_SECONDS": 0.2}
+        a.own()
+        a.box.make()
+        for number in range(40):
+            a.box.note(f"n{number:02}", f"note {number:02}.")
+            a.box.reply(f"n{number:02}")
+        wait_for(lambda: a.events("cluster.trimmed"), what="the log is trimmed")
+        b.follow()
+        cluster.settle()
+        assert b.events("cluster.begins_anew") == 1
+        assert a.dump() == b.dump()
+        a.host.kill()
+        wait_for(lambda: b.events("host.started"), what="b owns the home")
+        assert [b.box.memory_text().count(f"note {number:02}.") for number in range(40)] == [1] * 40
+    finally:
+        cluster.close()
+
+
+def test_an_owner_that_is_stopped_gives_the_home_back_at_once(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    a.host.stop()
+    with closing(Connection(a.urls)) as servers:
+        assert holder(servers, Names(pair.identity)) in (None, name_of(b))
+    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    status = json.loads(b.command("status", "--json"))
+    assert status["owner"] == status["node"] == name_of(b)
+    assert status["here"] == status["log"]["last"]
+
+
+def test_what_an_operator_asks_about_a_machine_that_follows_is_told(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.own()
+    b.follow()
+    assert run_cli("status", home=b.home).returncode == 0
+    assert "problem" not in run_cli("doctor", home=b.home).stdout
+    assert name_of(a) in b.command("status")
+    b.host.stop()
+    assert run_cli("status", home=b.home).returncode == 7
+
+
+def name_of(machine: Machine) -> str:
+    with closing(sqlite3.connect(machine.journal)) as connection:
+        return read_home(connection)[2]
