@@ -149,7 +149,7 @@ class Story:
         machine.host.kill()
         (machine.home / "data" / "journal.db").unlink()
         (machine.home / "data" / "host.lock").unlink()
-        shutil.rmtree(machine.home / "groups" / "main")
+        shutil.rmtree(machine.home / "groups" / "main", ignore_errors=True)  # it may be lost twice
         machine.command("join", self.cluster.identity)
         machine.is_lost = False
 
