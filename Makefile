@@ -58,10 +58,9 @@ test: $(VENV)/.dev
 test-page: $(VENV)/.browser browser
 	HB_BROWSER=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/browser
 
-# Several machines alone, which `make test` runs, too: NATS servers and hosts on loopback that fail. The long form of the
-# faults: HB_CLUSTER_FAULTS=300.
+# Several machines: NATS servers and hosts on loopback that fail. HB_CLUSTER_FAULTS=300 is the long form of the faults.
 test-cluster: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest -n 4 tests/cluster
+	HB_CLUSTER=1 $(VENV)/bin/python -m pytest -n 4 tests/cluster
 
 # The pictures of docs/page.md.
 screenshots: $(VENV)/.browser browser
@@ -88,6 +87,7 @@ check:
 	@$(MAKE) -j --no-print-directory $(if $(filter output-sync,$(.FEATURES)),-Otarget) NEEDED=$(VENV)/.browser \
 	  lint compiled browser $(if $(PYTHON313),ready-313)
 	$(MAKE) test
+	$(MAKE) test-cluster
 	$(MAKE) test-page
 	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
 

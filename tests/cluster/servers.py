@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,16 @@ server_name: {name}
 listen: 127.0.0.1:{client}
 jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 2GB }}
 """
+
+
+@contextlib.contextmanager
+def in_memory() -> Iterator[Path]:
+    """Yield a folder in memory where that is possible: three servers that sync each message cost a disk much."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(
+        prefix="cluster-", dir=memory if os.access(memory, os.W_OK) else None, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
 
 
 def free_ports(count: int) -> list[int]:
@@ -186,6 +197,3 @@ class Proxy:
         self._is_closed = True
         self._listening.close()
         self.drop_connections()
-
-
-assert os.name == "posix"

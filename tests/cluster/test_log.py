@@ -7,7 +7,6 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -38,10 +37,11 @@ TABLES = ("changes", "receipts", "turns", "spent", "edits", "lines", "seen", "ta
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one", "three"])
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[real.Servers]:
-    running = real.Servers(tmp_path_factory.mktemp("servers"), request.param)
-    yield running
-    running.close()
+def cluster(request: pytest.FixtureRequest) -> Iterator[real.Servers]:
+    with real.in_memory() as folder:
+        running = real.Servers(folder, request.param)
+        yield running
+        running.close()
 
 
 @pytest.fixture
@@ -79,8 +79,19 @@ NAMES = Names("")
 
 
 def records_of(log: Log) -> list[Record]:
-    """Return all records up to the end."""
-    return list(chain.from_iterable(log.read_to_end()))
+    """Return all records up to the end, which servers may not know while they choose a leader."""
+    found: list[Record] = []
+
+    def is_at_the_end() -> bool:
+        try:
+            for some in log.read_to_end():
+                found.extend(some)
+        except Unreachable:
+            return False
+        return True
+
+    wait_for(is_at_the_end, what="the end of the log")
+    return found
 
 
 def log_of(servers: Servers, position: Position = START) -> Log:
