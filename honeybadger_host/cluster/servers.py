@@ -76,7 +76,7 @@ class Servers:
             self.close()
             if not isinstance(error, Unreachable) or not self._said:
                 raise
-            if "authorization" in self._said.lower():
+            if _is_refusal(self._said):
                 raise self._wrong(self._said) from None
             raise Unreachable(self._said) from None
 
@@ -107,8 +107,10 @@ class Servers:
         )
 
     async def _note_error(self, error: Exception) -> None:
-        self._said = str(error) or type(error).__name__
-        log.debug("cluster.connection", error=self._said)
+        said = str(error) or type(error).__name__
+        log.debug("cluster.connection", error=said)
+        if not _is_refusal(self._said):  # it is why the connection breaks then
+            self._said = said
 
     def _call(self, asked: Coroutine[Any, Any, ResultT], seconds: float = 2 * _ANSWER_SECONDS) -> ResultT:
         async def bounded() -> ResultT:
@@ -268,6 +270,10 @@ class Servers:
     def remove_stream(self, stream: str) -> None:
         with contextlib.suppress(NotFoundError):
             self._call(self._js.delete_stream(stream))
+
+
+def _is_refusal(said: str) -> bool:
+    return "authorization" in said.lower()
 
 
 def _credentials_of(path: str) -> dict[str, Any]:

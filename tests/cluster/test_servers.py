@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import nkeys
+import orjson
 import pytest
 
 from honeybadger_host.cluster import servers as connecting
@@ -42,6 +46,33 @@ def test_a_server_that_asks_for_a_key_lets_in_whose_seed_fits_and_no_other(
                 Servers([server.url], credentials)
     finally:
         server.kill()
+
+
+def test_a_refusal_is_told_whatever_becomes_of_the_connection_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 3.0)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+
+    def refuse_once() -> None:
+        info = {"server_id": "a", "version": "2.15.1", "max_payload": 1 << 20, "auth_required": True}
+        first, _ = listening.accept()
+        with first:
+            first.sendall(b"INFO " + orjson.dumps(info) + b"\r\n")
+            first.recv(65536)
+            first.sendall(b"-ERR 'Authorization Violation'\r\n")
+        with contextlib.suppress(OSError):  # it is closed in the end
+            while True:
+                listening.accept()[0].close()
+
+    refusing = threading.Thread(target=refuse_once, daemon=True)
+    refusing.start()
+    try:
+        with pytest.raises(SettingsError, match=r"cluster\.credentials"):
+            Servers([f"nats://127.0.0.1:{port}"])
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        refusing.join(5)
 
 
 def test_a_server_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
