@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
-from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,12 +18,11 @@ import structlog
 from honeybadger_host.cluster.records import FILES_BEHIND
 from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import HomeError, WorldFailed
-from honeybadger_host.memory.file_history import Event, Past, versions
+from honeybadger_host.memory.file_history import Event, Past, read_pasts, versions
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
-from honeybadger_host.storage.edits import Edit, EditReader, digest_of
+from honeybadger_host.storage.edits import Edit, digest_of
 from honeybadger_host.storage.files import make_folders, replace, sync_folder
 from honeybadger_host.storage.journal_schema import (
-    LAST_SEQ,
     Marks,
     Row,
     Transaction,
@@ -39,7 +36,6 @@ log = structlog.get_logger()
 
 KEPT: Final = "data/replaced"
 """Where texts are moved that only this machine had."""
-_AT_ONCE: Final = 200
 
 
 class Wanted(NamedTuple):
@@ -83,7 +79,8 @@ def place_files(home: Path, journal: Path) -> int:
     placed, unsettled, folders = 0, dict[str, int](), set[Path]()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     try:
-        for wanted in _wanted(journal, list(names), since):
+        for past in read_pasts(journal, list(names)):
+            wanted = _read(past, since)
             if not wanted.is_known:
                 log.warning(
                     "cluster.text_not_kept", file=wanted.file, now_what="copy it from the machine it was edited on"
@@ -106,18 +103,6 @@ def place_files(home: Path, journal: Path) -> int:
         write_marks(connection, Marks(last, unsettled), read_marks(connection))
         connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
     return placed
-
-
-def _wanted(journal: Path, names: Sequence[str], since: int) -> Iterator[Wanted]:
-    reader, left = EditReader(journal), iter(names)
-    while some := list(islice(left, _AT_ONCE)):
-        events: defaultdict[str, list[Event]] = defaultdict(list)
-        for row in reader.changes(0, LAST_SEQ, some):
-            events[row.file].append(row)
-        seen = reader.seen(some)
-        for file in some:
-            both = sorted([*events[file], *reader.edits_of(file, 0, LAST_SEQ)], key=lambda event: event.seq)
-            yield _read(Past(file, both, seen.get(file)), since)
 
 
 def _read(past: Past, since: int) -> Wanted:

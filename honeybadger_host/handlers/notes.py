@@ -25,7 +25,7 @@ from honeybadger_host.domain import (
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
-from honeybadger_host.memory.notes import NOBODY, PINNED, is_pinned, with_pin
+from honeybadger_host.memory.notes import NOBODY, PINNED, with_pin
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.journal_reader import read_young_notes
 from honeybadger_host.storage.revised import edit_note as edited
@@ -43,8 +43,8 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
         payload: UpdateMemory = asked.payload
         section = DEFAULT_SECTION if payload.section is None else payload.section
         section, content, screened = screen.note(asked, section, payload.content)
-        if payload.pinned and not is_pinned(content) and not is_blank(neutralise(content).text):
-            content = f"{content.rstrip()} {PINNED}"
+        if payload.pinned and not is_blank(neutralise(content).text):
+            content = with_pin(content, pinned=True)
         note = _rendered(asked, content, section, now)
         result = _saved(note, screened)
         if warning is not None:

@@ -17,7 +17,7 @@ from honeybadger_host.domain import NOTE_REMOVED, NOTE_RESTORED, REMOVED
 from honeybadger_host.memory.edits_found import with_changes
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
 from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Edit, EditReader, Seen, digest_of, fingerprint_of
-from honeybadger_host.storage.journal_reader import LogFilter, read_earlier
+from honeybadger_host.storage.journal_reader import read_earlier
 from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, LAST_SEQ, Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, hunks_between, lines_of, reversed_hunks
 from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
@@ -30,6 +30,7 @@ NOT_KEPT: Final = "not_kept"
 Origin: TypeAlias = Event | str
 _GONE: Final = frozenset(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))
 _NOT_APPENDED: Final = WHOLE_KINDS | REVISED_KINDS
+_FILES_AT_ONCE: Final = 200
 _MOST_MEANWHILE: Final = 50
 """Rows that may come while an edit is looked at, which takes milliseconds."""
 
@@ -76,11 +77,20 @@ class Version:
 
 def read_past(journal: Path, file: str) -> Past:
     """Return what a journal that a host may have open has of a file. Raises JournalError."""
+    return next(read_pasts(journal, [file]))
+
+
+def read_pasts(journal: Path, files: Sequence[str]) -> Iterator[Past]:
+    """Yield what a journal that a host may have open has of files, in their order. Raises JournalError."""
     reader = EditReader(journal)
-    rows: list[Event] = [*reader.changes(0, LAST_SEQ, [file])]
-    edits = [edit for edit in reader.edits(LogFilter(file=file), -1) if edit.file == file]
-    events = _as_they_came(sorted((*rows, *edits), key=lambda event: event.seq))
-    return Past(file, events, reader.seen([file]).get(file))
+    for start in range(0, len(files), _FILES_AT_ONCE):
+        some = files[start : start + _FILES_AT_ONCE]
+        seen, rows = reader.seen(some), defaultdict[str, list[Row]](list)
+        for row in reader.changes(0, LAST_SEQ, some):
+            rows[row.file].append(row)
+        for file in some:
+            events: list[Event] = [*rows[file], *reader.edits_of(file, 0, LAST_SEQ)]
+            yield Past(file, _as_they_came(sorted(events, key=lambda event: event.seq)), seen.get(file))
 
 
 def _as_they_came(events: Sequence[Event]) -> list[Event]:

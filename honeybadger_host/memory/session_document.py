@@ -27,7 +27,7 @@ MARK: Final = "honeybadger"
 MAX_TOOL_NAMES: Final = 500
 OTHER_TOOLS: Final = "(other)"
 """Counts the calls of every further tool: a name is anybody's to choose, the file is not to grow with them."""
-_READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def _sum(count: int, more: int) -> int:
@@ -214,7 +214,7 @@ def dump_document(document: SessionDocument) -> bytes:
     """Return the file: indented, the seed's members first, what others added after them, our mark last."""
     members = document.model_dump()
     mark = members.pop(MARK)
-    return orjson.dumps({**members, MARK: mark}, option=_READABLE)
+    return orjson.dumps({**members, MARK: mark}, option=READABLE)
 
 
 def parse_document(data: bytes, session: str) -> SessionDocument:

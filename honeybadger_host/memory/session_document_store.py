@@ -24,6 +24,7 @@ from honeybadger_host.domain import Change, FileRemoved, FileWritten, Turn, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
 from honeybadger_host.memory.session_document import (
+    READABLE,
     SessionDocument,
     dump_document,
     empty_document,
@@ -31,7 +32,6 @@ from honeybadger_host.memory.session_document import (
     with_turns,
 )
 from honeybadger_host.memory.session_files import (
-    READABLE,
     Deletion,
     Generation,
     SessionFiles,

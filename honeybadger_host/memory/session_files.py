@@ -19,6 +19,7 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Count, Edited, Time, read_json
 from honeybadger_host.memory.session_document import (
+    READABLE,
     SessionDocument,
     dump_document,
     empty_document,
@@ -36,7 +37,6 @@ log = structlog.get_logger()
 
 _BEING_SAVED_SECONDS: Final = 2.0
 """A file that cannot be read and is so young may be an editor's, half written: it is looked at again, not moved."""
-READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def session_file(group: str, session: str) -> str:
