@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -20,6 +21,8 @@ from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Servers
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
 
+Machines: TypeAlias = tuple[Machine, Machine]
+
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Cluster]:
@@ -29,10 +32,27 @@ def pair(tmp_path: Path) -> Iterator[Cluster]:
     made.close()
 
 
-def test_a_killed_owner_is_replaced_and_comes_back_as_one_that_follows(pair: Cluster) -> None:
+@pytest.fixture
+def owned(pair: Cluster) -> Machines:
+    """The machine that owns the home, and the one that follows it."""
     a, b = pair.machines
     a.own()
     b.follow()
+    return a, b
+
+
+@pytest.fixture
+def noted(owned: Machines) -> Machines:
+    """The same, with a note that both have."""
+    a, b = owned
+    a.box.make().note("n1", "a note")
+    a.box.reply("n1")
+    wait_for(lambda: a.position() == b.position(), what="b has come as far")
+    return owned
+
+
+def test_a_killed_owner_is_replaced_and_comes_back_as_one_that_follows(pair: Cluster, owned: Machines) -> None:
+    a, b = owned
     a.box.make().note("n1", "the first note")
     a.box.reply("n1")
     a.host.kill()
@@ -57,10 +77,8 @@ def edit(file: Path, text: str) -> None:
     temporary.rename(file)
 
 
-def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byte(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
+def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byte(owned: Machines) -> None:
+    a, b = owned
     a.box.make().note("n1", "a note that stays")
     a.box.reply("n1")
     a.box.note("n2", "a note that a person deletes")
@@ -98,10 +116,8 @@ def seen(machine: Machine, file: str) -> int:
     return max((int(str(row[1])) for row in machine.dump()["seen"] if row[0] == file), default=-1)
 
 
-def test_a_text_that_only_one_machine_had_is_moved_aside_when_others_went_on(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
+def test_a_text_that_only_one_machine_had_is_moved_aside_when_others_went_on(pair: Cluster, owned: Machines) -> None:
+    a, b = owned
     a.box.make().note("n1", "a note")
     a.box.reply("n1")
     a.host.kill()
@@ -118,10 +134,8 @@ def test_a_text_that_only_one_machine_had_is_moved_aside_when_others_went_on(pai
     assert a.events("cluster.kept_aside") == 1
 
 
-def test_an_agent_of_a_machine_that_follows_is_answered_from_its_own_folder(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
+def test_an_agent_of_a_machine_that_follows_is_answered_from_its_own_folder(owned: Machines) -> None:
+    a, b = owned
     there = RawSender(b.home, sender="scout").make()
     there.note("n1", "a note from the other machine")
     assert there.reply("n1")["ok"]
@@ -144,10 +158,8 @@ def test_an_agent_of_a_machine_that_follows_is_answered_from_its_own_folder(pair
     assert "said through the command" in asked.stdout, asked
 
 
-def test_what_lies_in_the_folder_of_a_machine_that_begins_to_own_is_served_once(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
+def test_what_lies_in_the_folder_of_a_machine_that_begins_to_own_is_served_once(pair: Cluster, owned: Machines) -> None:
+    a, b = owned
     there = RawSender(b.home, sender="scout").make()
     a.host.send_signal(signal.SIGSTOP)
     for number in range(20):
@@ -174,26 +186,16 @@ def test_forget_is_refused_and_says_what_to_do(pair: Cluster) -> None:
     assert "secret of Ada" in a.box.memory_text()
 
 
-def test_a_command_without_a_host_does_not_write_past_the_others(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
-    a.box.make().note("n1", "a note")
-    a.box.reply("n1")
-    wait_for(lambda: a.position() == b.position(), what="b has come as far")
+def test_a_command_without_a_host_does_not_write_past_the_others(noted: Machines) -> None:
+    _, b = noted
     b.host.stop()
     done = run_cli("undo", "1", home=b.home)
     assert done.returncode == 6, done.stderr
     assert "kept by several machines" in done.stderr
 
 
-def test_a_machine_that_leaves_has_the_home_alone_with_all_its_files(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
-    a.box.make().note("n1", "a note")
-    a.box.reply("n1")
-    wait_for(lambda: a.position() == b.position(), what="b has come as far")
+def test_a_machine_that_leaves_has_the_home_alone_with_all_its_files(noted: Machines) -> None:
+    a, b = noted
     b.host.stop()
     assert run_cli("cluster", "leave", home=b.home).returncode == 0
     assert b.box.memory_text() == a.box.memory_text()
@@ -203,13 +205,8 @@ def test_a_machine_that_leaves_has_the_home_alone_with_all_its_files(pair: Clust
         assert b.box.reply("n2")["ok"]
 
 
-def test_verify_tells_a_journal_that_is_not_on_the_line_of_the_log(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
-    a.box.make().note("n1", "a note")
-    a.box.reply("n1")
-    wait_for(lambda: a.position() == b.position(), what="b has come as far")
+def test_verify_tells_a_journal_that_is_not_on_the_line_of_the_log(noted: Machines) -> None:
+    a, b = noted
     for machine in (a, b):
         assert machine.command("verify").startswith("ok: ")
     b.host.stop()
@@ -244,10 +241,8 @@ def test_a_machine_that_was_away_for_longer_than_the_log_begins_with_a_snapshot(
         cluster.close()
 
 
-def test_an_owner_that_is_stopped_gives_the_home_back_at_once(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
+def test_an_owner_that_is_stopped_gives_the_home_back_at_once(pair: Cluster, owned: Machines) -> None:
+    a, b = owned
     a.host.stop()
     with closing(Connection(a.urls)) as servers:
         assert holder(servers, Names(pair.identity)) in (None, name_of(b))
@@ -257,10 +252,8 @@ def test_an_owner_that_is_stopped_gives_the_home_back_at_once(pair: Cluster) -> 
     assert status["here"] == status["log"]["last"]
 
 
-def test_what_an_operator_asks_about_a_machine_that_follows_is_told(pair: Cluster) -> None:
-    a, b = pair.machines
-    a.own()
-    b.follow()
+def test_what_an_operator_asks_about_a_machine_that_follows_is_told(owned: Machines) -> None:
+    a, b = owned
     assert run_cli("status", home=b.home).returncode == 0
     assert "problem" not in run_cli("doctor", home=b.home).stdout
     assert name_of(a) in b.command("status")
