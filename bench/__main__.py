@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.chat import bench_chat
+from bench.cluster import bench_cluster
 from bench.contexts import bench_contexts
 from bench.curation import bench_curation
 from bench.index import bench_index
@@ -27,6 +28,7 @@ from bench.pipeline import (
     bench_single,
 )
 from bench.receipts import bench_receipts
+from bench.scaling import bench_scaling
 from bench.session import bench_session, bench_turns
 from bench.start import bench_start
 from bench.tasks import bench_tasks
@@ -49,8 +51,10 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "curation": bench_curation,
 }
 ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {
+    "cluster": bench_cluster,
     "large": bench_large,
     "page": bench_page,
+    "scaling": bench_scaling,
     "tasks": bench_tasks,
     "transfer": bench_transfer,
 }

@@ -11,18 +11,27 @@ import functools
 import inspect
 import os
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from pydantic import ValidationError
 
 from honeybadger_agent import wire
-from honeybadger_agent.errors import BY_CODE, AgentError, Conflict, Invalid, NoMailbox, NotFound
+from honeybadger_agent.destination import box_at, box_in, named, place_of
+from honeybadger_agent.errors import (
+    BY_CODE,
+    AgentError,
+    Conflict,
+    Invalid,
+    NoMailbox,
+    NotFound,
+    ReplyTimeout,
+    Unavailable,
+)
 from honeybadger_agent.exchange import Exchange, OnLine
-from honeybadger_agent.home import find_home
 from honeybadger_agent.mailbox import (
     REPLIES,
     REQUESTS,
@@ -30,7 +39,6 @@ from honeybadger_agent.mailbox import (
     TURNS,
     BadName,
     Box,
-    Mailbox,
     checked_id,
     id_time,
     new_id,
@@ -40,6 +48,7 @@ from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult, Request
 
 if TYPE_CHECKING:
     from honeybadger_agent.methods import AwaitedMethods, Methods
+    from honeybadger_agent.relay import OwnRelay
 else:
     Methods = AwaitedMethods = object  # they are added below, from the request types
 
@@ -101,6 +110,8 @@ class _Clients(ABC):
         sender: str | None = None,
         *,
         box: str | os.PathLike[str] | None = None,
+        server: str | None = None,
+        credentials: str | os.PathLike[str] | None = None,
         session: str | None = None,
         timeout_seconds: float = 10.0,
         sent: Callable[[], None] | None = None,
@@ -114,6 +125,10 @@ class _Clients(ABC):
             sender: default `HONEYBADGER_SENDER`, else `user`.
             box: instead of these three, the sender's folder itself, as it is mounted into a container
                 (default `HONEYBADGER_BOX`).
+            server: where several machines keep the home, its NATS servers, as `nats://machine-1:4222,…`, for an agent
+                on a machine without a host (extra: cluster). `home` is then the identity of the home. Default, when
+                neither `home` nor `box` is given: `HONEYBADGER_SERVER`.
+            credentials: with `server`, the file of the sender's key. Default `HONEYBADGER_CREDENTIALS`.
             session: the conversation that requests belong to. Default `HONEYBADGER_SESSION`, else `main`.
             timeout_seconds: how long to wait for a reply.
             sent: called, perhaps on another thread, when a request lies in its box: for a host in the same process.
@@ -122,9 +137,20 @@ class _Clients(ABC):
             NoMailbox: the folder cannot be made or written, or a name is not allowed.
             Invalid: the session is not a name the protocol allows.
         """
-        if box is None and home is None and group is None and sender is None:
+        self._relay: OwnRelay | None = None
+        if server is None and box is None and home is None:
+            server = os.environ.get("HONEYBADGER_SERVER") or None
+        if server is None and box is None and home is None and group is None and sender is None:
             box = os.environ.get("HONEYBADGER_BOX") or None
-        self.mailbox = _box_at(box) if box is not None else _box_in(home, group, sender)
+        if server is not None:
+            place = place_of(server, home, group, sender, credentials)
+            from honeybadger_agent.relay import OwnRelay
+
+            self._relay = OwnRelay(place)
+            weakref.finalize(self, self._relay.close)
+            self.mailbox, sent = self._relay.mailbox, self._relay.wake
+        else:
+            self.mailbox = box_at(box) if box is not None else box_in(home, group, sender)
         try:
             self.mailbox.create()
         except OSError as error:
@@ -132,7 +158,7 @@ class _Clients(ABC):
                 f"cannot make the mailbox {self.mailbox.root}: {error.filename}: {error.strerror}; in closed mode the "
                 f"operator makes it with `honeybadger-host sender add`, and it must be mounted writable"
             ) from error
-        self.session = _checked_session(_named(session, "SESSION", "main"))
+        self.session = _checked_session(named(session, "SESSION", "main"))
         self.timeout_seconds = timeout_seconds
         self._sent = sent
 
@@ -207,7 +233,15 @@ class _Clients(ABC):
         with contextlib.closing(exchange.looks(on_line)) as looks:
             for wait in looks:
                 await self._pause(wait)
-        return exchange.reply()
+        try:
+            return exchange.reply()
+        except ReplyTimeout as late:
+            if self._relay is None or not (trouble := self._relay.trouble):
+                raise
+            if await self._aside(self._relay.give_up, late.request_id, exchange.box):
+                raise Unavailable(f"{trouble}; nothing was done of {late.request_id}: try again later") from None
+            state = f"a host may have taken it, and does not answer: {trouble}"
+            raise ReplyTimeout(late.request_id, late.waited_seconds, waiting_in=None, state=state) from None
 
     def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> Exchange:
         asked_before = request_id is not None
@@ -362,36 +396,6 @@ def result_of(reply: wire.Reply, request: Request[ResultT] | type[Request[Result
     except ValidationError as error:
         why = wire.refusal_of(error, "result.").message
         raise AgentError(f"the reply to {reply.id} is not a {request.result_type.__name__}: {why}") from None
-
-
-def _box_in(home: str | os.PathLike[str] | None, group: str | None, sender: str | None) -> Mailbox:
-    """Return the mailbox of a sender in a home. Raises `NoHome`, `NoMailbox`."""
-    try:
-        return Mailbox.of(find_home(home), _named(group, "GROUP", "main"), _named(sender, "SENDER", "user"))
-    except BadName as error:
-        raise NoMailbox(str(error)) from None
-
-
-def _box_at(box: str | os.PathLike[str]) -> Mailbox:
-    """Return the mailbox that is a folder. Raises `NoMailbox`: it is not there, or has other things in it."""
-    root = Path(box)
-    why = "it is empty"
-    if os.fspath(box):
-        try:
-            if (root / REQUESTS).is_dir() or not os.listdir(root):
-                return Mailbox(root)
-            why = f"it has other files and no {REQUESTS}/"
-        except OSError as error:
-            why = error.strerror or "it cannot be read"
-    raise NoMailbox(
-        f"{os.fspath(box)!r} is not a mailbox: {why}. Mount the sender's folder there: data/ipc/<group>/<sender> below "
-        f"the home folder"
-    )
-
-
-def _named(given: str | None, variable: str, default: str) -> str:
-    """Return a name that was given, else the environment's. An empty argument is not taken for none."""
-    return os.environ.get(f"HONEYBADGER_{variable}") or default if given is None else given
 
 
 def _checked_id(request_id: str) -> str:

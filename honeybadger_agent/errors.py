@@ -44,6 +44,7 @@ class ReplyTimeout(AgentError):
         waiting_in: str | None,
         is_turn: bool = False,
         has_begun: bool = False,
+        state: str = "",
     ) -> None:
         """Write the message.
 
@@ -51,11 +52,14 @@ class ReplyTimeout(AgentError):
             waiting_in: the box in which the request still lies; None: the host has taken it.
             is_turn: an agent is to answer it, after the messages before it.
             has_begun: an agent is writing the answer, or was when the host ended.
+            state: what is known of it, when that is something else.
         """
         self.request_id = request_id
         self.waited_seconds = waited_seconds
         self.is_waiting = waiting_in is not None
-        if waiting_in is None:
+        if state:
+            self.state = state
+        elif waiting_in is None:
             self.state = "the host has taken it and its reply is late"
         elif has_begun:
             self.state = f"an agent has begun to answer it; until it is done it lies in {waiting_in}"

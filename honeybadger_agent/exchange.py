@@ -34,6 +34,7 @@ class Exchange:
         again: a request that lay in its box already when it was asked again. It is published once it is gone without a
             reply: it had been answered, to another waiter or a moment before.
         found: the reply, once a look has found it; then its file is removed.
+        is_broken: the last look found something that is not JSON.
     """
 
     mailbox: Mailbox
@@ -42,6 +43,7 @@ class Exchange:
     box: Box = REQUESTS
     again: bytes | None = None
     found: Reply | None = None
+    is_broken: bool = False
 
     def looks(self, on_line: OnLine | None = None) -> Generator[float, None, None]:
         """Look for the reply until it is found or the time is over; yield the seconds to wait before the next look.
@@ -67,7 +69,7 @@ class Exchange:
         self._look()
         if self.found is not None:
             return self.found
-        if self.mailbox.path(REPLIES, self.request_id).exists():
+        if self.is_broken:
             raise self._not_a_reply("not JSON")
         is_waiting = self.mailbox.is_waiting(self.request_id, self.box)
         raise ReplyTimeout(
@@ -88,6 +90,7 @@ class Exchange:
     def _look(self) -> None:
         if self.found is not None:
             return
+        self.is_broken = False
         # looked for first: the host removes a request after its reply stands
         is_gone = self.again is not None and not self.mailbox.is_waiting(self.request_id, self.box)
         try:
@@ -104,6 +107,7 @@ class Exchange:
         try:
             self.found = Reply.model_validate(orjson.loads(data))
         except orjson.JSONDecodeError:
+            self.is_broken = True
             return  # a file system that shows a name before the bytes, as some network mounts do: look again
         except ValidationError as error:
             raise self._not_a_reply(refusal_of(error).message) from None

@@ -128,7 +128,9 @@ class Mailbox:
     def path(self, box: str, request_id: str) -> Path:
         return self.root / box / f"{request_id}.json"
 
-    def publish(self, request_id: str, data: bytes, box: Box = REQUESTS, *, is_durable: bool = True) -> None:
+    def publish(
+        self, request_id: str, data: bytes, box: Box | Literal["replies"] = REQUESTS, *, is_durable: bool = True
+    ) -> None:
         """Write `data` to `tmp/`, fsync it and rename it into `box`: the host sees all of it or nothing.
 
         Args:

@@ -46,7 +46,7 @@ class StreamTail:
         lines = self._drain()
         if self._is_another():
             self.close()
-            self._fd = _opened(self._path)
+            self._fd = open_regular(self._path)
             self._lines = Lines()
             lines += self._drain()
         return lines
@@ -77,7 +77,7 @@ class StreamTail:
         return (now.st_dev, now.st_ino) != (held.st_dev, held.st_ino)
 
 
-def _opened(path: Path) -> int | None:
+def open_regular(path: Path) -> int | None:
     """Return a descriptor of a regular file, None for anything else: a FIFO would hold its reader."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

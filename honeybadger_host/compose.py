@@ -82,6 +82,7 @@ log = structlog.get_logger()
 def build(
     home: Path,
     settings: Settings,
+    metrics: Metrics | None = None,
     *,
     passed: Callable[[str], None] = lambda point: None,
     member: Member | None = None,
@@ -89,6 +90,7 @@ def build(
     """Put a host together on a home folder: lock it, open the journal, bring the files up to date.
 
     Args:
+        metrics: what the host writes them with; see `open_metrics`.
         passed: see `Pipeline`.
         member: this machine as one of several, once it owns the home; it has the lock.
     Raises HostError: what is wrong with the home, its lock or its journal.
@@ -103,7 +105,7 @@ def build(
         opened.callback(journal.close)
         lock.sign(journal.identity)
         finish_loading(home)
-        host = _put_together(home, settings, lock, journal, opened, passed)
+        host = _put_together(home, settings, metrics, lock, journal, opened, passed)
         opened.pop_all()
     return host
 
@@ -111,6 +113,7 @@ def build(
 def _put_together(
     home: Path,
     settings: Settings,
+    metrics: Metrics | None,
     lock: HomeLock,
     journal: Journal,
     opened: ExitStack,
@@ -218,7 +221,7 @@ def _put_together(
         senders=senders,
         agents=agents,
         models=models,
-        metrics=_open_metrics(home, settings.metrics.textfile),
+        metrics=metrics,
         ages=clock.Ages.of(clock.RECEIPT_SECONDS, journal.kept_ages()),
         started=time.monotonic(),
     )
@@ -341,7 +344,7 @@ def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:
     return senders is None or senders.current.get((group, agent)) in (None, os.geteuid())
 
 
-def _open_metrics(home: Path, textfile: str) -> Metrics | None:
+def open_metrics(home: Path, textfile: str) -> Metrics | None:
     """Return what writes the metrics, if they are asked for. Raises SettingsError."""
     if not textfile:
         return None

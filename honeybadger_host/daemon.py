@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,20 +23,21 @@ import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_host import __version__
-from honeybadger_host.compose import build
+from honeybadger_host.compose import build, open_metrics
 from honeybadger_host.configuration import notify_socket, watchdog_seconds
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.models import what_is_missing
+from honeybadger_host.ops.clock import rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.maintenance import keep_house
 from honeybadger_host.ops.page import keep_page
 from honeybadger_host.ops.status import report
-from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.cluster.member import Member
+    from honeybadger_host.ops.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -57,19 +58,29 @@ _GRACE_OF_TURNS = 0.8
 def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> None:
     """Serve a home until SIGTERM or SIGINT. Raises HostError."""
     _tune_process()
+    metrics = open_metrics(home, settings.metrics.textfile)
     if not settings.cluster.urls:
-        _run(home, settings, passed, None)
+        _run(home, settings, metrics, passed, None)
         return
     from honeybadger_host.cluster.member import Member  # needs an extra
 
-    with contextlib.closing(Member(home, settings, notify)) as member:
-        if member.own():
-            _run(home, settings, lambda point: member.pass_on(point, passed), member)
+    is_moved = True
+    while is_moved:  # then this machine follows
+        with contextlib.closing(Member(home, settings, notify, metrics)) as member:
+            if not member.own():
+                return
+            _run(home, settings, metrics, _passing(member, passed), member)
+            is_moved = not member.is_stopping
 
 
-def _run(home: Path, settings: Settings, passed: Callable[[str], None], member: Member | None) -> None:
-    host = build(home, settings, passed=passed, member=member)
-    try:
+def _passing(member: Member, passed: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda point: member.pass_on(point, passed)
+
+
+def _run(
+    home: Path, settings: Settings, metrics: Metrics | None, passed: Callable[[str], None], member: Member | None
+) -> None:
+    with contextlib.closing(build(home, settings, metrics, passed=passed, member=member)) as host:
         try:
             anyio.run(_serve, host, member)
         except BaseExceptionGroup as group:
@@ -81,8 +92,6 @@ def _run(home: Path, settings: Settings, passed: Callable[[str], None], member: 
                 host.journal.keep_ages(host.ages.dump())
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error), now_what="the next start looks at the files again")
-    finally:
-        host.close()
     log.info("host.stopped", seconds=round(time.monotonic() - host.started, 1))
 
 
@@ -95,14 +104,11 @@ def serve_box(
         searched: a group of which all is to be found.
         keeps_house: what is asked needs what a host does by the way.
     """
-    host = build(home, settings.model_copy(update={"metrics": MetricsSettings()}))
-    try:
+    with contextlib.closing(build(home, settings)) as host:
         if searched is not None:
             host.memory.index.read_all(searched)
         anyio.run(_serve_box, host, inbox, keeps_house)
         _settle_all(host)
-    finally:
-        host.close()
 
 
 async def _serve_box(host: Host, inbox: Path, keeps_house: bool) -> None:
@@ -137,13 +143,16 @@ async def _serve(host: Host, member: Member | None) -> None:
         async with anyio.create_task_group() as tasks:
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 try:
-                    _start_up(host, watcher, tasks)
+                    _start_up(host, watcher, tasks, member)
+                    stopping = anyio.Event()
+                    tasks.start_soon(_heed, signals, member, stopping)
                     if member is not None:
                         tasks.start_soon(member.raise_when_lost)
-                    async for number in signals:
-                        host.pipeline.stop_accepting()
-                        log.info("host.stopping", signal=signal.Signals(number).name)
-                        break
+                        tasks.start_soon(_end_when_moved, member, stopping)
+                    await stopping.wait()
+                    host.pipeline.stop_accepting()
+                    if member is None or member.is_stopping:
+                        notify("STOPPING=1")
                     await _shut_down(host)
                 finally:
                     with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
@@ -151,7 +160,20 @@ async def _serve(host: Host, member: Member | None) -> None:
                     tasks.cancel_scope.cancel()
 
 
-def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
+async def _heed(signals: AsyncIterator[signal.Signals], member: Member | None, stopping: anyio.Event) -> None:
+    async for number in signals:
+        log.info("host.stopping", signal=signal.Signals(number).name)
+        if member is not None:
+            member.stop()
+        stopping.set()
+
+
+async def _end_when_moved(member: Member, stopping: anyio.Event) -> None:
+    await member.wait_until_moved()
+    stopping.set()
+
+
+def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup, member: Member | None) -> None:
     tasks.start_soon(host.forgetter.finish)
     tasks.start_soon(host.pipeline.run)
     tasks.start_soon(_sweep, host, watcher)
@@ -162,7 +184,7 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
         tasks.start_soon(host.pusher.run)
     if host.settings.web.enabled:
         tasks.start_soon(keep_page, host.home, host.settings.web)
-    tasks.start_soon(report, host, watcher)
+    tasks.start_soon(report, host, watcher, None if member is None else member.status)
     log.info(
         "host.started",
         version=__version__,
@@ -176,7 +198,6 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
 
 async def _shut_down(host: Host) -> None:
     """Let open turns, then open requests, end within the grace time; say what did not."""
-    notify("STOPPING=1")
     turn_queue, seconds = host.pipeline.turn_queue, host.settings.life.grace_seconds
     with anyio.move_on_after(seconds * _GRACE_OF_TURNS) as grace:  # their tools need the pipeline
         await turn_queue.ended.wait()
@@ -250,7 +271,7 @@ def _name_missing_models(host: Host) -> None:
 async def _sweep(host: Host, watcher: Watcher) -> None:
     """Look into all inboxes at regular moments, whatever the events say; keep the watches up."""
     watches = HAS_INOTIFY and host.settings.ipc.watch
-    look_at = 0.0
+    look_at, known = 0.0, 0
     looks = itertools.count()
     is_ready = False
     pings = watchdog_seconds()
@@ -264,14 +285,20 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
             except SettingsError as error:
                 log.error("senders.refused", error=str(error))
         if now >= look_at or (watches and not watcher.is_alive()):
-            look_at = now + _LOOK_EVERY_SECONDS
             is_close = next(looks) % _CLOSE_LOOK_EVERY == 0
-            await anyio.to_thread.run_sync(_look_around, host, watcher, now, is_close)
-        swept = host.pipeline.sweeps
+            cost = await anyio.to_thread.run_sync(_look_around, host, watcher, now, is_close)
+            look_at = now + max(_LOOK_EVERY_SECONDS, rest_after(cost))
+        swept = host.pipeline.hints.sweeps
         host.pipeline.hint(None)
         host.pipeline.wake()
-        await anyio.sleep(host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS)
-        if host.pipeline.sweeps > swept:  # only a finished sweep says that the pipeline is alive
+        pause = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
+        before, known = known, len(host.spool.inboxes)
+        if known != before:
+            look_at = 0.0  # whoever is new is heard of from now on
+        elif is_ready and watcher.is_alive() and not watcher.unwatched:
+            pause = max(pause, rest_after(host.pipeline.hints.sweep_cost))
+        await anyio.sleep(pause)
+        if host.pipeline.hints.sweeps > swept:  # only a finished sweep says that the pipeline is alive
             host.counters.swept_at = time.time()
             if not is_ready:
                 is_ready = True
@@ -281,12 +308,13 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
                 notify("WATCHDOG=1")
 
 
-def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> None:
-    """Read agents that changed; watch every inbox and every group's folder."""
+def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> float:
+    """Read agents that changed; watch every inbox and every group's folder. Returns the processor time that it took."""
+    begun = time.thread_time()
     host.agents.refresh()
     host.scheduler.look_at_folders()
     if not (HAS_INOTIFY and host.settings.ipc.watch):
-        return
+        return 0.0
     inboxes = list(host.spool.inboxes.values())
     folders = dict.fromkeys((one.requests for inbox in inboxes for one in inbox.both), False)
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
@@ -294,6 +322,7 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> No
     folders |= {str(host.home / folder): True for folder in host.memory.index.folders[:_MOST_ENTRY_FOLDERS]}
     folders |= {str(folder): True for folder in host.scheduler.folders}
     watcher.ensure(folders, now, looks_closely=is_close)
+    return time.thread_time() - begun
 
 
 def notify(state: str) -> None:

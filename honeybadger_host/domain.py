@@ -23,7 +23,7 @@ ARCHIVE: Final = "archive/MEMORY.md"
 """Where notes go that leave MEMORY.md."""
 MESSAGES_FOLDER: Final = "data/messages"
 TASK_RECORD: Final = "task_record"
-"""What the journal calls what was recorded of a task."""
+"""What the journal calls what became of a task; it finds the newest record of each."""
 IMPORTED_REQUEST: Final = "imported-"
 """How the names of the operator's requests begin that bring in an entry; their receipts are kept for good."""
 GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
@@ -105,17 +105,17 @@ class Turn:
 
     @cached_property
     def line_tokens(self) -> int:
-        """Estimate for `line`."""
         return estimate_tokens(self.line)
 
 
-AddedKind: TypeAlias = Literal["note", "history", "note_archived", "feedback", "message"]
+AddedKind: TypeAlias = Literal["note", "history", "note_archived", "feedback", "message", "task_record"]
 _ADDED_TO: Final[Mapping[AddedKind, str]] = {
     "note": f"groups/%s/{MEMORY}",
     "history": f"groups/%s/{HISTORY}",
     "note_archived": f"groups/%s/{ARCHIVE}",
     "feedback": "data/feedback/%s.jsonl",
     "message": f"{MESSAGES_FOLDER}/%s.jsonl",
+    "task_record": "data/tasks/%s.jsonl",
 }
 
 
@@ -153,24 +153,6 @@ class TurnAdded:
     @property
     def file(self) -> str:
         return f"data/sessions/{self.group}/{self.session}.jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRecorded:
-    """What became of a task goes to the end of the group's log of them.
-
-    Args:
-        task: its id; the journal finds the newest record of each.
-    """
-
-    row_kind: ClassVar[str] = TASK_RECORD
-    group: str
-    task: str
-    data: bytes
-
-    @property
-    def file(self) -> str:
-        return f"data/tasks/{self.group}.jsonl"
 
 
 WholeKind: TypeAlias = Literal[
@@ -252,7 +234,7 @@ class NotesRevised:
         return self.kind
 
 
-Appended: TypeAlias = Added | TurnAdded | TaskRecorded
+Appended: TypeAlias = Added | TurnAdded
 """`data` goes to the end of `file`, a path below the home folder."""
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -36,6 +37,15 @@ QUICK: Final[Mapping[str, object]] = {
     "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.5,
 }
 """Settings that make a test wait less and change nothing else."""
+AT_ONCE: Final[dict[str, object]] = {
+    "storage.projections.SETTLE_SECONDS": 0.2,
+    "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
+    "ops.forget.SETTLE_LOOK_SECONDS": 0.05,
+    "memory.edit_recorder.QUIET_SECONDS": 0.1,
+    "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.2,
+    "ops.maintenance.EDITS_SECONDS": 0.05,
+}
+"""For a test that waits until notes have settled and people's edits are recorded."""
 PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
 AGENT: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
 """The commands as they are installed, with warnings as errors."""
@@ -44,11 +54,19 @@ _LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
 _OF_BOTH: Final = (
     *("honeybadger_host.daemon", "honeybadger_host.ops.doctor", "honeybadger_host.ops.maintenance"),
     *("honeybadger_agent.cli.commands", "honeybadger_agent.cli.chat", "rich.markdown", "asyncio"),
+    *(f"honeybadger_host.cluster.{name}" for name in ("member", "operating", "checks") if "HB_CLUSTER" in os.environ),
 )
 _OF_A_MODEL: Final = (
     "honeybadger_agent.models.providers",
     *("pydantic_ai.models.openai", "pydantic_ai.providers.ollama", "pydantic_ai.models.anthropic"),
 )
+
+
+def import_all() -> None:
+    """Import what hosts and agents of the tests import late: what is compiled here is not compiled by each worker."""
+    for module in (*_OF_BOTH, *_OF_A_MODEL):
+        importlib.import_module(module)
+
 
 PATIENCE: Final = 50.0
 """Seconds until what is waited for is given up: long enough for a busy machine, and nobody waits who is answered."""
@@ -92,6 +110,15 @@ def wait_for(predicate: Callable[[], T], timeout: float = PATIENCE, *, what: str
             raise AssertionError(f"not within {timeout:g} s: {what or predicate}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.02)
+    return value
+
+
+def status_of(home: Path) -> dict[str, Any]:
+    """Return what a host says of itself; it may not have said anything when it begins to serve."""
+    status = home / "data/status.json"
+    wait_for(status.exists, what="what the host says of itself")
+    value = orjson.loads(status.read_bytes())
+    assert isinstance(value, dict)
     return value
 
 
@@ -263,7 +290,6 @@ class HostProcess:
         settings: passed as `--set`, on top of `QUICK`; see `arguments_of`.
         env: added to a frozen environment.
         source: a program that the host's process runs first, which puts a fault into it.
-        launcher: command before `run`.
         uid: run as this user (needs root).
     """
 
@@ -274,7 +300,6 @@ class HostProcess:
         *,
         env: Mapping[str, str] | None = None,
         source: str = "",
-        launcher: Sequence[str] = PLAIN,
         uid: int | None = None,
         abstract_socket: bool = False,
     ) -> None:
@@ -282,11 +307,10 @@ class HostProcess:
         self.settings: dict[str, object] = {**QUICK, **(settings or {})}
         self.env = dict(env or {})
         self.source = source
-        self.launcher = launcher
         self.uid = uid
         self.stderr = home.parent / f"{home.name}.stderr"
         self.notifications = Notifications(abstract=abstract_socket)
-        self._process: subprocess.Popen[bytes] | Child | None = None
+        self._process: Child | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -297,7 +321,7 @@ class HostProcess:
         self.close()
 
     @property
-    def process(self) -> subprocess.Popen[bytes] | Child:
+    def process(self) -> Child:
         assert self._process is not None, "the host was not started"
         return self._process
 
@@ -316,24 +340,10 @@ class HostProcess:
         constants, flags = arguments_of(self.settings)
         arguments = [*constants, "--source", self.source, "run", "--home", str(self.home), *flags]
         env = {"NOTIFY_SOCKET": self.notifications.address, **self.env}
-        if tuple(self.launcher) == PLAIN:
-            preloaded = {"LD_PRELOAD": self.env["LD_PRELOAD"]} if "LD_PRELOAD" in self.env else {}
-            modules = (
-                _OF_A_MODEL if str(self.settings.get("model.name", "")).startswith(("openai:", "anthropic:")) else ()
-            )
-            forked = forge(*modules, **preloaded)
-            self._process = forked.fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
-            return self
-        launcher = [*self.launcher[: -len(PLAIN)], sys.executable, "-W", "error", str(_LAUNCH)]
-        with self.stderr.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                [*launcher, *arguments],
-                env=frozen_environment(**env),
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                user=self.uid,
-            )
+        preloaded = {"LD_PRELOAD": self.env["LD_PRELOAD"]} if "LD_PRELOAD" in self.env else {}
+        asks_a_model = str(self.settings.get("model.name", "")).startswith(("openai:", "anthropic:"))
+        forked = forge(*(_OF_A_MODEL if asks_a_model else ()), **preloaded)
+        self._process = forked.fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
         return self
 
     def start(self, timeout: float = PATIENCE) -> HostProcess:

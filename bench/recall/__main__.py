@@ -17,13 +17,12 @@ from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
 from bench.recall.systems import System, honeybadger, with_vectors
 from honeybadger_host.search.embeddings import open_embedder
-from honeybadger_host.search.scoring import WEIGHTS
+from honeybadger_host.search.signals import WEIGHTS
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.recall", description=__doc__)
     parser.add_argument("--locomo", type=Path, action="append", default=[], help="a file in LoCoMo's format")
-    parser.add_argument("--asker", default="", help="who asks, where it is one of the speakers: a name")
     parser.add_argument("--precision", type=Path, help="the folder of PrecisionMemBench")
     parser.add_argument("--speed", type=int, nargs="*", help="entries, and as many turns; default 10000 100000")
     parser.add_argument("--only", action="append", default=[], help="measure this system only")
@@ -38,12 +37,11 @@ def main() -> int:
         f"SQLite {sqlite3.sqlite_version}\nweights: {weights}"
     )
     more = {"honeybadger, vectors": with_vectors(open_embedder())} if arguments.vectors else {}
-    asker = (arguments.asker,) if arguments.asker else ()
     for path in arguments.locomo:
         loaded = locomo.read(path)
         for line in loaded.skipped:
             print(f"{path.name}: {line}", file=sys.stderr)
-        conversations = [Conversation(each.name, each.turns, each.questions, asker) for each in loaded.conversations]
+        conversations = loaded.conversations
         report(path.name, conversations, arguments.only, more)
         english = [talk for talk in synthetic.written() if talk.name in ("english-assistant", "english-diary")]
         talks = [synthetic.among(talk, conversations) for talk in english]

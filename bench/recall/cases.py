@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from honeybadger_host.search.documents import Document
@@ -45,16 +45,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation with its questions.
-
-    Args:
-        asker: names under which the one who asks writes; empty when it is a third person.
-    """
+    """A conversation with its questions."""
 
     name: str
     turns: tuple[Turn, ...]
     questions: tuple[Question, ...]
-    asker: tuple[str, ...] = field(default=())
 
     def now(self, question: Question) -> datetime:
         """Return when a question is asked."""

@@ -17,7 +17,7 @@ from honeybadger_host.search.documents import Document
 from honeybadger_host.search.embeddings import Embedder
 from honeybadger_host.search.index_vectors import embedded_text
 from honeybadger_host.search.language.analyzer import entry_terms, length_in_words
-from honeybadger_host.search.ranking import objection, search
+from honeybadger_host.search.ranking import Filters, objection, search
 from honeybadger_host.search.vectors import Vectors
 
 FILES = ("beliefs.seed.json", "retrieval.cases.json")
@@ -127,7 +127,7 @@ def floor_row(bench: Bench) -> str:
     for case in bench.cases:
         beliefs = bench.seen_by(case)
         pinned = {belief.key for belief in beliefs if belief.is_pinned}
-        hits = search(_corpus(beliefs), case.text, now=_NOW, limit=8, needs_word=True)
+        hits = search(_corpus(beliefs), case.text, now=_NOW, limit=8, filters=Filters(needs_word=True))
         passing = {hit.key for hit in hits if hit.key not in pinned and objection(hit) is None}
         if case.wanted:
             kept += len(passing & case.wanted)

@@ -40,10 +40,10 @@ def conversations() -> list[Conversation]:
     """Return the whole set; the same every time."""
     return [
         _told("friends", _FRIENDS),
-        _told("assistant", tuple(_assistant(_USER_FACTS, _ADVICE, "user", "assistant")), ("user",)),
+        _told("assistant", tuple(_assistant(_USER_FACTS, _ADVICE, "user", "assistant"))),
         _told("project", _PROJECT),
         _told("朋友", _FRIENDS_CHINESE),
-        _told("助手", tuple(_assistant(_USER_FACTS_CHINESE, _ADVICE_CHINESE, "用户", "助手")), ("用户",)),
+        _told("助手", tuple(_assistant(_USER_FACTS_CHINESE, _ADVICE_CHINESE, "用户", "助手"))),
     ]
 
 
@@ -73,7 +73,7 @@ def vocabulary(size: int) -> list[str]:
     return list(itertools.islice((word for word in words if word not in _FUNCTION_WORDS), size))
 
 
-def _told(name: str, scenes: Sequence[_Scene], asker: tuple[str, ...] = ()) -> Conversation:
+def _told(name: str, scenes: Sequence[_Scene]) -> Conversation:
     turns: list[Turn] = []
     questions: list[Question] = []
     begin = datetime(2026, 1, 5, 18, 30, tzinfo=UTC)
@@ -85,7 +85,7 @@ def _told(name: str, scenes: Sequence[_Scene], asker: tuple[str, ...] = ()) -> C
             for place, (author, text) in enumerate(scene.turns)
         ]
         questions += [Question(text, (first + place,), name) for text, place in scene.questions]
-    return Conversation(name, tuple(turns), tuple(questions), asker)
+    return Conversation(name, tuple(turns), tuple(questions))
 
 
 def _assistant(

@@ -15,7 +15,6 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.embeddings import Embedder
 from honeybadger_host.search.index_vectors import embedded_text
 from honeybadger_host.search.ranking import search
-from honeybadger_host.search.scoring import Parameters
 from honeybadger_host.search.vectors import Vectors
 
 Ranker = Callable[[Question, int], Sequence[int]]
@@ -28,14 +27,13 @@ class System(Protocol):
     def __call__(self, conversation: Conversation, /) -> Ranker: ...
 
 
-def honeybadger(conversation: Conversation, parameters: Parameters | None = None) -> Ranker:
+def honeybadger(conversation: Conversation) -> Ranker:
     """Ours, as the host ranks."""
     corpus = load_documents(Corpus(), documents_of(conversation.turns))
 
     def rank(question: Question, limit: int) -> Sequence[int]:
         now = conversation.now(question)
-        hits = search(corpus, question.text, now=now, limit=limit, asker=conversation.asker, parameters=parameters)
-        return [hit.number for hit in hits]
+        return [hit.number for hit in search(corpus, question.text, now=now, limit=limit)]
 
     return rank
 
@@ -53,7 +51,7 @@ def with_vectors(embedder: Embedder) -> System:
 
         def rank(question: Question, limit: int) -> Sequence[int]:
             now, vector = conversation.now(question), embedder.embed_query(question.text)
-            hits = search(corpus, question.text, now=now, limit=limit, asker=conversation.asker, vector=vector)
+            hits = search(corpus, question.text, now=now, limit=limit, vector=vector)
             return [hit.number for hit in hits]
 
         return rank

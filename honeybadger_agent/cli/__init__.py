@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from honeybadger_agent import installed_version
-from honeybadger_agent.cli.completion import SHELLS
+from honeybadger_agent.cli.completion import SHELLS, completion
 from honeybadger_agent.cli.terminal import complain
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import SESSION, BadName, checked_id
@@ -47,8 +47,6 @@ def run(arguments: Sequence[str]) -> int:
         print(f"honeybadger-agent {installed_version()}")
         return 0
     if options["show_completion"] is not None:
-        from honeybadger_agent.cli.completion import completion
-
         print(completion(options["show_completion"], known), end="")
         return 0
     if "command" not in options:
@@ -102,6 +100,10 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     place.add_argument("--sender", metavar="NAME", help="who asks; else user")
     place.add_argument("--session", metavar="NAME", type=_session, help="the conversation; else main")
     place.add_argument("--box", metavar="DIR", help="the sender's folder itself, as mounted into a container")
+    place.add_argument(
+        "--server", metavar="URLS", help="NATS servers of the home (extra: cluster); --home: its identity"
+    )
+    place.add_argument("--credentials", metavar="FILE", help="with --server, the sender's key")
     place.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long to wait (10; for answers 300)")
 
     parser = _Parser(
@@ -198,6 +200,8 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
 
     mcp = command("mcp", "Serve the tools to an MCP client on standard input and output (extra: mcp).")
     mcp.add_argument("--tools", choices=("default", "all"), default="default", help="which tools are offered (default)")
+
+    command("relay", "Carry the requests in a folder (--box) to the servers of a home, and its replies back.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
     for one in (remember, save, forget, context, recall, history, messages, tasks, ask, answer, ping):

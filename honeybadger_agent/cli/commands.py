@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -21,6 +23,7 @@ from honeybadger_agent.cli.following import Following, message_lines
 from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, patience, print_lines, takes_styles
 from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, ResultT, SyncClient, result_of
+from honeybadger_agent.destination import place_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.mailbox import new_id
@@ -43,6 +46,8 @@ from honeybadger_agent.wire import (
     Wire,
 )
 from honeybadger_agent.wording import count_of
+
+_RELAY_LOOK_SECONDS: Final = 0.02
 
 
 class UsageError(Exception):
@@ -213,6 +218,29 @@ def _ping(options: Mapping[str, Any]) -> None:
         print(f"honeybadger-host {host.host_version}, protocol {host.protocol}, answered in {milliseconds:.1f} ms")
 
 
+def _relay(options: Mapping[str, Any]) -> None:
+    """Carry until a signal ends it."""
+    if "box" not in options:
+        raise UsageError("relay needs --box, the folder that is carried")
+    where = place_of(options.get("server"), *(options.get(name) for name in ("home", "group", "sender", "credentials")))
+    from honeybadger_agent.relay import Relay
+
+    mailbox = SyncClient(box=options["box"]).mailbox
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with contextlib.closing(Relay(mailbox, where, look_seconds=_RELAY_LOOK_SECONDS)) as relay:
+        complain(f"carries {mailbox.root} to {where.servers} as {where.sender} in {where.group}")
+        said, ignored = "", 0
+        while not ended.wait(0.2):
+            for path in list(relay.ignored)[ignored:]:
+                ignored += 1
+                complain(f"{path!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json; ignored")
+            if relay.trouble != said:
+                said = relay.trouble
+                complain(said or "requests are answered")
+
+
 COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "remember": _remember,
     "save": _save,
@@ -228,6 +256,7 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "chat": _chat,
     "mcp": _mcp,
     "ping": _ping,
+    "relay": _relay,
 }
 """Name -> function of its options; returns the exit code, None for 0."""
 
@@ -253,7 +282,9 @@ def _replied(options: Mapping[str, Any], type_name: str, payload: Payload) -> Re
 def _place(options: Mapping[str, Any]) -> dict[str, Any]:
     if "box" in options and (named := [name for name in ("home", "group", "sender") if name in options]):
         raise UsageError(f"--box says it all: leave out --{named[0]}")
-    place = {name: options.get(name) for name in ("home", "group", "sender", "box", "session")}
+    if "box" in options and "server" in options:
+        raise UsageError("--box is a folder: leave out --server, or carry the folder there with `relay`")
+    place = {name: options.get(name) for name in ("home", "group", "sender", "box", "session", "server", "credentials")}
     return {**place, "timeout_seconds": options.get("timeout", 10.0)}
 
 

@@ -6,12 +6,13 @@ Claude's models know (anthropic 2.12, `BetaLocalFilesystemMemoryTool`), where it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.explaining import kinds_of, waiting_told
+from honeybadger_agent.cli.explaining import waiting_told
 from honeybadger_agent.errors import AgentError, CommandFailed, Conflict, NotFound
+from honeybadger_agent.integrations import memory_texts as texts
 from honeybadger_agent.integrations.memory_paths import NOTES, ROOT, MemoryPath, name_of, parse_path, shown_name
 from honeybadger_agent.tools import made
 from honeybadger_agent.turn.dispatch import code_of, complaint_of
@@ -21,11 +22,9 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[wire.Request[Any], Any, T]
 """Yields a call; its result is sent or its error thrown into the generator."""
 
-NUMBER_WIDTH: Final = 6
 MOST_SHOWN: Final = 500
 """Files in one view of a folder, which goes into a model's context."""
 MOST_TRIES: Final = 5
-_MOST_LINES_NAMED: Final = 50
 _CLOSED: Final = f"{ROOT}/{NOTES} is the group's shared file of notes, which people edit"
 
 
@@ -81,33 +80,12 @@ def _steps_of(command: Mapping[str, object]) -> Steps[str]:
 def _view(path: MemoryPath, view_range: tuple[int, int] | None) -> Steps[str]:
     if path.is_notes:
         notes = yield from _notes()
-        return _page(path, _there(notes, path), view_range)
+        return texts.page(path, texts.there(notes, path), view_range)
     if not path.is_root and not path.is_folder:
         entry = yield from _entry_at(path)
         if entry is not None:
-            return _page(path, entry.content, view_range)
-    return _there((yield from _folder(path)), path)
-
-
-def _page(path: MemoryPath, text: str, view_range: tuple[int, int] | None) -> str:
-    lines = text.split("\n")
-    start, end = 1, len(lines)
-    if view_range is not None:
-        start = max(1, view_range[0])
-        end = len(lines) if view_range[1] == -1 else min(view_range[1], len(lines))
-        if start > len(lines) or end < start:
-            raise CommandFailed(
-                "invalid",
-                f"Invalid `view_range` parameter: {list(view_range)}. "
-                f"It should be within the range of lines of the file: [1, {len(lines)}]",
-            )
-    return f"Here's the content of {path} with line numbers:\n" + "\n".join(_numbered(lines, start, end))
-
-
-def _numbered(lines: Sequence[str], start: int, end: int) -> Iterator[str]:
-    """Yield lines with their numbers, from `start` to `end`, both counted from 1."""
-    for number in range(start, end + 1):
-        yield f"{number:>{NUMBER_WIDTH}}\t{lines[number - 1]}"
+            return texts.page(path, entry.content, view_range)
+    return texts.there((yield from _folder(path)), path)
 
 
 def _folder(path: MemoryPath) -> Steps[str | None]:
@@ -122,25 +100,25 @@ def _folder(path: MemoryPath) -> Steps[str | None]:
         parts = tuple(folder.category.split("/"))
         has_more = folder.entries < folder.total
         if len(parts) > base and (parts != (wire.GENERAL,) or has_more):
-            rows[parts[base:]] = f"{_size(folder.bytes)}\t{path}/{'/'.join(parts[base:])}/"
+            rows[parts[base:]] = f"{texts.size(folder.bytes)}\t{path}/{'/'.join(parts[base:])}/"
     for row in listed.entries:
         parts = () if path.is_root and row.category == wire.GENERAL else tuple(row.category.split("/"))[base:]
         name = name_of(row)
         if (*parts, name) in rows:  # two entries have the name
             name = shown_name(row.id, row.title, row.begins)
         if not name.startswith("."):
-            rows[*parts, name] = f"{_size(row.bytes)}\t{'/'.join((str(path), *parts, name))}"
+            rows[*parts, name] = f"{texts.size(row.bytes)}\t{'/'.join((str(path), *parts, name))}"
     total = sum(folder.bytes for folder in listed.folders if folder.category.count("/") == base - (base > 0))
     if path.is_root:
         notes = yield from _notes()
         if notes is not None:
-            rows[NOTES,] = f"{_size(len(notes.encode()))}\t{path}/{NOTES}"
+            rows[NOTES,] = f"{texts.size(len(notes.encode()))}\t{path}/{NOTES}"
             total += len(notes.encode())
     elif not listed.folders:
         _see_complete(listed, path)
         return None
     head = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
-    lines = [head, f"{_size(total)}\t{path}", *(line for _, line in sorted(rows.items()))]
+    lines = [head, f"{texts.size(total)}\t{path}", *(line for _, line in sorted(rows.items()))]
     if (left := listed.total - len(listed.entries)) > 0:
         lines.append(f"({left} more files are not shown: view one of the folders.)")
     if not listed.is_complete:
@@ -154,22 +132,22 @@ def _folder(path: MemoryPath) -> Steps[str | None]:
 def _create(path: MemoryPath, text: str) -> Steps[str]:
     if path.is_root or path.is_folder:
         raise CommandFailed("invalid", f"{path}/ names a folder: a file has a name, as {path}/notes.md")
-    _see_text(path, text)
+    texts.see_text(path, text)
     if path.is_notes:
         if (yield from _notes()) is not None:
-            raise _exists(path)
+            raise texts.exists(path)
         note = yield from _ask(made(wire.UpdateMemory, content=text))
-        return f"File created successfully at: {path}\n{_noted(note)}"
+        return f"File created successfully at: {path}\n{texts.noted(note)}"
     category = _category_of(path)
     if (yield from _is_taken(path)):
-        raise _exists(path)
+        raise texts.exists(path)
     try:
         saved = yield from _ask(made(wire.SaveMemory, content=text, category=category, name=path.name))
     except Conflict as error:
         if error.field == "payload.name":
-            raise _exists(path) from None
+            raise texts.exists(path) from None
         raise
-    return f"File created successfully at: {path}{_changed(saved.neutralised)}"
+    return f"File created successfully at: {path}{texts.changed(saved.neutralised)}"
 
 
 def _str_replace(path: MemoryPath, old: str, new: str) -> Steps[str]:
@@ -188,49 +166,49 @@ def _str_replace(path: MemoryPath, old: str, new: str) -> Steps[str]:
             raise CommandFailed(
                 "invalid",
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
-                f"{_places(text, old)}. Please ensure it is unique",
+                f"{texts.places(text, old)}. Please ensure it is unique",
             )
         return text.replace(old, new)
 
     before, after = yield from _edit(path, replaced)
     lines = after.content.split("\n")
     changed = before[: before.find(old)].count("\n")
-    snippet = _numbered(lines, min(max(1, changed - 1), len(lines)), min(len(lines), changed + 3))
+    snippet = texts.numbered(lines, min(max(1, changed - 1), len(lines)), min(len(lines), changed + 3))
     return (
         "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
         + "\n".join(snippet)
-        + _changed(after.neutralised)
+        + texts.changed(after.neutralised)
     )
 
 
 def _insert(path: MemoryPath, line: int, text: str) -> Steps[str]:
     def inserted(before: str) -> str:
-        lines = _lines(before)
-        _see_line(line, len(lines))
+        lines = texts.lines(before)
+        texts.see_line(line, len(lines))
         lines.insert(line, text.rstrip("\n"))
         return "\n".join(lines) + "\n"
 
     if path.is_notes:
-        notes = _there((yield from _notes()), path)
-        end = len(_lines(notes))
-        _see_line(line, len(notes.split("\n")))
+        notes = texts.there((yield from _notes()), path)
+        end = len(texts.lines(notes))
+        texts.see_line(line, len(notes.split("\n")))
         if line < end:
             raise CommandFailed(
                 "forbidden", f"{_CLOSED}: text can be added at its end only. Use `insert_line` {end} to add a note"
             )
-        _see_text(path, text)
+        texts.see_text(path, text)
         note = yield from _ask(made(wire.UpdateMemory, content=text))
-        return f"The file {path} has been edited.\n{_noted(note)}"
+        return f"The file {path} has been edited.\n{texts.noted(note)}"
     _, after = yield from _edit(path, inserted)
-    return f"The file {path} has been edited.{_changed(after.neutralised)}"
+    return f"The file {path} has been edited.{texts.changed(after.neutralised)}"
 
 
 def _edit(path: MemoryPath, change: Callable[[str], str]) -> Steps[tuple[str, wire.SavedEntry]]:
     """Change a file's text if its version is still the one read; return the old text and the new entry."""
     for _ in range(MOST_TRIES):
-        entry = _there((yield from _entry_at(path)), path)
+        entry = texts.there((yield from _entry_at(path)), path)
         text = change(entry.content)
-        _see_text(path, text)
+        texts.see_text(path, text)
         try:
             edited = yield from _ask(made(wire.EditMemory, id=entry.id, content=text, expected_version=entry.version))
         except (Conflict, NotFound):
@@ -252,7 +230,7 @@ def _delete(path: MemoryPath) -> Steps[str]:
         try:
             yield from _ask(made(wire.DeleteMemory, id=entry.id))
         except NotFound:
-            raise _missing(path) from None
+            raise texts.missing(path) from None
     else:
         yield from _each_below(path, lambda row: made(wire.DeleteMemory, id=row.id), "deleted")
     return f"Successfully deleted {path}"
@@ -266,14 +244,14 @@ def _rename(old: MemoryPath, new: MemoryPath) -> Steps[str]:
     done = f"Successfully renamed {old} to {new}"
     entry = None if old.is_folder else (yield from _entry_at(old))
     if entry is None and not (yield from _is_folder(old)):
-        raise _missing(old)
+        raise texts.missing(old)
     if new.is_root or new.is_notes or (yield from _is_taken(new)):
         raise CommandFailed("conflict", f"The destination {new} already exists")
     if entry is not None:
         try:
             yield from _ask(made(wire.EditMemory, id=entry.id, category=_category_of(new), name=new.name))
         except NotFound:
-            raise _missing(old) from None
+            raise texts.missing(old) from None
         except Conflict as error:
             if error.field == "payload.name":
                 raise CommandFailed("conflict", f"The destination {new} already exists") from None
@@ -283,7 +261,7 @@ def _rename(old: MemoryPath, new: MemoryPath) -> Steps[str]:
         raise CommandFailed("invalid", f"Cannot rename {old} to {new}, a folder in itself")
     target = new.as_category
     if target is None:
-        raise _no_folder(new, new.parts)
+        raise texts.no_folder(new, new.parts)
     base = len(old.parts)
 
     def moved(row: wire.EntryRow) -> wire.Request[Any]:
@@ -297,14 +275,14 @@ def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], wire.Request[An
     """Change every entry of a folder, one after another. Raises CommandFailed, also in the middle."""
     category = path.as_category
     if category is None:
-        raise _missing(path)
+        raise texts.missing(path)
     seen: set[str] = set()
     while True:
         listed = yield from _ask(made(wire.ListMemoryEntries, category=category, limit=wire.MAX_LISTED))
         _see_complete(listed, path)
         rows = [row for row in listed.entries if row.id not in seen]
         if not rows and not seen:
-            raise _missing(path)
+            raise texts.missing(path)
         if not rows:
             return
         for row in rows:
@@ -393,95 +371,8 @@ def _see_complete(listed: wire.EntriesResult, path: MemoryPath) -> None:
 
 def _category_of(path: MemoryPath) -> str:
     if (category := path.category) is None:
-        raise _no_folder(path, path.parts[:-1])
+        raise texts.no_folder(path, path.parts[:-1])
     return category
-
-
-# ------------------------------------------------------------------------------------------------- what the model reads
-
-
-def _there(found: T | None, path: MemoryPath) -> T:
-    if found is None:
-        raise _missing(path)
-    return found
-
-
-def _missing(path: MemoryPath) -> CommandFailed:
-    return CommandFailed("not_found", f"The path {path} does not exist. Please provide a valid path.")
-
-
-def _exists(path: MemoryPath) -> CommandFailed:
-    return CommandFailed("conflict", f"File {path} already exists")
-
-
-def _no_folder(path: MemoryPath, parts: Sequence[str]) -> CommandFailed:
-    return CommandFailed(
-        "invalid",
-        f"There can be no folder {'/'.join((ROOT, *parts))}: names of folders are made of ASCII letters, "
-        f"digits, - and _, at most 8 deep; file names are free. Choose another place for {path.name}",
-    )
-
-
-def _see_line(line: int, last: int) -> None:
-    if not 0 <= line <= last:
-        raise CommandFailed(
-            "invalid", f"Invalid `insert_line` parameter: {line}. It should be within the range [0, {last}]."
-        )
-
-
-def _see_text(path: MemoryPath, text: str) -> None:
-    """Raises CommandFailed: the host would refuse the text."""
-    if not text.strip():
-        raise CommandFailed(
-            "invalid", f"{path} would be blank: a file here says something. Delete it, if it is not needed"
-        )
-    if len(text) > wire.MAX_NOTE_CHARACTERS:
-        raise CommandFailed(
-            "too_large",
-            f"{path} would have {len(text)} characters, the limit is {wire.MAX_NOTE_CHARACTERS}: "
-            "split it into several files; nothing was changed",
-        )
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines of a text, without an empty one at the end."""
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
-
-
-def _places(text: str, old: str) -> str:
-    """Return the numbers of the lines in which `old` begins."""
-    numbers: list[str] = []
-    at = text.find(old)
-    while at >= 0:
-        if len(numbers) == _MOST_LINES_NAMED:
-            return f"{', '.join(numbers)} and more"
-        numbers.append(str(text.count("\n", 0, at) + 1))
-        at = text.find(old, at + 1)
-    return ", ".join(numbers)
-
-
-def _noted(note: wire.NoteResult) -> str:
-    return f"It is a note below the heading `{note.section}`, with your name and the time.{_changed(note.neutralised)}"
-
-
-def _changed(neutralised: Mapping[str, int]) -> str:
-    counts = kinds_of(neutralised)
-    return (
-        f"\nBefore it was saved, something in it was made harmless: {counts}. View the file to see it."
-        if counts
-        else ""
-    )
-
-
-def _size(size: int) -> str:
-    """Format a size: 0B, 512B, 1K, 1.5K, 2M."""
-    amount, unit = float(size), 0
-    while amount >= 1024 and unit < 3:
-        amount, unit = amount / 1024, unit + 1
-    return (f"{amount:.0f}" if amount.is_integer() else f"{amount:.1f}") + "BKMG"[unit]
 
 
 # ---------------------------------------------------------------------------------------------------------- its members

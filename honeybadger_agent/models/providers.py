@@ -177,6 +177,7 @@ class _Failure:
     is_free: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class ProviderModel:
     """A `Model` behind HTTP; it can give several answers at once. Open until `aclose`.
 
@@ -184,24 +185,13 @@ class ProviderModel:
         sleep, jitter: for the pauses between attempts; `jitter` returns 0 to 1.
     """
 
-    def __init__(
-        self,
-        name: str,
-        model: LibraryModel,
-        client: httpx2.AsyncClient,
-        base_url: str,
-        settings: ModelSettings,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        self.name = name
-        self.sleep = sleep
-        self.jitter = jitter
-        self._model = model
-        self._client = client
-        self._base_url = base_url
-        self._settings = settings
+    name: str
+    _model: LibraryModel
+    _client: httpx2.AsyncClient
+    _base_url: str
+    _settings: ModelSettings
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: Callable[[], float] = random.random
 
     async def answer(
         self,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -29,7 +30,10 @@ from honeybadger_host.cli import (
 )
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json, tell
 from honeybadger_host.cli.status import print_finding, print_status
-from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
+from honeybadger_host.errors import HostError, NotRunning, SettingsError, StorageFailed, may_clear
+
+if TYPE_CHECKING:
+    from honeybadger_host.ops.findings import Finding
 
 app = typer.Typer(
     name="honeybadger-host",
@@ -170,13 +174,14 @@ def status(home: Home = None, as_json: AsJson = False) -> None:
 @app.command()
 def doctor(home: Home = None, as_json: AsJson = False) -> None:
     """Check what an operator can mend. Exit code 1 when something is a problem."""
+    from honeybadger_host.observe import warnings_to_stderr
     from honeybadger_host.ops.doctor import examine
-    from honeybadger_host.ops.findings import Finding
 
+    folder = home_of(home)
     findings: list[Finding] = []
     checking = ["the home"]
-    with patience(lambda: f"checking {checking[-1]}") as hush:
-        for finding in examine(home_of(home), checking.append):
+    with warnings_to_stderr(), patience(lambda: f"checking {checking[-1]}") as hush:
+        for finding in examine(folder, checking.append, _checks_of(folder)):
             findings.append(finding)
             if not as_json:
                 hush()
@@ -187,3 +192,16 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
         )
     if any(finding.level == "problem" for finding in findings):
         raise SystemExit(1)
+
+
+def _checks_of(folder: Path) -> list[Callable[[Path], Iterator[Finding]]]:
+    """Return the checks that only a home of several machines needs."""
+    from honeybadger_host.configuration import load_settings
+
+    try:
+        if not load_settings(folder).settings.cluster.urls:
+            return []
+        from honeybadger_host.cluster.checks import cluster as check  # needs an extra
+    except SettingsError:  # a check says so
+        return []
+    return [check]

@@ -15,11 +15,19 @@ from honeybadger_host.errors import HostError, NotFound
 
 def check_group(folder: Path, group: str) -> None:
     """See that a home has such a group. Exits when it has none."""
+    from honeybadger_host.storage.edits import EditReader
+    from honeybadger_host.storage.home import JOURNAL_FILE
+    from honeybadger_host.storage.journal_reader import LogFilter, read_log
+    from honeybadger_host.storage.journal_transfer import are_files_behind
+
     if not NAME.fullmatch(group):
         raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
     if group == GLOBAL_GROUP:
         return
-    if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
+    if not any((folder / part / group).is_dir() for part in ("groups", "data/sessions")):
+        journal, wanted = folder / JOURNAL_FILE, LogFilter(group)
+        if are_files_behind(journal) and (read_log(journal, wanted, 1) or EditReader(journal).edits(wanted, 1)):
+            return  # its files are on another machine
         raise NotFound(f"{folder} has no group {group!r}")
 
 

@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, tell
-from honeybadger_host.errors import SettingsError, StorageFailed
+from honeybadger_host.errors import SettingsError, StorageFailed, may_clear
 
 if TYPE_CHECKING:
     from honeybadger_host.settings import Cluster
 
 app = typer.Typer(help="A home that several machines keep: begin it, join it, look at it.", no_args_is_help=True)
 Anew = Annotated[bool, typer.Option("--anew", help="Remove what the servers have of this home from before.")]
+Machine = Annotated[str, typer.Argument(help="Its host name, its folder, or a whole name, see `cluster status`.")]
 Identity = Annotated[str, typer.Argument(help="What `cluster init` printed.")]
 
 
-def _cluster_of(home: Path, overrides: list[str] | None) -> Cluster:
-    from honeybadger_host.configuration import load_settings
+@contextmanager
+def _reaching(home: Path | None, overrides: list[str] | None) -> Iterator[tuple[Path, Cluster]]:
+    """Yield a home's folder and its settings of the servers; say so where those do not answer."""
+    import sqlite3
 
-    settings = load_settings(home, flags_of(overrides)).settings.cluster
+    from honeybadger_host.cluster.servers import Unreachable
+    from honeybadger_host.configuration import load_settings
+    from honeybadger_host.observe import warnings_to_stderr
+
+    folder = home_of(home)
+    settings = load_settings(folder, flags_of(overrides)).settings.cluster
     if not settings.urls:
         raise SettingsError("setting cluster.servers is empty: name the NATS servers, see docs/machines.md")
-    return settings
-
-
-@contextmanager
-def _reaching() -> Iterator[None]:
-    from honeybadger_host.cluster.servers import Unreachable
-
     try:
-        yield
+        with warnings_to_stderr():
+            yield folder, settings
     except Unreachable as error:
-        raise StorageFailed(f"the servers of the cluster do not answer ({error}): see that most of them run") from None
+        raise StorageFailed(
+            f"the servers of the cluster do not answer ({error}): most of them must run and have room on their disks"
+        ) from None
+    except (OSError, sqlite3.Error) as error:
+        if not may_clear(error):
+            raise
+        raise StorageFailed(f"{error}: free some space or mend the disk, then the same command again") from error
 
 
 @app.command("init")
@@ -44,13 +52,11 @@ def cluster_init(home: Home = None, anew: Anew = False, overrides: Overrides = N
     """Put the log of a home on the servers, so that other machines may join. No host may serve the home now."""
     from honeybadger_host.cluster.operating import begin
 
-    folder = home_of(home)
-    settings = _cluster_of(folder, overrides)
-    with _reaching():
-        names = begin(folder, settings, is_anew=anew)
-    print(names.identity)
+    with _reaching(home, overrides) as (folder, settings):
+        identity = begin(folder, settings, is_anew=anew)
+    print(identity)
     print(f"next, here: honeybadger-host run --home {folder}")
-    print(f"on another machine, with the same cluster.servers: honeybadger-host cluster join {names.identity}")
+    print(f"on another machine, with the same cluster.servers: honeybadger-host cluster join {identity}")
 
 
 @app.command("join")
@@ -58,9 +64,7 @@ def cluster_join(identity: Identity, home: Home = None, overrides: Overrides = N
     """Let this machine, in whose home no host ever ran, keep a home with others."""
     from honeybadger_host.cluster.operating import join
 
-    folder = home_of(home)
-    settings = _cluster_of(folder, overrides)
-    with _reaching():
+    with _reaching(home, overrides) as (folder, settings):
         join(folder, settings, identity)
     print(f"joined; next: honeybadger-host run --home {folder}")
 
@@ -79,17 +83,56 @@ def cluster_status(home: Home = None, as_json: AsJson = False, overrides: Overri
     """Say who owns the home, how long its log is, and how far this machine has come."""
     from honeybadger_host.cluster.operating import look
 
-    folder = home_of(home)
-    settings = _cluster_of(folder, overrides)
-    with _reaching():
+    with _reaching(home, overrides) as (folder, settings):
         found = look(folder, settings)
     lines = [
         f"home     {found['home']}",
         f"owner    {found['owner'] or 'nobody just now'}, epoch {found['epoch']}",
+        *map(_line_of, found["machines"]),
         f"log      {found['log']['first']} to {found['log']['last']}, snapshots at {found['snapshots']}",
         f"here     {found['node']} has {found['here']}",
     ]
     tell(found, lines, as_json=as_json)
+
+
+def _line_of(machine: Mapping[str, Any]) -> str:
+    does = "serves" if machine["serves"] else "begins to own the home" if machine["epoch"] else "follows"
+    return f"machine  {machine['node']} {does}, has {machine['seq']}, version {machine['version']}"
+
+
+@app.command("where")
+def cluster_where(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
+    """Say on which machine, and in which folder, people edit files now: the owner's."""
+    from honeybadger_host.cluster.operating import where
+
+    with _reaching(home, overrides) as (folder, settings):
+        found = where(folder, settings)
+    here = " (this machine)" if found["is_here"] else ""
+    tell(found, [f"{found['host']}:{found['folder']}/groups{here}"], as_json=as_json)
+
+
+@app.command("move")
+def cluster_move(machine: Machine, home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
+    """Let another machine own the home. It waits until that one serves; requests meanwhile wait, too."""
+    _move(machine, home, overrides, as_json=as_json)
+
+
+@app.command("drain")
+def cluster_drain(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
+    """Let any other machine own the home if this one does: before it is stopped or upgraded. It follows from then on,
+    and owns the home again only when that one is gone."""
+    _move(None, home, overrides, as_json=as_json)
+
+
+def _move(machine: str | None, home: Path | None, overrides: list[str] | None, *, as_json: bool) -> None:
+    from honeybadger_host.cluster.operating import move_to
+
+    with _reaching(home, overrides) as (folder, settings):
+        moved = move_to(folder, settings, machine)
+    line = f"{moved['owner']} owns the home already"
+    if moved["owner"] != moved["was"]:
+        line = f"{moved['owner']} owns the home, after {moved['seconds']:.1f} s; {moved['was']} follows"
+    tell(moved, [line], as_json=as_json)
 
 
 @app.command("verify")
@@ -97,8 +140,6 @@ def cluster_verify(home: Home = None, overrides: Overrides = None) -> None:
     """Follow the hashes of the log, and see that the journal of this machine is on its line. Exit code 6 if not."""
     from honeybadger_host.cluster.operating import verify
 
-    folder = home_of(home)
-    settings = _cluster_of(folder, overrides)
-    with _reaching():
+    with _reaching(home, overrides) as (folder, settings):
         end = verify(folder, settings)
     print(f"ok: {end.seq} {end.chain}")

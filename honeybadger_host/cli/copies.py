@@ -10,7 +10,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, print_some
+from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, print_json, print_some
 from honeybadger_host.cli.status import print_finding
 
 app = typer.Typer()
@@ -26,6 +26,7 @@ def backup(
     from honeybadger_host.ops.backup import back_up
 
     folder = home_of(home)
+    check_files(folder)
     with patience(lambda: f"packing {folder}"):
         packed = back_up(folder, file.absolute(), now=datetime.now(UTC))
     journal = packed.manifest.journal

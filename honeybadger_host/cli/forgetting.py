@@ -60,4 +60,4 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
         if not result["left"]:
             yield "looked through every file below the home: nothing of it is left"
     for backup in result["backups"]:
-        yield f"not changed, a copy from before: {backup}"
+        yield f"not changed, a copy or an archive: {backup}"

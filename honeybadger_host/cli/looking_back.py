@@ -6,24 +6,19 @@ import difflib
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from honeybadger_host.cli.asking import asked_of
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
-from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, journal_of, moment, print_json, tell
 from honeybadger_host.errors import NotFound
 
 if TYPE_CHECKING:
     from honeybadger_host.memory.file_history import Past
 
 app = typer.Typer()
-_LEGEND: Final = {
-    "before": "stood there before the journal knew the file",
-    "not_kept": "came with a change of which the journal has no text",
-    "not_recorded": "saved just now, or while no host runs",
-}
 
 
 @app.command()
@@ -34,29 +29,25 @@ def blame(
     as_json: AsJson = False,
 ) -> None:
     """Print who wrote each line of a file, or each member of an entry, and when."""
-    from honeybadger_host.memory.blame import blame_lines, blame_members
-    from honeybadger_host.memory.file_history import read_past
+    from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
     from honeybadger_host.storage.atomic_files import read_whole
     from honeybadger_host.storage.edits import Edit
     from honeybadger_host.storage.journal_reader import read_turns_behind
     from honeybadger_host.storage.journal_schema import Row
 
     folder = home_of(home)
+    check_files(folder)
     path = file_of(folder, group, file)
     journal = journal_of(folder)
     held = read_whole(folder / path)
     is_entry = path.endswith(".json")
-    if is_entry:
-        blamed = [(name, found) for name, found in blame_members(journal, path, held).items()]
-    else:
-        past = read_past(journal, path)
-        blamed = [(str(number), found) for number, found in enumerate(blame_lines(past, held), 1)]
+    blamed = blame_of(journal, path, held)
     rows = {found.origin.seq: found.origin for _, found in blamed if isinstance(found.origin, Row)}
     turns = read_turns_behind(journal, [*rows.values()]) if as_json else {}
     reasons: set[str] = set()
     shown: list[dict[str, Any]] = []
     for name, found in blamed:
-        origin, text = found.origin, found.text.decode("utf-8", "replace").rstrip("\r\n")
+        origin, text = found.origin, found.shown
         one: dict[str, Any] = {"member" if is_entry else "line": name if is_entry else int(name), "text": text}
         if isinstance(origin, str):
             seq, at, by = "-", "", f"({origin.replace('_', ' ')})"
@@ -76,7 +67,7 @@ def blame(
     if as_json:
         print_json(shown)
     for reason in sorted(reasons) if not as_json else ():
-        print(f"({reason.replace('_', ' ')}): {_LEGEND[reason]}", file=sys.stderr)
+        print(f"({reason.replace('_', ' ')}): {UNKNOWN_WHY[reason]}", file=sys.stderr)
 
 
 def file_of(home: Path, group: str, file: str) -> str:

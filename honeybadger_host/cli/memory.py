@@ -135,6 +135,7 @@ def log_(
 def _told(row: Row | Edit, said: SaidIn | None) -> dict[str, Any]:
     """Return a change as JSON. Of an edit by a person the text is its lines, each with what happened to it."""
     from honeybadger_host.storage.journal_schema import Row
+    from honeybadger_host.storage.line_hunks import signed_lines
 
     told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group}
     if isinstance(row, Row):
@@ -142,16 +143,11 @@ def _told(row: Row | Edit, said: SaidIn | None) -> dict[str, Any]:
         told |= {"session": None if said is None else said.session, "turn": None if said is None else said.turn}
         return told | {"text": row.data.decode("utf-8", "replace")}
     told |= {"sender": row.author, "event": row.event, "kind": row.kind, "file": row.file}
-    lines = None
-    if row.hunks is not None:
-        signed = (
-            (sign, line)
-            for hunk in row.hunks
-            for sign, some in (("-", hunk.removed), ("+", hunk.added))
-            for line in some
-        )
-        lines = "".join(f"{sign}{line.decode('utf-8', 'replace').rstrip(chr(10))}\n" for sign, line in signed)
-    return told | {"added": row.added, "removed": row.removed, "text": lines}
+    lines = (
+        f"{sign}{line.decode('utf-8', 'replace').rstrip(chr(10))}\n" for sign, line in signed_lines(row.hunks or ())
+    )
+    text = None if row.hunks is None else "".join(lines)
+    return told | {"added": row.added, "removed": row.removed, "text": text}
 
 
 @app.command()

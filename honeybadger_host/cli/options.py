@@ -93,10 +93,25 @@ def milliseconds_of(text: str, option: str) -> int:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
-def journal_of(home: Path) -> Path:
-    """Return the journal of a home. Raises NotFound."""
+def check_files(home: Path) -> None:
+    """Raise HomeError where another machine keeps the home's files up, and those here are of some day before."""
     from honeybadger_host.storage.home import JOURNAL_FILE
+    from honeybadger_host.storage.journal_transfer import are_files_behind
+
+    if are_files_behind(home / JOURNAL_FILE):
+        raise HomeError(
+            f"the files in {home} are not kept up, for another machine owns the home: do this on that one, see "
+            "`honeybadger-host cluster where`"
+        )
+
+
+def journal_of(home: Path) -> Path:
+    """Return the journal of a home; say so if another machine writes to it. Raises NotFound."""
+    from honeybadger_host.storage.home import JOURNAL_FILE
+    from honeybadger_host.storage.journal_transfer import are_files_behind
 
     if not (home / JOURNAL_FILE).exists():
         raise NotFound(f"{home} has no journal yet: nothing was changed through a host")
+    if are_files_behind(home / JOURNAL_FILE):
+        print("(as far as this machine, which follows another, has come: see cluster status)", file=sys.stderr)
     return home / JOURNAL_FILE

@@ -31,6 +31,14 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     as_of = f"as of {moment(int(written_at * 1000))}"
     if (age := time.time() - written_at) > _OLD_SECONDS:
         as_of = paint(f"{as_of}, {in_words(age)} ago: it hangs, or cannot write", "red")
+    cluster: dict[str, Any] = status_.get("cluster") or {}
+    if status_["mode"] == "follows":
+        print(
+            f"follows   {cluster['owner'] or 'nobody yet'}; pid {status_['pid']}, "
+            f"version {status_['version']}, up {in_words(status_['uptime_seconds'])}, {as_of}"
+        )
+        print(f"cluster   {cluster['node']} has {cluster['seq']}, {cluster['behind']} behind")
+        return
     print(
         f"running   pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, "
         f"up {in_words(status_['uptime_seconds'])}, {as_of}"
@@ -53,6 +61,8 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     journal = status_["journal"]
     young = journal["seq"] - journal["projected_seq"]  # written, too; a start would look whether they are still there
     print(f"journal   at {journal['seq']}" + (f", the last {young} not settled yet" if young else ", all settled"))
+    if cluster:
+        print(f"cluster   {cluster['node']} owns the home, epoch {cluster['epoch']}, log at {cluster['seq']}")
     for file in status_["files_behind"]:
         print(paint(f"          cannot be written now: {file}", "yellow"))
     if "turns" in status_:  # else the host is older than this command

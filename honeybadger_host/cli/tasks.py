@@ -10,7 +10,7 @@ import typer
 from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, print_json, tell
 
 app = typer.Typer()
 
@@ -51,6 +51,7 @@ def tasks(
 
 
 def _groups(folder: Path) -> list[str]:
+    check_files(folder)
     return sorted(path.parent.name for path in (folder / "groups").glob("*/tasks") if path.is_dir())
 
 
@@ -60,7 +61,7 @@ def _list(call: typer.Context, folder: Path, groups: list[str], as_json: bool) -
         print_json(found)
         return
     for group, rows in found.items():
-        if len(found) > 1:
+        if rows and len(found) > 1:
             print(f"{group}:")
         print_lines(task_lines(rows))
     if not any(found.values()):

@@ -13,7 +13,8 @@ import typer
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of, print_warnings_only
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, print_some
+from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, print_json, print_some
+from honeybadger_host.errors import HostError
 
 app = typer.Typer()
 
@@ -38,9 +39,11 @@ def export(
     except BadName as error:
         raise typer.BadParameter(str(error)) from None
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
+    folder = home_of(home)
+    check_files(folder)
     doing = deque([f"exporting {group}"], maxlen=1)
     with patience(lambda: doing[-1]):
-        done = (export_markdown if markdown else export_group)(home_of(home), group, target, tell=doing.append)
+        done = (export_markdown if markdown else export_group)(folder, group, target, tell=doing.append)
     if as_json:
         told = {"to": str(target), "files": done.files, "bytes": done.bytes, "changes": done.changes}
         print_json(told | {"left_out": done.left_out})
@@ -134,6 +137,10 @@ def _import(
             serve=lambda inbox: daemon.serve_box(folder, settings, inbox),
         )
         done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=doing.append)
+    if not (done.turns or done.entries or done.known or done.skipped):
+        raise HostError(
+            f"nothing in {path} is of the format {name}: files must have the names that an export gives them"
+        )
     skipped = [f"{one.where}: {one.why}" for one in done.skipped]
     if as_json:
         told = {"format": name, "group": group, "turns": done.turns, "entries": done.entries, "known": done.known}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from honeybadger_host.cli.options import Home, home_of
+from honeybadger_host.cli.options import Home, check_files, home_of
 from honeybadger_host.errors import HostError
 
 app = typer.Typer()
@@ -35,6 +35,7 @@ def web(
     except ImportError as error:
         raise HostError(f"the page needs an extra ({error}): pip install 'honeybadger-host[web]'") from None
     folder = home_of(home)
+    check_files(folder)
     settings = load_settings(folder).settings
     configure_logging(settings.log.format, settings.log.level)
     if socket is None and port is None and settings.web.socket:

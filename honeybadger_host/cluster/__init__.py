@@ -1,6 +1,14 @@
 """A home on several machines: its journal is a log on NATS servers, which one host writes and the others follow.
 
 Read `records`, `servers` (the connection), `log`, `committing`, `lease`, `placing`, `snapshots`, `forwarding`,
-`member`, `operating`. Nothing here is imported unless `cluster.servers` is set. May import `spool`, `memory`,
-`storage` and what is below them.
+`moving`, `member`, `operating`, `checks`. Nothing here is imported unless `cluster.servers` is set. May import `ops`
+and what is below it.
 """
+
+from honeybadger_host.errors import SettingsError
+
+try:
+    import nats  # noqa: F401
+except ModuleNotFoundError:
+    why = "several machines need nats-py, which is not installed: pip install 'honeybadger-host[cluster]'"
+    raise SettingsError(why) from None

@@ -53,5 +53,6 @@ class Committing:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._log.fail(
-                f"the journal did not take what the shared log has ({error}): the next start reads it there"
+                f"the journal here did not take what the shared log has ({error}): see that its disk has room; the "
+                "next start reads it there"
             ) from error

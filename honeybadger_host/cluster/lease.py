@@ -32,9 +32,9 @@ def claim(servers: Servers, names: Names, node: str) -> bool:
     return _put(servers, names, node, node.encode())
 
 
-def release(servers: Servers, names: Names, node: str) -> None:
-    """Give the lease back, if it is this machine's: others need not wait. Raises Unreachable."""
-    _put(servers, names, node, b"")
+def release(servers: Servers, names: Names, node: str, following: str = "") -> None:
+    """Give the lease, if it is this machine's, to the one named or back: others need not wait. Raises Unreachable."""
+    _put(servers, names, node, following.encode())
 
 
 def _put(servers: Servers, names: Names, node: str, data: bytes) -> bool:
@@ -64,14 +64,14 @@ class Renewing:
             renewed_at: just before the lease was taken, monotonic.
         """
         self._log, self._node = shared_log, node
-        self._renewed_at = renewed_at
+        self.renewed_at = renewed_at
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
 
     def wait_until_sure(self) -> None:
         """Return when no other machine can have been asked to own the home. Raises StorageFailed: one does."""
-        while time.monotonic() > self._renewed_at + _SURE * LEASE_SECONDS:
+        while time.monotonic() > self.renewed_at + _SURE * LEASE_SECONDS:
             if self._log.failed:
                 raise StorageFailed(self._log.failed)
             time.sleep(0.01)
@@ -88,16 +88,16 @@ class Renewing:
                     self._log.fail("another machine owns this home now: this one follows it")
                     return
                 if is_held:
-                    self._renewed_at = now
+                    self.renewed_at = now
             except Unreachable as error:
                 why = f"the servers of the cluster do not answer: {error}"
-            if now - self._renewed_at > UNCLEAR_SECONDS:
+            if now - self.renewed_at > UNCLEAR_SECONDS:
                 self._log.fail(f"for {UNCLEAR_SECONDS:g} s nobody said that this machine owns the home: {why}")
                 return
 
-    def close(self) -> None:
-        """Renew it no more, and give it back."""
+    def close(self, following: str) -> None:
+        """Renew it no more, and give it to the machine named or back."""
         self._ending.set()
         self._thread.join(10)
         with suppress(Unreachable):
-            release(self._log.servers, self._log.names, self._node)
+            release(self._log.servers, self._log.names, self._node, following)

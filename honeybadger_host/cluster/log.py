@@ -10,10 +10,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import structlog
 
+from honeybadger_agent.relay import asking_subject
 from honeybadger_host.cluster.records import (
     BEFORE_HEADER,
     EPOCH_HEADER,
@@ -23,17 +25,23 @@ from honeybadger_host.cluster.records import (
     Message,
     Position,
     Record,
+    another_past,
     dump_epoch,
+    read_home,
     whole_records,
 )
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, ID_HEADER, Servers, Unreachable, WrongSequence
-from honeybadger_host.errors import JournalError, StorageFailed
+from honeybadger_host.errors import JournalError, SettingsError, StorageFailed
+from honeybadger_host.storage.journal_schema import reading
 
 log = structlog.get_logger()
 
 UNCLEAR_SECONDS = 15.0
 """So long a commit waits for the servers to agree, as while they choose a new leader; then the host ends, and what was
 not answered is met again."""
+LOST_SECONDS = 30.0
+"""So long a log that ends before this journal is not taken for lost: a server that was cut off answers as it was, until
+it notices that it leads no more."""
 _PAUSE_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 1.0
 
@@ -57,7 +65,15 @@ class Names(NamedTuple):
 
     @property
     def asking(self) -> str:
-        return f"hb.{self.identity}.ask"
+        return asking_subject(self.identity)
+
+    @property
+    def who(self) -> str:
+        return f"hb.{self.identity}.who"
+
+    @property
+    def move(self) -> str:
+        return f"hb.{self.identity}.move"
 
     @property
     def lease(self) -> str:
@@ -66,6 +82,22 @@ class Names(NamedTuple):
     @property
     def snapshots(self) -> str:
         return f"HBS_{self.identity}_"
+
+
+def read_place(journal: Path) -> tuple[Names, Position, str]:
+    """Return which home a journal is of, how far it has come, and what this machine is called among those that keep it.
+
+    Raises SettingsError: it is of one machine; JournalError.
+    """
+    if journal.exists():
+        with reading(journal) as connection:
+            identity, position, node = read_home(connection)
+        if position is not None:
+            return Names(identity), position, node
+    raise SettingsError(
+        f"{journal.parent.parent} is of one machine: run `honeybadger-host cluster init` there, or `honeybadger-host "
+        "cluster join` with the identity that `init` printed on another machine; or leave cluster.servers empty"
+    )
 
 
 class Purged(Exception):
@@ -78,13 +110,14 @@ class Log:
     Args:
         position: how far this machine's journal has come.
         last: the last message that was seen; greater than `position.seq` where an owner left a record unfinished.
+        end: where the log ended when it was asked last, at most a second ago while it is read.
         epoch: with which this machine owns the home; 0: it does not.
     """
 
     def __init__(self, servers: Servers, names: Names, position: Position, lost: Callable[[str], None]) -> None:
         self.servers, self.names = servers, names
         self.position = position
-        self.last = position.seq
+        self.last = self.end = position.seq
         self.epoch = 0
         self.failed = ""
         """Why nothing more may be appended."""
@@ -92,29 +125,30 @@ class Log:
         self._parts: list[Message] = []
         self._lock = threading.Lock()
         self._looked_at = time.monotonic()
+        self._found_none = False
+        self._short_since: float | None = None
+        """Since when the log has ended before this journal, as far as the servers say."""
 
     # ----------------------------------------------------------------------------------------------------- reading
 
     def read(self) -> list[Record]:
         """Return the next records, oldest first; none yet: an empty list. Raises Unreachable, Purged, JournalError."""
+        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            if self._end() > self.last and self._found_none:  # one was lost
+                self.servers.forget_fetched()
         messages = self.servers.fetch(self.names.stream, self.names.subject, self.last)
-        if not messages:
-            self._see_that_none_is_missing()
+        self._found_none = not messages
         records: list[Record] = []
         for message in messages:
             if message.seq != self.last + 1:  # one did not arrive, or there is none any more
                 self.servers.forget_fetched()
-                self._end()
+                if not records:  # else those would be lost when nobody answers; the next call comes here again
+                    self._end()
                 break
             self.last = message.seq
             records += whole_records([message], self._parts)
         return records
-
-    def _see_that_none_is_missing(self) -> None:
-        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
-            self._looked_at = time.monotonic()
-            if self._end() > self.last:
-                self.servers.forget_fetched()
 
     def read_to_end(self) -> Iterator[list[Record]]:
         """Yield all records up to the end of the log as its leader has it, some at a time. Raises as `read`."""
@@ -124,22 +158,34 @@ class Log:
     def _end(self) -> int:
         """Return the number of the last message. Raises Unreachable, Purged, JournalError."""
         end = self.servers.end_of(self.names.stream)
-        if end is None:
-            raise JournalError(f"the servers have no log of the home {self.names.identity}: see docs/machines.md")
-        first, last = end
-        if first > self.last + 1:
+        if end is not None and end[0] > self.last + 1:
             raise Purged
-        if last < self.last:
-            raise JournalError(
-                f"the shared log ends at {last}, this journal has {self.last}: it was begun anew, or the servers lost "
-                "what they had taken; take this machine out with `honeybadger-host cluster leave`, see docs/machines.md"
-            )
-        return last
+        if end is None or end[1] < self.last:
+            raise self._short(end)
+        self._short_since, self.end = None, end[1]
+        return self.end
+
+    def _short(self, end: tuple[int, int] | None) -> Unreachable | JournalError:
+        """Return what to raise when the log ends before this journal, or is not there."""
+        now = time.monotonic()
+        self._short_since = self._short_since or now
+        if now - self._short_since < LOST_SECONDS:
+            return Unreachable("there is no log of this home" if end is None else f"the log ends at {end[1]} there")
+        if end is None:
+            return JournalError(f"the servers have no log of the home {self.names.identity}: see docs/machines.md")
+        return JournalError(
+            f"the shared log ends at {end[1]}, this journal has {self.last}: it was begun anew, or the servers lost "
+            "what they had taken; take this machine out with `honeybadger-host cluster leave`, see docs/machines.md"
+        )
 
     # --------------------------------------------------------------------------------------------------- appending
 
     def own(self, epoch: Epoch) -> bool:
-        """Make this machine the owner, if the log ends where it is thought to. Raises Unreachable, StorageFailed."""
+        """Make this machine the owner, if the log ends where it is thought to.
+
+        Raises Unreachable, StorageFailed; JournalError: another log ends there.
+        """
+        self._compare()
         data = dump_epoch(epoch)
         try:
             self._append(data, epoch=0, name=f"epoch/{uuid.uuid4().hex}")
@@ -147,6 +193,19 @@ class Log:
             return False
         self.epoch = self.last
         return True
+
+    def _compare(self) -> None:
+        """See that the last record this journal has is the log's, too. Raises Unreachable, JournalError."""
+        stream, seq = self.names.stream, self.position.seq
+        last = self.servers.message(stream, seq) if seq else None
+        if last is None:  # nothing was taken yet, or it was trimmed
+            return
+        count = int(last.headers[PART_HEADER].partition("/")[2])
+        parts = [self.servers.message(stream, number) for number in range(max(1, seq - count + 1), seq + 1)]
+        for record in whole_records([part for part in parts if part is not None], []):
+            if Position(record.seq, record.before).behind(record.seq, record.data) == self.position:
+                return
+        raise another_past(seq)
 
     def append(self, data: bytes) -> Position:
         """Return the position behind a record once a quorum has it durably.

@@ -3,44 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from honeybadger_host import __version__
 from honeybadger_host.cluster.committing import Committing
-from honeybadger_host.cluster.forwarding import Answering, Forwarding
+from honeybadger_host.cluster.forwarding import Answering, Forwarding, registered
 from honeybadger_host.cluster.lease import Renewing, claim, holder, release
-from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Names, Purged
+from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Purged, newest_epoch, read_place
+from honeybadger_host.cluster.moving import Presence, State, present
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
-    FILES_BEHIND,
     Epoch,
-    Position,
     Record,
     apply_record,
-    read_home,
+    read_record,
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
 from honeybadger_host.configuration import watchdog_seconds
-from honeybadger_host.errors import SettingsError, StorageFailed, WorldFailed
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
+from honeybadger_host.ops.host import FOLLOWS
+from honeybadger_host.ops.status import STATUS_SECONDS
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.storage.journal_schema import (
+    FILES_BEHIND,
     SCHEMA_VERSION,
     Transaction,
     bring_forward,
     connect,
     reading,
+    translating,
     use_wal,
 )
+
+if TYPE_CHECKING:  # needs an extra
+    from honeybadger_host.ops.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -49,6 +60,7 @@ LONGEST_LOG = 50_000
 LOOK_SECONDS = 10.0
 _FOLD_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
+_UNKNOWN: Final = "nobody knows whom: the servers do not answer"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -57,23 +69,41 @@ class Member:
 
     Args:
         notify: tells systemd.
+        metrics: writes them while this machine follows.
     """
 
-    def __init__(self, home: Path, settings: Settings, notify: Callable[[str], None]) -> None:
+    def __init__(
+        self, home: Path, settings: Settings, notify: Callable[[str], None], metrics: Metrics | None = None
+    ) -> None:
         """Lock the home and read how far its journal has come. Raises HostError."""
         check_home(home)
         self.home = home
-        self._settings, self._notify = settings.cluster, notify
-        self._forwards = not settings.ipc.closed
+        self._settings, self._notify, self._metrics = settings.cluster, notify, metrics
+        self._ipc = settings.ipc
         self._path = home / JOURNAL_FILE
         self.lock = HomeLock(home)
+        self._writer: sqlite3.Connection | None = None
+        """To the journal, while this machine follows."""
         self._servers: Servers | None = None
+        self.log: Log
+        """From the first connection on."""
         self._renewing: Renewing | None = None
         self._forwarding: Forwarding | None = None
+        self._asked: Servers | None = None
+        """The connection of those who ask: what they send does not keep the lease waiting."""
         self._answering: Answering | None = None
+        self._presence: Presence | None = None
         self._stopping = threading.Event()
-        self._lost: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-        self._folded_at = time.monotonic()
+        self._lost, self._moving = _Flag(), _Flag()
+        self._serves = False
+        self._is_upgraded = False
+        """The log has records of an older schema, which a machine that joins could not read."""
+        self.following = ""
+        """The machine that is to own the home next: somebody asked for that."""
+        self._folded_at = self._begun_at = time.monotonic()
+        self._counters = Counters()
+        self._owner = ""
+        """Whom this machine follows."""
         self._trimming = threading.Thread(target=self._trim, name="trim", daemon=True)
         try:
             self.names, self._position, self.node = read_place(self._path)
@@ -88,106 +118,182 @@ class Member:
         """Follow until this machine owns the home; False: it was told to end. Raises HostError."""
         before = {number: signal.signal(number, lambda *_: self._stopping.set()) for number in _SIGNALS}
         try:
-            self._follow()
-            if self._stopping.is_set():
-                self.lock.release()
-                log.info("host.stopped")
-            return not self._stopping.is_set()
+            with translating(self._path):
+                self._follow()
         except WorldFailed as error:
             raise StorageFailed(f"{error}; this machine goes on following at its next start") from error
         finally:
+            if self._writer is not None:
+                self._writer.close()
             for number, handler in before.items():
                 signal.signal(number, handler)
+        if self._stopping.is_set():
+            self.lock.release()
+            log.info("host.stopped")
+        return not self._stopping.is_set()
 
     def _follow(self) -> None:
         """Return when this machine owns the home, or is to stop."""
         self._notify("READY=1")
         pings, pinged_at = watchdog_seconds(), 0.0
-        said, reached_at, is_purged = "", time.monotonic(), False
+        reached_at, is_begun, is_purged = time.monotonic(), False, False
+        threading.Thread(target=self._report, name="report", daemon=True).start()
         while not self._stopping.is_set():
             if pings is not None and time.monotonic() > pinged_at + pings / 3:
                 self._notify("WATCHDOG=1")
                 pinged_at = time.monotonic()
             try:
                 if self._servers is None:
-                    self._servers = Servers(self._settings.urls, self._settings.credentials)
-                    self.log = Log(self._servers, self.names, self._position, self._note_lost)
-                    if self._forwards:
-                        self._forwarding = Forwarding(self.home, self._servers, self.names)
+                    servers = Servers(self._settings.urls, self._settings.credentials)
+                    if is_begun:
+                        self.log.servers = servers
+                    else:
+                        self.log, is_begun = Log(servers, self.names, self._position, self._note_lost), True
+                    self._servers = servers
+                    self._presence = Presence(self._servers, self.names, self.state, self._hand_over)
+                    if not self._ipc.closed:
+                        watches = self._ipc.watch
+                        self._forwarding = Forwarding(self.home, self._servers, self.names, watches=watches)
                 if is_purged:
                     self._begin_with_snapshot(self._servers)
                     is_purged = False
+                if self._writer is None:
+                    self._writer = self._open_journal(self._servers)
                 owner = holder(self._servers, self.names)
-                if owner in (None, self.node) and self._take_over():
+                if owner in (None, self.node) and self._take_over(self._servers, self._writer):
                     return
-                if owner not in (None, said):
-                    said = owner
+                if owner not in (None, self._owner):
+                    self._owner = owner or ""
                     log.info("cluster.follows", home=self.names.identity, owner=owner, seq=self.log.position.seq)
-                self._apply(self.log.read())
+                self._apply(self._writer, self.log.read())
                 reached_at = time.monotonic()
             except Purged:
                 is_purged = True
             except Unreachable as error:
                 if time.monotonic() - reached_at > UNCLEAR_SECONDS:
                     self._disconnect()
-                if said != "?":
-                    said = "?"
+                if self._owner != _UNKNOWN:
+                    self._owner = _UNKNOWN
                     log.warning("cluster.waiting", error=str(error), now_what="look at the servers of the cluster")
                 self._stopping.wait(_PAUSE_SECONDS)
 
+    def _open_journal(self, servers: Servers) -> sqlite3.Connection:
+        """Open the journal, and bring it forward to the schema of this version.
+
+        Raises JournalError, and nothing is changed: the log goes on with records of another one.
+        """
+        end = servers.end_of(self.names.stream)
+        if end is not None and end[1]:
+            owner = self._newest_owner(servers)
+            self._is_upgraded = owner.schema < SCHEMA_VERSION
+            is_over = end[1] == self._position.seq and holder(servers, self.names) is None
+            if owner.schema > SCHEMA_VERSION or (self._is_upgraded and not is_over):
+                raise JournalError(
+                    f"the log goes on with schema {owner.schema} of the journal, by {owner.node}, and this version has "
+                    f"{SCHEMA_VERSION}: run the version of that machine here, and see Upgrades in docs/machines.md"
+                )
+        writer = connect(self._path, is_shared=True)
+        use_wal(writer)
+        bring_forward(writer, self._path)
+        return writer
+
+    def _newest_owner(self, servers: Servers) -> Epoch:
+        """Return who owned the home last: its record says it, else itself, else the schema of this journal is taken."""
+        epoch = newest_epoch(servers, self.names)
+        if epoch and (begun := servers.message(self.names.stream, epoch)) is not None:
+            said = read_record(begun.data)
+            if isinstance(said, Epoch):
+                return said
+        for machine in present(servers, self.names):
+            if machine.epoch:
+                return Epoch(machine.node, machine.schema)
+        with reading(self._path) as connection:
+            return Epoch("a host that runs no more", connection.execute("PRAGMA user_version").fetchone()[0])
+
+    def _report(self) -> None:
+        """Write the status of a machine that follows, and its metrics, each second."""
+        while self._renewing is None:
+            self._write_status()
+            if self._stopping.wait(STATUS_SECONDS):
+                return
+
+    def _write_status(self) -> None:
+        status = {
+            "version": __version__,
+            "pid": os.getpid(),
+            "started_at": self._counters.started_at,
+            "uptime_seconds": round(time.monotonic() - self._begun_at, 1),
+            "written_at": time.time(),
+            "mode": FOLLOWS,
+            "cluster": {"owner": self._owner, **asdict(self.state())},
+            "resident_bytes": resident_bytes(),
+            "log": recent_events(),
+        }
+        try:
+            write_status(self.home, status)
+            if self._metrics is not None:
+                self._metrics.publish(status, self._counters)
+        except OSError as error:
+            log.debug("status.failed", error=str(error))  # a full disk stops nobody who follows
+
     def _disconnect(self) -> None:
         """Begin with a new connection: the old one may be of no use any more."""
-        if self._forwarding is not None:
-            self._forwarding.close()
-        if self._servers is not None:
-            self._servers.close()
-        self._forwarding = self._servers = None
+        for work in (self._forwarding, self._presence, self._asked, self._servers):
+            if work is not None:
+                work.close()
+        self._forwarding = self._presence = self._asked = self._servers = None
 
-    def _take_over(self) -> bool:
+    def _take_over(self, servers: Servers, writer: sqlite3.Connection) -> bool:
         """Own the home, if nobody else does; return whether it is so. Raises Unreachable, Purged, HostError."""
-        if self._servers is None:
+        asked = self._asked = self._asked or Servers(self._settings.urls, self._settings.credentials)
+        self._catch_up(writer)  # before it keeps others from asking, and to see that there is a log
+        if not claim(servers, self.names, self.node):
             return False
-        if not claim(self._servers, self.names, self.node):
-            return False
-        for records in self.log.read_to_end():
-            self._apply(records)
+        self._catch_up(writer)
         now = time.monotonic()
-        if not claim(self._servers, self.names, self.node):  # to read all may have taken longer than the lease
+        if not claim(servers, self.names, self.node):  # to read all may have taken longer than the lease
             return False
         if not self.log.own(Epoch(self.node, SCHEMA_VERSION)):
-            release(self._servers, self.names, self.node)
+            release(servers, self.names, self.node)
             return False
         self._renewing = Renewing(self.log, self.node, now)
-        self._apply([])
+        self._apply(writer, [])
         self.shared = Committing(self.log)
         placed = place_files(self.home, self._path)
         self._trimming.start()
         if self._forwarding is not None:
             self._forwarding.close()
-            self._answering = Answering(self.home, self._servers, self.names)
+        known = registered(self.home) if self._ipc.closed else None
+        self._answering = Answering(self.home, asked, self.names, known)
         log.info("cluster.owns", home=self.names.identity, epoch=self.log.epoch, placed=placed, node=self.node)
         return True
 
-    def _apply(self, records: Iterable[Record]) -> None:
+    def _catch_up(self, writer: sqlite3.Connection) -> None:
+        for records in self.log.read_to_end():
+            self._apply(writer, records)
+
+    def _apply(self, writer: sqlite3.Connection, records: Iterable[Record]) -> None:
         """Take records into the journal, and how far it has come."""
         position = self._position
-        with closing(connect(self._path)) as connection:
-            with Transaction(connection, self._path) as writing:
-                for record in records:
-                    position, epoch = apply_record(writing, record, position)
-                    if epoch is not None and epoch.node != self.node:
-                        writing.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
-                if self.log.epoch:
-                    position = self.log.position  # behind our own epoch, which nobody reads to us
-                if position != self._position:
-                    write_position(writing, position)
-            if time.monotonic() > self._folded_at + _FOLD_SECONDS:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                self._folded_at = time.monotonic()
+        with Transaction(writer, self._path) as writing:
+            for record in records:
+                position, epoch = apply_record(writing, record, position)
+                if epoch is not None and epoch.node != self.node:
+                    writing.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
+            if self.log.epoch:
+                position = self.log.position  # behind our own epoch, which nobody reads to us
+            if position != self._position:
+                write_position(writing, position)
+        if time.monotonic() > self._folded_at + _FOLD_SECONDS:
+            writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._folded_at = time.monotonic()
         self._position = self.log.position = position
 
     def _begin_with_snapshot(self, servers: Servers) -> None:
         log.info("cluster.begins_anew", home=self.names.identity, seq=self._position.seq)
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         load_snapshot(servers, self.names, self._path)
         _, self._position, self.node = read_place(self._path)
         self.log = Log(servers, self.names, self._position, self._note_lost)
@@ -202,55 +308,94 @@ class Member:
 
     async def raise_when_lost(self) -> None:
         """Raise StorageFailed when this machine may write to the home no more."""
-        self._lost = asyncio.get_running_loop(), asyncio.Event()
-        if not self.log.failed:
-            await self._lost[1].wait()
+        self._serves = True
+        await self._lost.wait()
         raise StorageFailed(self.log.failed)
+
+    async def wait_until_moved(self) -> None:
+        """Return when another machine is to own the home."""
+        await self._moving.wait()
+
+    def status(self) -> dict[str, Any]:
+        """Return what the status of an owner says of the machines."""
+        return {"owner": self.node, **asdict(self.state())}
+
+    def _hand_over(self, following: str) -> None:
+        log.info("cluster.moves", home=self.names.identity, following=following)
+        self.following = following
+        self._moving.set()
+
+    def stop(self) -> None:
+        """Follow no more, either."""
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def state(self) -> State:
+        """Return what this machine is. Any thread."""
+        renewing = self._renewing
+        if self._servers is None:
+            return State(self.node, __version__, SCHEMA_VERSION, self._position.seq)
+        return State(
+            self.node,
+            __version__,
+            SCHEMA_VERSION,
+            self.log.position.seq,
+            0 if renewing is None else self.log.epoch,
+            self._serves,
+            0.0 if renewing is None else round(time.monotonic() - renewing.renewed_at, 2),
+            max(0, self.log.end - self.log.last) if renewing is None else 0,
+        )
 
     def _note_lost(self, why: str) -> None:
         log.error("cluster.lost", home=self.names.identity, why=why)
-        if self._lost is not None:
-            loop, event = self._lost
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(event.set)
+        self._lost.set()
 
     def _trim(self) -> None:
-        """Publish a snapshot when the log is long, and let go of what is before it."""
-        while not self._stopping.wait(LOOK_SECONDS) and self._servers is not None and not self.log.failed:
+        """Publish a snapshot when the log is long or of an older schema; of a long one let go of what is before it."""
+        pause = 0.0 if self._is_upgraded else LOOK_SECONDS
+        while not self._stopping.wait(pause) and self._servers is not None and not self.log.failed:
+            pause = LOOK_SECONDS
             try:
                 end = self._servers.end_of(self.names.stream)
-                if end is not None and end[1] - end[0] >= LONGEST_LOG:
+                is_long = end is not None and end[1] - end[0] >= LONGEST_LOG
+                if is_long or self._is_upgraded:
                     position = publish_snapshot(self._servers, self.names, self._path)
-                    self._servers.purge(self.names.stream, position.seq)
-                    log.info("cluster.trimmed", home=self.names.identity, seq=position.seq)
+                    self._is_upgraded = False
+                    if is_long:
+                        self._servers.purge(self.names.stream, position.seq)
+                        log.info("cluster.trimmed", home=self.names.identity, seq=position.seq)
             except Exception as error:  # noqa: BLE001  a long log stops nobody
                 log.warning("cluster.not_trimmed", error=str(error), now_what="it is tried again")
 
     def close(self) -> None:
         self._stopping.set()
-        for work in (self._forwarding, self._answering):
+        for work in (self._forwarding, self._answering, self._presence):
             if work is not None:
                 work.close()
         if self._renewing is not None:
-            self._renewing.close()
-        if self._servers is not None:
-            self._servers.close()
+            self._renewing.close(self.following)
+        for servers in (self._asked, self._servers):
+            if servers is not None:
+                servers.close()
 
 
-def read_place(path: Path) -> tuple[Names, Position, str]:
-    """Return which home a journal is of, how far it has come, and what this machine is called among those that keep it.
+class _Flag:
+    """Set by any thread, and awaited by one task."""
 
-    Raises SettingsError: it is of one machine.
-    """
-    if path.exists():
-        with closing(connect(path)) as connection:
-            use_wal(connection)
-            bring_forward(connection, path)
-        with reading(path) as connection:
-            identity, position, node = read_home(connection)
-        if position is not None:
-            return Names(identity), position, node
-    raise SettingsError(
-        "setting cluster.servers is set and this home is of one machine: run `honeybadger-host cluster init` here, or "
-        "`honeybadger-host cluster join` with the identity that `init` printed on another machine"
-    )
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._waiting is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._waiting[0].call_soon_threadsafe(self._waiting[1].set)
+
+    async def wait(self) -> None:
+        self._waiting = asyncio.get_running_loop(), asyncio.Event()
+        if not self._is_set:
+            await self._waiting[1].wait()

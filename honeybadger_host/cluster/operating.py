@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
-from honeybadger_host.cluster.log import Log, Names, Purged, newest_epoch
-from honeybadger_host.cluster.member import read_place
+from honeybadger_host.cluster.log import Log, Names, Purged, newest_epoch, read_place
+from honeybadger_host.cluster.moving import choose, move, place_of, present
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
-    FILES_BEHIND,
     LOG_CHAIN,
     NODE,
     Position,
     name_machine,
-    read_home,
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
-from honeybadger_host.errors import HomeError, JournalError
+from honeybadger_host.errors import HomeError, JournalError, NotRunning
 from honeybadger_host.settings import Cluster
 from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import LOG_SEQ, Transaction, connect, reading
+from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ, Transaction, bring_forward, connect, use_wal
+from honeybadger_host.storage.journal_transfer import is_shared
 
+_LOOKS: Final = 3
+"""For an owner: one that has just begun, or is busy, answers the next time."""
 START: Final = Position(0, "0" * 64)
 
 
-def begin(home: Path, settings: Cluster, *, is_anew: bool) -> Names:
-    """Make the log of a home on the servers, with a snapshot of its journal for those that join; return its names.
+def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
+    """Make the log of a home on the servers, with a snapshot of its journal for those that join; return its identity.
 
     Args:
         is_anew: remove what the servers have of this home from before.
@@ -42,14 +44,16 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> Names:
     check_home(home)
     lock, path = HomeLock(home), home / JOURNAL_FILE
     try:
-        is_begun = path.exists() and _read(path)[1] is not None
-        if not is_begun:
-            Journal.open(path, expected_identity=lock.previous.journal).close()
+        is_begun = path.exists() and is_shared(path)
+        if is_begun:
+            names, _, _ = read_place(path)
+        else:
+            with closing(Journal.open(path, expected_identity=lock.previous.journal)) as journal:
+                names = Names(journal.identity)
             if (plan := read_forgetting(path)) is not None:
                 raise HomeError(
                     f"something of {plan.group} is being forgotten: start the host, which ends that, then again"
                 )
-        names = _read(path)[0]
         lock.sign(names.identity)
         with closing(Servers(settings.urls, settings.credentials)) as servers:
             servers.make_stream(OWNERS, OWNERS_SUBJECT, max_age=LEASE_SECONDS, of_each=1)
@@ -67,25 +71,23 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> Names:
                 with closing(connect(path)) as writer, Transaction(writer, path) as writing:
                     write_position(writing, START)
                     name_machine(writing, home)
-            if not list(servers.streams(names.snapshots)):
+            if is_begun or not list(servers.streams(names.snapshots)):  # one that is there may be damaged
                 publish_snapshot(servers, names, path)
-        return names
+        return names.identity
     finally:
         lock.release()
 
 
-def join(home: Path, settings: Cluster, identity: str) -> Names:
+def join(home: Path, settings: Cluster, identity: str) -> None:
     """Give this machine the journal of a home, from the newest snapshot. Raises HostError, Unreachable."""
     check_home(home)
     lock, path = HomeLock(home), home / JOURNAL_FILE
     try:
         if path.exists():
             raise HomeError(f"{path} is there already: a machine joins with a home in which no host ever ran")
-        names = Names(identity)
         with closing(Servers(settings.urls, settings.credentials)) as servers:
-            load_snapshot(servers, names, path)
+            load_snapshot(servers, Names(identity), path)
         lock.sign(identity)
-        return names
     finally:
         lock.release()
 
@@ -96,22 +98,28 @@ def leave(home: Path) -> None:
     lock, path = HomeLock(home), home / JOURNAL_FILE
     try:
         read_place(path)
-        place_files(home, path)
-        with closing(connect(path)) as writer, Transaction(writer, path) as writing:
-            writing.executemany("DELETE FROM meta WHERE key = ?", [(LOG_SEQ,), (LOG_CHAIN,), (FILES_BEHIND,), (NODE,)])
+        with closing(connect(path)) as writer:
+            use_wal(writer)
+            bring_forward(writer, path)
+            place_files(home, path)
+            with Transaction(writer, path) as writing:
+                writing.executemany(
+                    "DELETE FROM meta WHERE key = ?", [(LOG_SEQ,), (LOG_CHAIN,), (FILES_BEHIND,), (NODE,)]
+                )
     finally:
         lock.release()
 
 
 def look(home: Path, settings: Cluster) -> dict[str, Any]:
     """Return what the servers say of a home, and how far this machine has come. Raises HostError, Unreachable."""
-    names, here, node = _place_of(home)
+    names, here, node = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:
         first, last = servers.end_of(names.stream) or (0, 0)
         return {
             "home": names.identity,
             "node": node,
             "owner": holder(servers, names),
+            "machines": [asdict(state) for state in present(servers, names)],
             "epoch": newest_epoch(servers, names),
             "log": {"first": first, "last": last},
             "here": here.seq,
@@ -119,12 +127,47 @@ def look(home: Path, settings: Cluster) -> dict[str, Any]:
         }
 
 
+def where(home: Path, settings: Cluster) -> dict[str, Any]:
+    """Return on which machine, and in which folder, people edit files now. Raises HostError, Unreachable."""
+    names, _, node = read_place(home / JOURNAL_FILE)
+    with closing(Servers(settings.urls, settings.credentials)) as servers:
+        owner = holder(servers, names)
+    if owner is None:
+        raise NotRunning("no machine owns the home just now: start a host, or look again in some seconds")
+    host, folder = place_of(owner)
+    return {"owner": owner, "host": host, "folder": folder, "is_here": owner == node}
+
+
+def move_to(home: Path, settings: Cluster, name: str | None) -> dict[str, Any]:
+    """Let another machine own the home.
+
+    Args:
+        name: which; None: any, if this one owns it.
+    Raises NotFound, HostError: nothing was moved; Unreachable.
+    """
+    names, _, node = read_place(home / JOURNAL_FILE)
+    with closing(Servers(settings.urls, settings.credentials)) as servers:
+        for _ in range(_LOOKS):
+            machines = present(servers, names)
+            owner = next((machine for machine in machines if machine.serves), None)
+            if owner is not None:
+                break
+        if owner is None:
+            raise NotRunning("no machine serves the home just now, so none can hand it over: try again in some seconds")
+        target, seconds = owner, 0.0
+        if name is not None or owner.node == node:
+            target = choose(machines, owner, name)
+        if target is not owner:
+            seconds = move(servers, names, owner, target)
+        return {"owner": target.node, "was": owner.node, "seconds": round(seconds, 2)}
+
+
 def verify(home: Path, settings: Cluster) -> Position:
     """Follow the hashes of the log; return its end, once this machine's journal proved to be on it.
 
     Raises JournalError: a record is not what follows the one before it, or this journal is on another line.
     """
-    names, here, _ = _place_of(home)
+    names, here, _ = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:
         first, _ = servers.end_of(names.stream) or (1, 0)
         if here.seq < first - 1:
@@ -144,17 +187,3 @@ def verify(home: Path, settings: Cluster) -> Position:
         if at_here != here.chain:
             raise JournalError(f"the journal of this machine is not on the line of the shared log at {here.seq}")
         return position or here
-
-
-def _place_of(home: Path) -> tuple[Names, Position, str]:
-    """Return what `read_place` does of a home that a host may serve. Raises HostError."""
-    names, position, node = _read(home / JOURNAL_FILE)
-    if position is None:
-        raise HomeError(f"{home} is of one machine: begin with `honeybadger-host cluster init`")
-    return names, position, node
-
-
-def _read(path: Path) -> tuple[Names, Position | None, str]:
-    with reading(path) as connection:
-        identity, position, node = read_home(connection)
-    return Names(identity), position, node

@@ -9,20 +9,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import structlog
 
-from honeybadger_host.cluster.records import FILES_BEHIND
 from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import HomeError, WorldFailed
-from honeybadger_host.memory.file_history import Event, Past, read_pasts, versions
+from honeybadger_host.memory.file_history import Event, Past, read_pasts, version_at, versions
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.storage.edits import Edit, digest_of
-from honeybadger_host.storage.files import make_folders, replace, sync_folder
+from honeybadger_host.storage.files import closing_fd, make_folders, replace
 from honeybadger_host.storage.journal_schema import (
+    FILES_BEHIND,
+    LAST_SEQ,
     Marks,
     Row,
     Transaction,
@@ -31,9 +33,11 @@ from honeybadger_host.storage.journal_schema import (
     reading,
     write_marks,
 )
+from honeybadger_host.storage.revised import REVISED_KINDS
 
 log = structlog.get_logger()
 
+_SYNCED_AT_ONCE: Final = 32
 KEPT: Final = "data/replaced"
 """Where texts are moved that only this machine had."""
 
@@ -44,13 +48,11 @@ class Wanted(NamedTuple):
     Args:
         text: None: there is none.
         is_known: else the text is not, for it was too large to be kept.
-        held: digests of what it held since this machine's files were kept up.
     """
 
-    file: str
+    past: Past
     text: bytes | None
     is_known: bool
-    held: Collection[bytes]
 
 
 def place_files(home: Path, journal: Path) -> int:
@@ -76,23 +78,22 @@ def place_files(home: Path, journal: Path) -> int:
         }
         seen = [file for (file,) in connection.execute("SELECT file FROM seen WHERE text IS NOT NULL")]
     names = dict.fromkeys((*behind, *(file for file in seen if not os.path.lexists(home / file))))
-    placed, unsettled, folders = 0, dict[str, int](), set[Path]()
+    placed, unsettled, written = 0, dict[str, int](), set[Path]()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     try:
         for past in read_pasts(journal, list(names)):
-            wanted = _read(past, since)
+            wanted = _read(past)
             if not wanted.is_known:
                 log.warning(
-                    "cluster.text_not_kept", file=wanted.file, now_what="copy it from the machine it was edited on"
+                    "cluster.text_not_kept", file=past.file, now_what="copy it from the machine it was edited on"
                 )
-                if wanted.file in behind:
-                    unsettled[wanted.file] = behind[wanted.file]
+                if past.file in behind:
+                    unsettled[past.file] = behind[past.file]
             elif _place(home, wanted, stamp):
-                folders.add((home / wanted.file).parent)
+                path = home / past.file
+                written |= {path, *(folder for folder in path.parents if folder.is_relative_to(home))}
                 placed += 1
-        for folder in folders:
-            with suppress(FileNotFoundError):
-                sync_folder(folder)
+        _sync(written)
     except OSError as error:
         raise HomeError(
             f"{error.filename}: {error.strerror}: the files of the home cannot be brought up to date"
@@ -105,19 +106,30 @@ def place_files(home: Path, journal: Path) -> int:
     return placed
 
 
-def _read(past: Past, since: int) -> Wanted:
+def _read(past: Past) -> Wanted:
     last = past.events[-1] if past.events else None
-    held = {digest for event in past.events for digest in _digests(event)}
-    if past.seen is not None:
-        held.add(past.seen.digest)
     if isinstance(last, Row) and last.kind in WHOLE_KINDS:
-        return Wanted(past.file, None if last.kind.endswith(REMOVED) else last.data, True, held)
-    text, is_known, is_there = b"", False, False
-    for event, version in versions(past):
-        text, is_known, is_there = version.text, version.is_known, version.is_there
-        if event is None or event.seq >= since:
-            held.add(digest_of(text))
-    return Wanted(past.file, text if is_there else None, is_known, held)
+        return Wanted(past, None if last.kind.endswith(REMOVED) else last.data, True)
+    version = version_at(past, LAST_SEQ)
+    return Wanted(past, version.text if version.is_there else None, version.is_known)
+
+
+def _is_known(past: Past, text: bytes) -> bool:
+    """Return whether the journal has what a file holds here, or more."""
+    digest = digest_of(text)
+    if (past.seen is not None and past.seen.digest == digest) or any(
+        digest in _digests(event) for event in past.events
+    ):
+        return True
+    if past.events and past.events[-1].kind in WHOLE_KINDS:
+        return False
+    for number, (_, version) in enumerate(versions(past)):
+        following = past.events[number] if number < len(past.events) else None
+        if isinstance(following, Row) and following.kind not in REVISED_KINDS:
+            continue  # it only grows: to look at a text for each of its notes would take minutes
+        if version.is_known and version.text.startswith(text):
+            return True
+    return False
 
 
 def _digests(event: Event) -> Iterator[bytes]:
@@ -129,19 +141,31 @@ def _digests(event: Event) -> Iterator[bytes]:
 
 def _place(home: Path, wanted: Wanted, stamp: str) -> bool:
     """Give a file its text; return whether it had another. Raises WorldFailed, OSError."""
-    path = home / wanted.file
+    file = wanted.past.file
+    path = home / file
     held = read_whole(path)
     if held == wanted.text:
         return False
-    is_torn = held is not None and (wanted.text or b"").startswith(held)
-    if held is not None and not is_torn and digest_of(held) not in wanted.held:
-        kept = home / KEPT / stamp / wanted.file
+    if held is not None and not (wanted.text or b"").startswith(held) and not _is_known(wanted.past, held):
+        kept = home / KEPT / stamp / file
         make_folders(kept.parent)
         replace(kept, held)
-        log.warning("cluster.kept_aside", file=wanted.file, kept=str(kept.relative_to(home)))
+        log.warning("cluster.kept_aside", file=file, kept=str(kept.relative_to(home)))
     if wanted.text is None:
         os.unlink(path)
     else:
         make_room(path)
-        replace(path, wanted.text)
+        replace(path, wanted.text, is_durable=False)
     return True
+
+
+def _sync(paths: Collection[Path]) -> None:
+    """Make files and folders durable, many at once. Raises OSError."""
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
+        for _ in pool.map(_sync_one, paths):
+            pass
+
+
+def _sync_one(path: Path) -> None:
+    with suppress(FileNotFoundError), closing_fd(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as fd:
+        os.fsync(fd)

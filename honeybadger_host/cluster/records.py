@@ -29,9 +29,6 @@ PART_BYTES: Final = 512 << 10
 """A server takes 1 MiB with all headers unless it is told otherwise."""
 LOG_CHAIN: Final = "log_chain"
 """In `meta`: the hash of all records up to the last one that is in this journal."""
-FILES_BEHIND: Final = "files_behind"
-"""In `meta`: another machine has owned the home since the files of this one were kept up."""
-
 NODE: Final = "node"
 """In `meta`: what this machine is called among those that keep the home; no two have the same."""
 
@@ -160,16 +157,22 @@ def write_position(connection: sqlite3.Connection, position: Position) -> None:
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
+def another_past(seq: int) -> JournalError:
+    """Return what to raise where the log has another past than this journal."""
+    return JournalError(
+        f"the shared log does not follow what this journal has up to {seq}: the log went back and was continued "
+        "without this machine, was begun anew, or this journal was changed by other means; nothing was changed here, "
+        'see "When the log is lost" in docs/machines.md'
+    )
+
+
 def apply_record(connection: sqlite3.Connection, record: Record, position: Position) -> tuple[Position, Epoch | None]:
     """Take a record into a journal; return the position behind it, and whose it is from here on if it says so.
 
     The transaction is the caller's. Raises JournalError.
     """
     if record.before != position.chain:
-        raise JournalError(
-            f"record {record.seq} of the shared log does not follow what this journal has up to {position.seq}: it was "
-            "changed by other means; take this machine out with `honeybadger-host cluster leave`, then join again"
-        )
+        raise another_past(position.seq)
     said = read_record(record.data)
     if isinstance(said, Epoch):
         if said.schema != SCHEMA_VERSION:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import nats.errors
-import nkeys
 import structlog
 from nats.aio.client import Client
 from nats.js import JetStreamContext, api
 from nats.js.errors import APIError, NotFoundError
 
+from honeybadger_agent.relay import ANSWER_SECONDS, connect, credentials_of
 from honeybadger_host.cluster.records import Message
 from honeybadger_host.errors import SettingsError
 
@@ -28,11 +28,16 @@ EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"
 EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 LEAST_VERSION = (2, 12)
 _CONNECT_SECONDS: Final = 5.0
-_ANSWER_SECONDS: Final = 2.0
 _FETCH_SECONDS: Final = 0.3
+_OTHERS_SECONDS: Final = 1.0
+"""Between two answers to one question."""
 _FETCHED_AT_ONCE: Final = 256
 _WRONG_SEQUENCE: Final = (10071, 10164)
 """One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost."""
+_NO_ROOM: Final = (10002, 10023, 10047, 10077)
+"""Of the account, the cluster, the disk, the stream."""
+_NOT_CLUSTERED: Final = 10074
+_DENIED_SECONDS: Final = 10.0
 
 
 class Unreachable(Exception):
@@ -70,6 +75,8 @@ class Servers:
         """Stream, the message fetched last, and what fetches the next ones."""
         self._said = ""
         """What was wrong with the connection last."""
+        self._denied = -_DENIED_SECONDS, ""
+        """When the servers refused to pass something on last, and what."""
         try:
             self._call(self._connect(), _CONNECT_SECONDS)
         except BaseException as error:
@@ -83,23 +90,17 @@ class Servers:
     async def _connect(self) -> None:
         try:
             options: dict[str, Any] = _credentials_of(self._credentials) if self._credentials else {}
-            await self.client.connect(
-                servers=self._urls,
-                error_cb=self._note_error,
-                connect_timeout=2,
-                reconnect_time_wait=1,
-                max_reconnect_attempts=-1,
-                ping_interval=1,
-                max_outstanding_pings=3,
-                **options,
-            )
+            await connect(self.client, servers=self._urls, error_cb=self._note_error, **options)
         except ValueError as error:
             raise self._wrong(str(error)) from None
         version = self.client.connected_server_version
+        self.version = f"{version.major}.{version.minor}.{version.patch}"
         if (version.major, version.minor) < LEAST_VERSION:
             least = "{}.{}".format(*LEAST_VERSION)
-            raise SettingsError(f"nats-server {version} is too old: {least} or later takes one message for each place")
-        self._js = self.client.jetstream(timeout=_ANSWER_SECONDS)
+            raise SettingsError(
+                f"nats-server {self.version} is too old: {least} or later takes one message for each place"
+            )
+        self._js = self.client.jetstream(timeout=ANSWER_SECONDS)
 
     def _wrong(self, why: str) -> SettingsError:
         return SettingsError(
@@ -109,25 +110,38 @@ class Servers:
     async def _note_error(self, error: Exception) -> None:
         said = str(error) or type(error).__name__
         log.debug("cluster.connection", error=said)
+        if "certificate verify failed" in said.lower():
+            said += "; SSL_CERT_FILE names the authority that signed the servers' certificates"
+        if "permissions violation" in said.lower():
+            self._denied = time.monotonic(), said
         if not _is_refusal(self._said):  # it is why the connection breaks then
             self._said = said
 
-    def _call(self, asked: Coroutine[Any, Any, ResultT], seconds: float = 2 * _ANSWER_SECONDS) -> ResultT:
+    def _call(self, asked: Coroutine[Any, Any, ResultT], seconds: float = 2 * ANSWER_SECONDS) -> ResultT:
         async def bounded() -> ResultT:
             return await asyncio.wait_for(asked, seconds)
 
         try:
-            return asyncio.run_coroutine_threadsafe(bounded(), self._loop).result(seconds + _ANSWER_SECONDS)
+            return asyncio.run_coroutine_threadsafe(bounded(), self._loop).result(seconds + ANSWER_SECONDS)
         except NotFoundError:
             raise
         except APIError as error:
             if error.err_code in _WRONG_SEQUENCE:
                 raise WrongSequence(str(error)) from None
-            raise Unreachable(f"{type(error).__name__}: {error}") from error
-        except SettingsError:
+            raise Unreachable(_told(error)) from error
+        except (nats.errors.TimeoutError, TimeoutError) as error:
+            if time.monotonic() < self._denied[0] + _DENIED_SECONDS:  # nobody answers what may not be asked
+                raise Unreachable(f"{self._denied[1]}: mend the permissions of the key in nats.conf") from error
+            raise Unreachable("no answer in time") from error
+        except (SettingsError, Unreachable):
             raise
         except Exception as error:  # also a bug of the library is an answer that did not come
             raise Unreachable(f"{type(error).__name__}: {error}") from error
+
+    def soon(self, call: Callable[[str], None], value: str) -> None:
+        """Call something where the connection is served. Any thread."""
+        with contextlib.suppress(RuntimeError):  # it is closed
+            self._loop.call_soon_threadsafe(call, value)
 
     def start(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         """Begin what goes on until it is cancelled."""
@@ -136,13 +150,9 @@ class Servers:
     def cancel(self, work: Future[None]) -> None:
         """End what was started, and wait until it has."""
         work.cancel()
-
-        async def settle() -> None:
-            await asyncio.sleep(0)
-
         with contextlib.suppress(Unreachable):
             for _ in range(3):  # cancelled, its tasks cancelled, all gone
-                self._call(settle())
+                self._call(asyncio.sleep(0))
 
     def close(self) -> None:
         async def close() -> None:
@@ -228,6 +238,39 @@ class Servers:
         """Begin anew with the next `fetch`: the consumer may have gone with its server."""
         self._pull = None
 
+    # ---------------------------------------------------------------------------------------------------- questions
+
+    def ask(self, subject: str, data: bytes) -> bytes | None:
+        """Return what somebody answers; None: nobody does."""
+
+        async def asked() -> bytes | None:
+            with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
+                return (await self.client.request(subject, data, timeout=ANSWER_SECONDS)).data
+            return None
+
+        return self._call(asked())
+
+    def ask_all(self, subject: str, until: Callable[[bytes], bool] = lambda data: False) -> list[bytes]:
+        """Return what all answer who answer soon, or those up to one with which `until` is content."""
+
+        async def asked() -> list[bytes]:
+            found: list[bytes] = []
+            inbox = self.client.new_inbox()
+            subscription = await self.client.subscribe(inbox)
+            try:
+                await self.client.publish(subject, b"", reply=inbox)
+                with contextlib.suppress(nats.errors.TimeoutError):
+                    while not (found and until(found[-1])):
+                        answer = await subscription.next_msg(_OTHERS_SECONDS if found else ANSWER_SECONDS)
+                        if not answer.data:
+                            break  # nobody listens
+                        found.append(answer.data)
+            finally:
+                await subscription.unsubscribe()
+            return found
+
+        return self._call(asked(), 4 * ANSWER_SECONDS)
+
     # ----------------------------------------------------------------------------------------------------- streams
 
     def make_stream(self, name: str, subject: str, *, max_age: float = 0, of_each: int = -1) -> None:
@@ -272,17 +315,24 @@ class Servers:
             self._call(self._js.delete_stream(stream))
 
 
+def _told(error: APIError) -> str:
+    """Return what a server says, with what to do where it says little."""
+    if error.err_code in _NO_ROOM:
+        return f"{error.description}: a server has no room left, see its disk and max_file_store"
+    if error.err_code == _NOT_CLUSTERED:
+        return f"{error.description}: three servers are named, and they are not one cluster, see its part of nats.conf"
+    if error.description is None and error.code is None:  # nobody is there to answer
+        return "no server answers for JetStream: see that nats.conf has it, and their logs (a full disk turns it off)"
+    return f"{error.description or type(error).__name__} ({error.err_code})"
+
+
 def _is_refusal(said: str) -> bool:
     return "authorization" in said.lower()
 
 
 def _credentials_of(path: str) -> dict[str, Any]:
-    """Return how to connect with a file: credentials with a JWT, or the seed of a key. Raises SettingsError."""
+    """Return how to connect with a file. Raises SettingsError."""
     try:
-        text = Path(path).read_text().strip()
-        if "JWT" in text:
-            return {"user_credentials": path}
-        nkeys.from_seed(bytearray(text.encode()))
-    except (OSError, ValueError, nkeys.NkeysError) as error:
+        return credentials_of(path)
+    except (OSError, ValueError) as error:
         raise SettingsError(f"setting cluster.credentials: {path} cannot be used: {error}") from None
-    return {"nkeys_seed_str": text}

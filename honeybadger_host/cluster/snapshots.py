@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.cluster.log import Names
-from honeybadger_host.cluster.records import FILES_BEHIND, PART_BYTES, PART_HEADER, Position, name_machine, read_home
+from honeybadger_host.cluster.records import PART_BYTES, PART_HEADER, Position, another_past, name_machine, read_home
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.errors import JournalError, NotFound
 from honeybadger_host.storage.files import sync_folder
 from honeybadger_host.storage.journal_reader import copy_journal
-from honeybadger_host.storage.journal_schema import Marks, connect, make_file
+from honeybadger_host.storage.journal_schema import FILES_BEHIND, Marks, connect, make_file, reading
 
 _DIGEST_HEADER: Final = "Hb-Digest"
 
@@ -59,7 +59,8 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
 def load_snapshot(servers: Servers, names: Names, journal: Path) -> None:
     """Make the newest snapshot the journal of this machine, whose files are to be brought up to date with all of it.
 
-    Raises NotFound: the servers have none; Unreachable, JournalError.
+    Raises NotFound: the servers have none; Unreachable; JournalError: it is damaged, or another journal's, and the one
+    that is here stays.
     """
     for stream, seq in sorted(_snapshots(servers, names), key=lambda one: -one[1]):
         subject = f"hb.{names.identity}.snapshot.{seq}"
@@ -77,10 +78,26 @@ def load_snapshot(servers: Servers, names: Names, journal: Path) -> None:
                     file.write(message.data)
                     last = message.seq
         if digest.hexdigest() != end.headers[_DIGEST_HEADER]:
-            raise JournalError(f"the snapshot {stream} is damaged: publish another by starting the owner again")
+            raise JournalError(
+                f"the snapshot {stream} is damaged: `honeybadger-host cluster init` publishes another, where the home "
+                "is and no host runs"
+            )
+        if journal.exists():
+            _compare(temporary, journal)
         _put_in_place(temporary, journal)
         return
     raise NotFound(f"the servers have no snapshot of the home {names.identity}: is the identity right?")
+
+
+def _compare(snapshot: Path, journal: Path) -> None:
+    """Raise JournalError when a snapshot has not the last change of the journal that it is to replace."""
+    with closing(sqlite3.connect(snapshot)) as taken, reading(journal) as here:
+        for table, columns in (("changes", "seq, at, grp, sender, request"), ("edits", "seq, at, grp, author, file")):
+            what = f"SELECT {columns} FROM {table}"  # noqa: S608  constants
+            last = here.execute(f"{what} ORDER BY seq DESC LIMIT 1").fetchone()
+            if last is not None and taken.execute(f"{what} WHERE seq = ?", last[:1]).fetchone() != last:
+                _, position, _ = read_home(here)
+                raise another_past(position.seq if position is not None else 0)
 
 
 def _put_in_place(temporary: Path, journal: Path) -> None:

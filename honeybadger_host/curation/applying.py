@@ -23,10 +23,8 @@ from honeybadger_host.curation.proposal import (
     Operation,
     OperationState,
     Proposal,
-    counts_of,
-    dump_proposal,
 )
-from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.domain import (
     MEMORY,
     SUMMARY,
@@ -39,10 +37,9 @@ from honeybadger_host.domain import (
 )
 from honeybadger_host.memory.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, name_in, parse_entry
+from honeybadger_host.memory.entry_marks import Origin, Standing
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
-from honeybadger_host.memory.origin import Origin
-from honeybadger_host.memory.standing import Standing
 from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
 from honeybadger_host.memory.watermarks import (
     Watermark,
@@ -133,8 +130,7 @@ class Applying:
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
         """Decide what changes. Raises Refusal: somebody consolidated the session meanwhile."""
-        if self.files.view(proposal_file(self.proposal.group, self.proposal.id)) != self.kept:
-            raise Refusal("conflict", f"proposal {self.proposal.id} was changed meanwhile: look at it again")
+        check_kept(self.files, self.proposal, self.kept)
         return _Decision(self, prepared, now).outcome()
 
 
@@ -178,14 +174,7 @@ class _Decision:
         changes = [*(retired if self._retired else ()), *self._added, *self._changes]
         if "applied" in states.values() or self._proposal.session is None:
             changes += self._moved(before, mark)
-        operations = tuple(
-            each.model_copy(update={"state": states.get(each.n, each.state)}) for each in self._proposal.operations
-        )
-        if operations:
-            data = dump_proposal(self._proposal.model_copy(update={"operations": operations}))
-            file = proposal_file(self._group, self._proposal.id)
-            changes.append(FileWritten(self._group, "proposal", file, data, self._applying.kept))
-        return Outcome({"proposal": self._proposal.id, **counts_of(operations)}, tuple(changes))
+        return decided(self._proposal, states, self._applying.kept, changes)
 
     def _write_summary(self, operation: Operation, ours: str | None) -> str | None:
         """Give the session another part of summary.md, and return its digest; None: a person edited it, and decides.

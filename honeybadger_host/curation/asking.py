@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -86,35 +86,29 @@ class Answer(NamedTuple):
     asked: str
 
 
+@dataclass(slots=True)
 class Asker:
     """Asks the model that looks after memory. Event loop.
 
     Args:
-        writer_slot: held by whoever writes to the journal.
-        open_model: raises ModelFailed.
+        _writer_slot: held by whoever writes to the journal.
+        _open_model: raises ModelFailed.
         max_output_tokens: of one answer, for the estimate.
-        clean: takes out of an answer what must not become memory.
+        _clean: takes out of an answer what must not become memory.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        writer_slot: Callable[[], anyio.CapacityLimiter],
-        open_model: Callable[[], Awaitable[Model]],
-        clean: Callable[[str], str],
-        budgets: Budgets,
-        *,
-        max_output_tokens: int,
-    ) -> None:
-        self._journal = journal
-        self._writer_slot = writer_slot
-        self._open_model = open_model
-        self._clean = clean
-        self._budgets = budgets
-        self._max_output_tokens = max_output_tokens
-        self.tokens: Counter[str] = Counter()
-        """Kind -> since the start."""
-        self._spent = (_today(), journal.spent(_today()))
+    _journal: Journal
+    _writer_slot: Callable[[], anyio.CapacityLimiter]
+    _open_model: Callable[[], Awaitable[Model]]
+    _clean: Callable[[str], str]
+    _budgets: Budgets
+    max_output_tokens: int
+    tokens: Counter[str] = field(default_factory=Counter)
+    """Kind -> since the start."""
+    _spent: tuple[str, Sequence[Spent]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._spent = (_today(), self._journal.spent(_today()))
 
     @property
     def spent_today(self) -> Sequence[Spent]:
@@ -166,7 +160,7 @@ class Asker:
 
     async def _asked(self, question: Question) -> Answer:
         model = await self._open_model()
-        estimate = estimate_tokens(question.system) + estimate_tokens(question.text) + self._max_output_tokens
+        estimate = estimate_tokens(question.system) + estimate_tokens(question.text) + self.max_output_tokens
         booked = Spent(_today(), question.group, question.kind, estimate)
         await self._write(lambda: self._book(question, booked))
         said = None
@@ -183,7 +177,7 @@ class Asker:
                 f"{model.name} did not come to an end within {_LONGEST_ANSWER_SECONDS:g} s", is_passing=True
             )
         text = self._clean(said.text[:_LONGEST_ANSWER])
-        used_in = estimate - self._max_output_tokens if said.input_tokens is None else said.input_tokens
+        used_in = estimate - self.max_output_tokens if said.input_tokens is None else said.input_tokens
         used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
         answer = Answer(text, model.name, used_in, used_out, question.text)
         settled = booked._replace(tokens=used_in + used_out - estimate)

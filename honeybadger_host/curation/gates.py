@@ -90,18 +90,15 @@ class _Case:
 
     @cached_property
     def result(self) -> str:
-        """All that it writes."""
         return " \n".join((self.operation.result or "", self.operation.title or "", *self.operation.tags))
 
     @cached_property
     def sources(self) -> Sequence[str]:
-        """The texts of its sources."""
         texts = self.known.texts
         return [content_of(texts[source]) for source in self.operation.sources if source in texts]
 
     @cached_property
     def quoted(self) -> Sequence[tuple[Evidence, Turn]]:
-        """Its evidence with the turn that it quotes, where there is one."""
         turns = self.known.turns
         return [(each, turns[each.session, each.turn]) for each in self.operation.evidence if _place(each) in turns]
 

@@ -20,7 +20,6 @@ _TABLES: Final = read_words(__package__, "word_tables.txt")
 
 
 def word_set(name: str) -> frozenset[str]:
-    """Return the words of a table."""
     return frozenset(_TABLES[name])
 
 

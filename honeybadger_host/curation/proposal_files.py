@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from honeybadger_host.curation.proposal import Proposal, parse_proposal
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.curation.proposal import OperationState, Proposal, counts_of, dump_proposal, parse_proposal
+from honeybadger_host.domain import Change, FileWritten, Outcome
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 
 
 class Stored(NamedTuple):
@@ -52,3 +54,28 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
             continue
         except (OSError, WorldFailed, ValueError) as error:
             yield Stored(name, None, str(error), changed_at)
+
+
+def with_states(proposal: Proposal, states: Mapping[int, OperationState]) -> Proposal:
+    """Return a proposal in which some operations, by number, have another state."""
+    operations = tuple(
+        each.model_copy(update={"state": states.get(each.n, each.state)}) for each in proposal.operations
+    )
+    return proposal.model_copy(update={"operations": operations})
+
+
+def check_kept(files: WholeFiles, proposal: Proposal, kept: bytes | None) -> None:
+    """Raise Refusal: the file of a proposal does not hold what was kept."""
+    if files.view(proposal_file(proposal.group, proposal.id)) != kept:
+        raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
+
+
+def decided(
+    proposal: Proposal, states: Mapping[int, OperationState], kept: bytes | None, changes: Sequence[Change]
+) -> Outcome:
+    """Return the outcome of a decision about a proposal: the changes, and the file that says what became of it."""
+    after = with_states(proposal, states)
+    file = proposal_file(proposal.group, proposal.id)
+    written = FileWritten(proposal.group, "proposal", file, dump_proposal(after), kept)
+    more = (written,) if after.operations else ()
+    return Outcome({"proposal": proposal.id, **counts_of(after.operations)}, (*changes, *more))

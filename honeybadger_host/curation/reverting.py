@@ -15,7 +15,8 @@ from typing import Final, NamedTuple, cast
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal
+from honeybadger_host.curation.proposal import Proposal
+from honeybadger_host.curation.proposal_files import decided
 from honeybadger_host.domain import (
     ARCHIVE,
     MEMORY,
@@ -110,10 +111,7 @@ class Reverting:
             span = f"{self.proposal.first_turn}-{self.proposal.last_turn}"
             said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {self.proposal.session})\n\n"
             changes.append(Added.of("history", group, said.encode()))
-        operations = tuple(each.model_copy(update={"state": "struck"}) for each in self.proposal.operations)
-        data = dump_proposal(self.proposal.model_copy(update={"operations": operations}))
-        changes.append(FileWritten(group, "proposal", self.file, data, self.kept))
-        return Outcome({"proposal": self.proposal.id, **counts_of(operations)}, tuple(changes))
+        return decided(self.proposal, {each.n: "struck" for each in self.proposal.operations}, self.kept, changes)
 
     def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace], now: datetime) -> Sequence[Change]:
         """Return the changes that archive added notes and bring removed ones back."""

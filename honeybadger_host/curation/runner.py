@@ -64,7 +64,6 @@ class Curator:
 
     @property
     def consolidates(self) -> bool:
-        """Whether sessions are consolidated."""
         return self._uses.memory_window > 0
 
     @property

@@ -125,7 +125,6 @@ def invented(result: str, sources: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def said(text: str) -> Said:
-    """Return what a text says."""
     text = visible(text)
     certain: dict[str, str] = {}
     forms: set[str] = set()

@@ -4,9 +4,9 @@ May import: search, memory, storage, text, domain, errors, settings, and the age
 
 Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `entry_places` and
 `entry_answers`, `editing`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context` with `context_maker`,
-`context_parts` and `context_text`, `context_recall` and `recollection`, `context_past`; `search`; `sessions`,
-`working_memory`; `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`;
-`reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
+`context_parts` and `context_text`, `context_recall`, `context_past`; `search`; `sessions`, `working_memory`;
+`feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and
+`proposals`; `importing`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def build_table(
         "update_memory": notes.update_memory(dependencies.files, screen),
         "save_memory": entries.save_memory(places, screen, dependencies.index, is_agent),
         "edit_memory": editing.edit_memory(places, screen, is_agent),
-        "delete_memory": entries.delete_memory(dependencies.entry_files, dependencies.whole_files),
+        "delete_memory": entries.delete_memory(places),
     }
     waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
     return {
@@ -195,7 +195,6 @@ def _turn_table(deps: TurnDependencies) -> Mapping[str, Handler]:
 
 
 def turn_dependencies(settings: Settings, dependencies: Dependencies, runtime: AgentRuntime) -> TurnDependencies:
-    """Return what turns are made with."""
     return TurnDependencies(
         runtime,
         dependencies.turn_logs,

@@ -269,18 +269,18 @@ class ChatTurn:
 
 
 class TurnsUnderWay:
-    """The turns that run, by their names. Event loop."""
+    """The turns that run, by group and name: two groups may have turns of the same name. Event loop."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, ChatTurn] = {}
+        self._turns: dict[tuple[str, str], ChatTurn] = {}
         self._came = anyio.Event()
 
     @contextlib.contextmanager
     def counting(self, turn: ChatTurn) -> Iterator[None]:
         """Count a turn while it runs. When it ends, the turns it asked for are ended; when the host does, they are not:
         the next start goes on with all of them."""
-        name = turn.under_way.name
-        self._turns[name] = turn
+        key = turn.asked.group, turn.under_way.name
+        self._turns[key] = turn
         came, self._came = self._came, anyio.Event()
         came.set()
         is_over = True
@@ -290,16 +290,16 @@ class TurnsUnderWay:
             is_over = False
             raise
         finally:
-            del self._turns[name]
+            del self._turns[key]
             if is_over:
                 self._end_children(turn)
 
-    async def wait_for(self, name: str, seconds: float) -> ChatTurn | None:
+    async def wait_for(self, group: str, name: str, seconds: float) -> ChatTurn | None:
         """Return the turn of a name once it runs, None when it does not in time."""
         with anyio.move_on_after(seconds):
-            while name not in self._turns:
+            while (group, name) not in self._turns:
                 await self._came.wait()
-        return self._turns.get(name)
+        return self._turns.get((group, name))
 
     def _end_children(self, turn: ChatTurn) -> None:
         by = turn.under_way.stop.by or f"{turn.agent.id}, whose turn is over"

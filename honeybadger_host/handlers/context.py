@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -14,7 +15,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
 from honeybadger_host.domain import NOBODY, Answer, Asked, Identity, Served
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.handlers.context_maker import ContextMaker, Question, result_of
+from honeybadger_host.handlers.context_maker import ContextMaker, ContextSettings, Question, result_of
 from honeybadger_host.handlers.context_parts import Loaded
 from honeybadger_host.handlers.context_past import PastContexts
 from honeybadger_host.handlers.context_text import Context
@@ -73,8 +74,8 @@ class ContextHandler:
             asked.sender,
             seq,
             round(now.timestamp() * 1000),
-            orjson.dumps(settings).decode(),
-            orjson.dumps(identity).decode(),
+            _json_of(settings),
+            _json_of(identity),
             budget,
             tokens,
             payload.most_turns,
@@ -96,6 +97,11 @@ class ContextHandler:
             why = f"there is no agent {payload.agent!r}: `honeybadger-host status` lists them"
             raise Refusal("not_found", why, field="payload.agent")
         return identity
+
+
+@lru_cache(64)
+def _json_of(value: ContextSettings | Identity) -> str:
+    return orjson.dumps(value).decode()
 
 
 def _hashes_of(context: Context) -> tuple[str, str]:

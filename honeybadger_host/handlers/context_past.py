@@ -23,8 +23,7 @@ from honeybadger_host.handlers.context_maker import (
     Question,
     result_of,
 )
-from honeybadger_host.handlers.context_recall import Recalled
-from honeybadger_host.handlers.recollection import RecalledEntries
+from honeybadger_host.handlers.context_recall import Recalled, RecalledEntries
 from honeybadger_host.memory.entry import marks_of, parse_entry
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.moments import Moment, moment_of

@@ -1,17 +1,22 @@
-"""Recalls long-term entries for a context (RB2, RB11): found by the message, remembered in the injection ledger."""
+"""Long-term entries in a context (RB2, RB11): found by the message, kept while its turn is shown, cut to a budget.
+
+An entry recalled for an earlier message stays in the context as long as that message. Once the message is out of the
+context, the entry can be recalled again: a model is never assumed to know what it cannot see.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from zlib import crc32
 
 import structlog
 
+from honeybadger_agent.quoting import quoted
 from honeybadger_host.domain import Injection, Turn
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.recollection import RecalledEntries, State, in_view
 from honeybadger_host.handlers.search import earned
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -19,6 +24,7 @@ from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.settings import Recall
+from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
@@ -30,10 +36,100 @@ _NEAR_MISSES: Final = 5
 _NEWEST: Final = 5
 """Entries shown at the beginning of a session when nothing matches."""
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
+State: TypeAlias = Literal["new", "in_view", "newest"]
+_HEADINGS: Final[Mapping[State, str]] = {
+    "new": "Recalled from long-term memory (relevant to this message):",
+    "in_view": "Recalled earlier in this conversation:",
+    "newest": "Recalled from long-term memory (the newest, nothing matches this message):",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class RecalledEntries:
+    """An entry in a context.
+
+    Args:
+        turn: number of the turn it was recalled for.
+        hit: its hit in the search for this message; None when it did not match.
+        marks: see `entry.marks_of`.
+    """
+
+    id: str
+    category: str
+    content: str
+    state: State
+    turn: int
+    hit: Hit | None = None
+    marks: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The members that say where it comes from."""
+        return {name: value for name, value in self.marks.items() if name.startswith("origin")}
+
+    @property
+    def checksum(self) -> int:
+        """What tells it from another version of the entry."""
+        return crc32(f"{self.category}\0{self.content}".encode("utf-8", "surrogatepass"))
+
+    @property
+    def line(self) -> str:
+        content = quoted(neutralise(self.content).text.strip())
+        return f"- [{self.id}] ({self.category or 'general'}): {content}\n"
+
+
+class Fitted(NamedTuple):
+    """The text of the entries that fit a budget, with headings, and those that did not."""
+
+    text: str
+    left_out: Sequence[RecalledEntries]
+
+
+def fit(recollections: Sequence[RecalledEntries], room_tokens: int | None) -> Fitted:
+    """Return the text of the first recollections that fit; an entry is left out, never cut.
+
+    Args:
+        recollections: new ones first, each kind best first.
+        room_tokens: estimate for the text; None means no limit.
+    """
+    kept: list[RecalledEntries] = []
+    left_out: list[RecalledEntries] = []
+    headed: set[State] = set()
+    used = 0
+    for recollection in recollections:
+        cost = estimate_tokens(recollection.line) + 1  # one for rounding
+        if recollection.state not in headed:
+            cost += estimate_tokens(_HEADINGS[recollection.state]) + 2
+        if room_tokens is not None and used + cost > room_tokens:
+            left_out.append(recollection)
+            continue
+        used += cost
+        headed.add(recollection.state)
+        kept.append(recollection)
+    return Fitted(_render(kept), left_out)
+
+
+def _render(recollections: Sequence[RecalledEntries]) -> str:
+    blocks: list[str] = []
+    for state, heading in _HEADINGS.items():
+        lines = [recollection.line for recollection in recollections if recollection.state == state]
+        if lines:
+            blocks.append(heading + "\n" + "".join(lines))
+    return "\n".join(blocks)
+
+
+def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str, int]:
+    """Return the entries of a ledger that were recalled for an earlier message that is still shown.
+
+    Args:
+        ledger: entry id -> number of the turn it was recalled for.
+        oldest: number of the oldest turn shown.
+        current: number of this message's turn, recorded or not, so that a repeated request gets the same answer.
+    """
+    return {entry: turn for entry, turn in ledger.items() if oldest <= turn < current}
+
+
+class Missed(NamedTuple):
     """An entry that was found but left out of the context, and why."""
 
     hit: Hit
@@ -135,16 +231,9 @@ class ContextRecall:
             from honeybadger_host.search.ranking import Filters, newest, search
 
             expired = self.index.lookups.expired(group, now.timestamp())
-            entries = Filters(kinds=_ENTRIES, hidden=expired)
-            hits = search(
-                corpus,
-                message,
-                now=now,
-                limit=limit,
-                filters=entries,
-                vector=vector,
-                needs_word=True,  # others would fail `objection` and only take up room
-            )
+            # what shares no word would fail `objection` and only take up room
+            entries = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
+            hits = search(corpus, message, now=now, limit=limit, filters=entries, vector=vector)
             return hits, newest(corpus, limit=_NEWEST, filters=entries) if is_first else [], expired
 
         (hits, fallback, expired), _ = self.index.search(group, ask)

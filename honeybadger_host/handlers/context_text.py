@@ -85,7 +85,6 @@ class Part:
         )
 
     def fitted(self, share_tokens: int) -> Part:
-        """Return the part cut to its share."""
         if self.fit is None or self.need <= share_tokens:
             return self
         return self.fit(max(0, share_tokens - self.overhead))

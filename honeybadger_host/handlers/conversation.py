@@ -19,7 +19,7 @@ from honeybadger_host.domain import (
     TurnAdded,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
@@ -76,9 +76,8 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Cha
             output_tokens=payload.output_tokens,
         )
         change = TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id))
-        result: dict[str, Any] = {"turn": turn.number, "token_count": turn.token_count}
-        if changed or thoughts:
-            result["neutralised"] = {**changed, **({"thinking": thoughts} if thoughts else {})}
+        changed = {**changed, **({"thinking": thoughts} if thoughts else {})}
+        result = with_neutralised({"turn": turn.number, "token_count": turn.token_count}, changed)
         return Outcome(result, (change, *documents.after_turns([change], now)))
 
     return ChangeHandler(decide, prepare_turn(turn_logs, documents))

@@ -25,7 +25,7 @@ from honeybadger_host.handlers.chat_turn import ChatTurn, TurnDependencies
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.turn_output import Shown
 from honeybadger_host.handlers.turns import chosen
-from honeybadger_host.storage.turn_names import TOOL_REQUEST
+from honeybadger_host.storage.journal_schema import TOOL_REQUEST
 from honeybadger_host.text.neutralise import is_blank, neutralise
 
 MOST_DEPTH: Final = 3
@@ -114,8 +114,8 @@ async def _parent_of(deps: TurnDependencies, asked: Asked, payload: DelegateToAg
     if (named := TOOL_REQUEST.fullmatch(asked.request_id)) is None:
         return None
     seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
-    parent = await deps.runtime.under_way.wait_for(named["turn"], seconds)
-    if parent is None or (parent.asked.group, parent.agent.id) != (asked.group, asked.sender):
+    parent = await deps.runtime.under_way.wait_for(asked.group, named["turn"], seconds)
+    if parent is None or parent.agent.id != asked.sender:
         raise Refusal("conflict", "the turn that asked for this is over: nobody waits for the answer", field="id")
     return parent
 

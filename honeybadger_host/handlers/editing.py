@@ -13,22 +13,20 @@ from typing import Final
 
 from honeybadger_agent.wire import EditMemory, Refusal
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
-from honeybadger_host.handlers.entry_answers import check_future, parsed, read_time, shown, the_one
+from honeybadger_host.handlers.entry_answers import check_future, read_valid_until, shown
 from honeybadger_host.handlers.entry_places import EntryPlaces
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.superseding import Superseding
 from honeybadger_host.memory.entry import (
     MAX_ENTRY_FILE_BYTES,
     Entry,
     dump_entry,
     entry_file,
-    memory_folder,
     name_in,
     version_of,
 )
-from honeybadger_host.memory.origin import Origin, origin_of
-from honeybadger_host.memory.standing import Standing
+from honeybadger_host.memory.entry_marks import Origin, Standing, origin_of
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 NEVER: Final = "never"
@@ -84,7 +82,7 @@ class _Editing:
             if bound_for != (before.category, before.name):
                 places += self._places(asked.group, before.id, *bound_for)
         origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=self.is_agent(asked.sender))
-        valid_until = None if payload.valid_until == NEVER else read_time(payload.valid_until, "valid_until")
+        valid_until = None if payload.valid_until == NEVER else read_valid_until(payload.valid_until)
         gone = self.superseding.prepare(asked.group, payload.supersedes or ())
         return _Edit(texts, category, bound_for, tuple(places), origin, valid_until, gone)
 
@@ -110,10 +108,7 @@ class _Editing:
     def decide(self, asked: Asked, edit: _Edit, now: datetime) -> Outcome:
         """Return the edited entry, and the changes that make it. Raises Refusal."""
         payload: EditMemory = asked.payload
-        file = the_one(payload.id, self.places.files.named(memory_folder(asked.group), f"{payload.id}.json"))
-        data = self.places.files.view(file)
-        assert data is not None  # noqa: S101  `named` returns what is there
-        before = parsed(self.places.entries, file, data)
+        file, data, before = self.places.the_one(asked.group, payload.id)
         if payload.expected_version is not None and payload.expected_version != version_of(data):
             why = f"entry {before.id} was changed since it had version {payload.expected_version[:40]}"
             raise Refusal("conflict", f"{why}: read it again, then decide", field="payload.expected_version")
@@ -133,10 +128,7 @@ class _Editing:
                 FileWritten(asked.group, "entry", place, written, None),
             )
         changes += self.superseding.changes(asked.group, after, payload.supersedes or (), edit.gone, stood=True)
-        result = shown(after, place, written)
-        if edit.texts.neutralised:
-            result["neutralised"] = edit.texts.neutralised
-        return Outcome(result, changes)
+        return Outcome(with_neutralised(shown(after, place, written), edit.texts.neutralised), changes)
 
     def _place_of(self, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
         """Return the file of an entry after an edit. Raises Refusal: it moves to where something is."""

@@ -16,22 +16,21 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
-from honeybadger_host.handlers.entry_answers import check_future, not_found, parsed, read_time, shown, the_one
+from honeybadger_host.handlers.entry_answers import check_future, not_found, parsed, read_valid_until, shown, the_one
 from honeybadger_host.handlers.entry_places import EntryPlaces, first_free
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.similar import Similar
 from honeybadger_host.handlers.superseding import Superseding
-from honeybadger_host.memory.entry import Entry, dump_entry, memory_folder, name_in, reinforce
+from honeybadger_host.memory.entry import Entry, dump_entry, name_in, reinforce
+from honeybadger_host.memory.entry_marks import Origin, Standing, origin_of
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import is_pinned
-from honeybadger_host.memory.origin import Origin, origin_of
-from honeybadger_host.memory.standing import Standing
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
-from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 
@@ -71,7 +70,7 @@ def save_memory(
             else places.named(asked.group, category, texts.name)
         )
         origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
-        valid_until = read_time(payload.valid_until, "valid_until")
+        valid_until = read_valid_until(payload.valid_until)
         gone = superseding.prepare(asked.group, payload.supersedes or ())
         return _Said(
             content,
@@ -103,19 +102,17 @@ def save_memory(
     return ChangeHandler(decide, prepare)
 
 
-def delete_memory(entries: EntryFiles, files: WholeFiles) -> ChangeHandler[None]:
+def delete_memory(places: EntryPlaces) -> ChangeHandler[None]:
     """Return the handler of `delete_memory`: the file goes, the journal keeps it."""
 
     def prepare(asked: Asked) -> None:
-        for file in entries.find(asked.group, _id_of(asked)):
-            files.load(file)
+        payload: DeleteMemory = asked.payload
+        for file in places.entries.find(asked.group, payload.id):
+            places.files.load(file)
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        id_ = _id_of(asked)
-        file = the_one(id_, files.named(memory_folder(asked.group), f"{id_}.json"))
-        data = files.view(file)
-        assert data is not None  # noqa: S101  `named` returns what is there
-        entry = parsed(entries, file, data)
+        payload: DeleteMemory = asked.payload
+        file, data, entry = places.the_one(asked.group, payload.id)
         return Outcome(shown(entry, file, data), (FileRemoved(asked.group, "entry", file, data),))
 
     return ChangeHandler(decide, prepare)
@@ -204,9 +201,7 @@ def _saved(
     size = len(orjson.dumps(entry.metadata))
     if size > MAX_METADATA_BYTES:
         raise _too_large("metadata", f"{size} bytes of metadata", MAX_METADATA_BYTES)
-    result = shown(entry, file, data)
-    if said.texts.neutralised:
-        result["neutralised"] = said.texts.neutralised
+    result = with_neutralised(shown(entry, file, data), said.texts.neutralised)
     if said.similar is not None:
         result["similar"] = [one for one in said.similar if one["id"] not in (entry.id, *ids)]
     return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces), *archived))
@@ -223,8 +218,3 @@ def _too_large(member: str, what: str, limit: int) -> Refusal:
 def _payload_of(asked: Asked) -> SaveMemory:
     payload: SaveMemory = asked.payload
     return payload
-
-
-def _id_of(asked: Asked) -> str:
-    payload: DeleteMemory = asked.payload
-    return payload.id

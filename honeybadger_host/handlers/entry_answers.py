@@ -44,11 +44,11 @@ def _shown_file(file: str) -> str:
     return file if group == GLOBAL_GROUP else rest
 
 
-def read_time(text: str | None, member: str) -> datetime | None:
-    """Return the time that a member says, in UTC. Raises Refusal: it is not one, or has no zone."""
+def read_valid_until(text: str | None) -> datetime | None:
+    """Return the time that `valid_until` says, in UTC. Raises Refusal: it is not one, or has no zone."""
     if text is None:
         return None
-    why, field = "is not a time", f"payload.{member}"
+    why, field = "is not a time", "payload.valid_until"
     try:
         at = datetime.fromisoformat(text)
         if at.tzinfo is not None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.memory.entry import Entry, entry_file, entry_id, named_id
+from honeybadger_host.handlers.entry_answers import parsed, the_one
+from honeybadger_host.memory.entry import Entry, entry_file, entry_id, memory_folder, named_id
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.search.lookups import Lookups
 from honeybadger_host.storage.atomic_files import WholeFiles
@@ -70,6 +71,12 @@ class EntryPlaces:
                 why = f"entry {entry.id} of {category} has this name: choose another, or edit that one"
                 raise Refusal("conflict", f"{why}; nothing was changed", field="payload.name")
         return first_free(free)
+
+    def the_one(self, group: str, id_: str) -> tuple[str, bytes, Entry]:
+        """Return the entry of an id, its file and what that holds; it must be loaded. Raises Refusal."""
+        file = the_one(id_, self.files.named(memory_folder(group), f"{id_}.json"))
+        data = self.files.view(file) or b""
+        return file, data, parsed(self.entries, file, data)
 
     def look_at(self, places: Iterable[str]) -> tuple[str | None, list[tuple[str, bytes, Entry]]]:
         """Return the first of some places that is free, and what entries stand in the others, with their bytes."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from honeybadger_agent.wire import RecordFeedback, Refusal
 from honeybadger_host.domain import Added, Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.feedback import Feedback, dump_feedback
 from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.text.neutralise import is_blank, neutralise
@@ -45,9 +44,7 @@ def record_feedback(turn_logs: TurnLogs | None, screen: Screen) -> ChangeHandler
             by=asked.sender,
             request=asked.request_id,
         )
-        result: dict[str, Any] = {"turn": feedback.turn}
-        if changed:
-            result["neutralised"] = dict(changed)
+        result = with_neutralised({"turn": feedback.turn}, changed)
         return Outcome(result, (Added.of("feedback", asked.group, dump_feedback(feedback)),))
 
     return ChangeHandler(decide, prepare)

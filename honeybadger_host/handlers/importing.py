@@ -18,8 +18,8 @@ from honeybadger_host.handlers.conversation import OFF
 from honeybadger_host.handlers.entry_texts import cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.entry_marks import Origin
 from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.origin import Origin
 from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.storage.atomic_files import WholeFiles

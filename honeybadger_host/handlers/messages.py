@@ -17,7 +17,7 @@ from honeybadger_agent.mailbox import OPERATOR, is_system_sender
 from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_host.domain import Added, Asked, ChangeHandler, Outcome, WaitingHandler
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.redaction import CleanTexts, Screen
+from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.memory.messages import Message, MessagesRead, dump_message, members_of, read_messages
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
@@ -87,9 +87,7 @@ def send_message(
             to=to,
             request=asked.request_id,
         )
-        result: dict[str, Any] = {"seq": message.seq}
-        if texts.changed:
-            result["neutralised"] = dict(texts.changed)
+        result = with_neutralised({"seq": message.seq}, texts.changed)
         return Outcome(result, (Added.of("message", asked.group, dump_message(message)),))
 
     return ChangeHandler(decide, prepare)

@@ -23,7 +23,7 @@ from honeybadger_host.domain import (
     QueryHandler,
 )
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.notes import NOBODY, PINNED, with_pin
 from honeybadger_host.storage.atomic_files import WholeFiles
@@ -68,10 +68,7 @@ def _rendered(asked: Asked, content: str, section: str, now: datetime) -> Render
 
 def _saved(note: RenderedNote, screened: Mapping[str, int]) -> dict[str, Any]:
     """Return what is told of a note that was written."""
-    result: dict[str, Any] = {"file": MEMORY, "section": note.section}
-    if note.changed or screened:
-        result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
-    return result
+    return with_neutralised({"file": MEMORY, "section": note.section}, Counter(note.changed) + Counter(screened))
 
 
 def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler[tuple[bytes, NotePlace]]:

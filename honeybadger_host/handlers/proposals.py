@@ -19,7 +19,7 @@ from honeybadger_host.curation.asking import OverBudget
 from honeybadger_host.curation.dreaming import Dreamt
 from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.curation.proposal import Proposal, counts_of
-from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored
+from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored, with_states
 from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, Keeps, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.errors import FileProblem, WorldFailed
@@ -83,7 +83,7 @@ def decide_proposal(
         is_struck = payload.decision == "strike"
         if payload.result is not None:
             proposal = _with_result(proposal, payload, chosen)
-        proposal = _with_states(proposal, chosen, "struck" if is_struck else "waiting")
+        proposal = with_states(proposal, dict.fromkeys(chosen, "struck" if is_struck else "waiting"))
         applied = frozenset[int]() if is_struck else chosen
         if proposal.kind == "write" and applied:
             work = Accepting(writes, files, proposal, applied, data)
@@ -137,7 +137,7 @@ def dream(home: Path, entries: EntryFiles, now: Dreams, keep: Keeps) -> WaitingH
         except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
             raise Refusal("unavailable", f"{error}; nothing was changed") from None
         shown = [
-            {**await anyio.to_thread.run_sync(_shown, home, entries, proposal), **counts}
+            {**await anyio.to_thread.run_sync(_shown, home, entries, proposal, payload.dry_run), **counts}
             for proposal, counts in dreamt.proposals
         ]
         counts = {"looked_at": dreamt.looked_at, "left_out": dreamt.left_out}
@@ -149,8 +149,10 @@ def dream(home: Path, entries: EntryFiles, now: Dreams, keep: Keeps) -> WaitingH
     return WaitingHandler(answer)
 
 
-def _shown(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, Any]:
-    """Return a proposal with its operations, and what their sources say now."""
+def _shown(home: Path, entries: EntryFiles, proposal: Proposal, is_trial: bool = True) -> dict[str, Any]:
+    """Return a proposal with its operations, and what their sources say; not of a trial: as its file says it by now."""
+    if not is_trial and (data := read_whole(home / proposal_file(proposal.group, proposal.id))) is not None:
+        proposal = _parsed(data, proposal.group, proposal.id)
     operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
     return {**_row(proposal), "operations": operations, "before": _texts(home, entries, proposal)}
 
@@ -195,13 +197,6 @@ def _with_result(proposal: Proposal, payload: DecideProposal, chosen: frozenset[
     return proposal.model_copy(update={"operations": operations})
 
 
-def _with_states(proposal: Proposal, chosen: frozenset[int], state: str) -> Proposal:
-    operations = tuple(
-        each.model_copy(update={"state": state}) if each.n in chosen else each for each in proposal.operations
-    )
-    return proposal.model_copy(update={"operations": operations})
-
-
 def _row(proposal: Proposal) -> dict[str, Any]:
     return {
         "id": proposal.id,
@@ -221,14 +216,20 @@ def _unreadable(group: str, name: str, problem: str) -> dict[str, Any]:
 
 
 def _texts(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, str]:
-    """Return what the sources of a proposal say now, as far as they are there."""
+    """Return what the sources of a proposal say, in the archive, too, as far as they are there."""
     wanted = {source for each in proposal.operations for source in each.sources}
     found: dict[str, str] = {}
     if any(source.startswith(NOTE_ID) for source in wanted):
         notes = notes_of(proposal.group, read_whole(home / f"groups/{proposal.group}/{MEMORY}") or b"")
         found |= {name: place.text for name, place in notes.items() if name in wanted}
-    for source in wanted - found.keys():
-        for file in entries.find(proposal.group, source):
+    files = {source: entries.find(proposal.group, source) for source in wanted - found.keys()}
+    if not all(files.values()):
+        archive = home / f"groups/{proposal.group}/archive/memory"
+        for path in archive.rglob("*.json"):
+            if path.stem in files:
+                files[path.stem] = files[path.stem] or [str(path.relative_to(home))]
+    for source, named in files.items():
+        for file in named:
             data = read_whole(home / file)
             if data is not None:
                 with contextlib.suppress(ValueError):  # it is logged

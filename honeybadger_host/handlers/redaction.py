@@ -147,6 +147,11 @@ class CleanTexts:
         return name
 
 
+def with_neutralised(result: dict[str, Any], changed: Mapping[str, int]) -> dict[str, Any]:
+    """Return a result that says what was changed in the texts of its request, if anything was."""
+    return {**result, "neutralised": dict(changed)} if changed else result
+
+
 def _not_blank(member: str, text: str) -> str:
     if is_blank(text):
         raise Refusal("invalid", f"{member} is blank: nothing visible is left of it; nothing was saved", field=member)

@@ -22,10 +22,9 @@ from honeybadger_host.curation.proposal import (
     OperationState,
     Proposal,
     WriteAsked,
-    counts_of,
     dump_proposal,
 )
-from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, Outcome
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.entry import memory_folder
@@ -120,9 +119,7 @@ class Accepting:
 
     def decide(self, asked: Asked, prepared: Sequence[tuple[Operation, Asked, Any]], now: datetime) -> Outcome:
         """Decide the writes. Raises Refusal: what is wrong with one by now; it goes on waiting."""
-        file = proposal_file(asked.group, self.proposal.id)
-        if self.files.view(file) != self.kept:
-            raise Refusal("conflict", f"proposal {self.proposal.id} was changed meanwhile: look at it again")
+        check_kept(self.files, self.proposal, self.kept)
         changes: list[Change] = []
         states: dict[int, OperationState] = {}
         for operation, write, loaded in prepared:
@@ -132,12 +129,7 @@ class Accepting:
                 continue
             changes += self.handlers[write.payload.type_name].decide(write, loaded, now).changes
             states[operation.n] = "applied"
-        operations = tuple(
-            each.model_copy(update={"state": states.get(each.n, each.state)}) for each in self.proposal.operations
-        )
-        data = dump_proposal(self.proposal.model_copy(update={"operations": operations}))
-        changes.append(FileWritten(asked.group, "proposal", file, data, self.kept))
-        return Outcome({"proposal": self.proposal.id, **counts_of(operations)}, tuple(changes))
+        return decided(self.proposal, states, self.kept, changes)
 
     def _asked(self, asked: Asked, operation: Operation, write: WriteAsked) -> Asked:
         """Return a write as it was asked, with the text that the proposal has now. Raises Refusal."""

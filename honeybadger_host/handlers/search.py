@@ -78,14 +78,7 @@ def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandle
             )
             if payload.query is None:
                 return newest(corpus, limit=most, filters=filters), []
-            hits = search(
-                corpus,
-                payload.query,
-                now=now,
-                limit=most,
-                filters=filters,
-                vector=vector,
-            )
+            hits = search(corpus, payload.query, now=now, limit=most, filters=filters, vector=vector)
             return [hit.number for hit in hits], hits
 
         most = limit

@@ -18,7 +18,7 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.redaction import CleanTexts, Screen
+from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
@@ -58,9 +58,7 @@ def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
         _expect(payload.expected_version, document)
         texts = CleanTexts(asked, screen)
         updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
-        result = _state(asked, updated)
-        if texts.changed:
-            result["neutralised"] = dict(texts.changed)
+        result = with_neutralised(_state(asked, updated), texts.changed)
         return Outcome(result, (documents.write(asked.group, asked.session, updated),))
 
     return ChangeHandler(decide, lambda asked: documents.load(asked.group, asked.session))

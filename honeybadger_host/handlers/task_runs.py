@@ -84,7 +84,6 @@ class Run:
         )
 
     def ended(self, states: TaskStates, event: Event, now: datetime, **members: Any) -> Change:
-        """Return the change that records its end."""
         state = states.view(self.group, self.id) or TaskState(self.id)
         if state.asked == self.at:
             members["asked"] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -40,6 +41,7 @@ from honeybadger_host.text.phrases import FORGOTTEN
 NOTE: Final = "note"
 ENTRY: Final = "entry"
 ARCHIVED: Final = "archived"
+PROPOSAL: Final = "proposal"
 _NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 _Undone: TypeAlias = tuple[Row, bytes | None]
 """A change that is to be undone, and what its file held before it; None: there was none."""
@@ -53,8 +55,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
         row = _row_of(asked, journal)
         if isinstance(row, Edit) or row.kind in _OF_EDITS:
             return undone_edit(journal, row, files.load(row.file))
-        # an entry that was moved is written and removed; one that gave way to another is written to the archive, too
-        rows = [row] if row.kind in _NOTES else read_request(journal, row)
+        rows = [row] if row.kind in _NOTES else _with_entry(row, read_request(journal, row))
         for row in rows:
             files.load(row.file)
         if row.kind in _NOTES:
@@ -129,6 +130,26 @@ def _row_of(asked: Asked, journal: Path) -> Row | Edit:
     if not is_note and row.kind.removesuffix(REMOVED) != ENTRY:
         raise Refusal("invalid", f"change {row.seq} ({row.kind}) cannot be undone: {why}", field="payload.seq")
     return row
+
+
+def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
+    """Return those of a request's changes that are undone with that of an entry: one that was moved is removed and
+    written; those that gave way to it are written to the archive and removed behind it. A rewind and a pass of curation
+    change more than one.
+    """
+    entries = [each for each in rows if each.kind.removesuffix(REMOVED) in (ENTRY, ARCHIVED)]
+    is_move = len(entries) == 2 and entries[0].kind != entries[1].kind
+    is_of_one = any(each.kind.startswith(ARCHIVED) for each in entries) and all(each.kind != PROPOSAL for each in rows)
+    if is_move or is_of_one:
+        return entries
+    runs: list[dict[Row, str]] = []
+    for each in entries:
+        name = each.file.rpartition("/")[2]
+        run = next((run for run in runs if name in run.values()), None)
+        if run is None and not (each.kind == ARCHIVED and runs):
+            runs.append({})
+        (runs[-1] if run is None else run)[each] = name
+    return [*next(run for run in runs if row in run)]
 
 
 def _stands(note: bytes, held: bytes | None) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ from honeybadger_host.domain import (
     FileWritten,
     WholeKind,
 )
-from honeybadger_host.memory.file_history import Event, read_past, version_at
+from honeybadger_host.memory.file_history import Event, read_past, right_after, right_before
 from honeybadger_host.storage.edits import Edit, digest_of, edited_lines
 from honeybadger_host.storage.line_hunks import (
     Hunk,
@@ -67,8 +68,8 @@ def undone_edit(journal: Path, event: Event, held: bytes | None) -> UndoneEdit:
     if isinstance(event, Edit) and event.hunks is None:
         raise _conflict(event, f"of edit {event.seq} {edited_lines(event)}, only that {event.file} changed")
     past = read_past(journal, event.file)
-    since = [other for other in past.events if other.seq > event.seq]
-    after = version_at(past, event.seq)
+    since = [*takewhile(lambda other: other.seq != event.seq, reversed(past.events))][::-1]
+    after = right_after(past, event.seq)
     left, is_known = after.lines, after.is_known
     if isinstance(event, Edit):
         if digest_of(held or b"") == event.after:
@@ -76,7 +77,7 @@ def undone_edit(journal: Path, event: Event, held: bytes | None) -> UndoneEdit:
         hunks, was_there = reversed_hunks(event.hunks or ()), event.before is not None
         is_known = is_known and all(left[one.at : one.at + len(one.removed)] == list(one.removed) for one in hunks)
     elif event.kind.removesuffix(REMOVED) == TEXT:
-        before = version_at(past, event.seq - 1)
+        before = right_before(past, event.seq)
         is_known = is_known and before.is_known
         hunks, was_there = hunks_between(left, before.lines), before.is_there
     else:

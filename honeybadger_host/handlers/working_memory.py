@@ -23,7 +23,7 @@ from honeybadger_host.domain import (
     QueryHandler,
     without_preparation,
 )
-from honeybadger_host.handlers.redaction import CleanTexts, Screen
+from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.memory.labels import each_once
 from honeybadger_host.memory.working_memory import (
     Inventory,
@@ -118,14 +118,9 @@ def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
             dump_entry(WorkingEntry(label, data), asked.session, asked.request_id),
             deps.whole_files.view(file),
         )
-        result: dict[str, Any] = {
-            "key": key,
-            "expires_at": time_stamp(label.expires_at, "milliseconds"),
-            "replaced": not is_new,
-        }
-        if texts.changed:
-            result["neutralised"] = dict(texts.changed)
-        return Outcome(result, (change,))
+        expires_at = time_stamp(label.expires_at, "milliseconds")
+        result = {"key": key, "expires_at": expires_at, "replaced": not is_new}
+        return Outcome(with_neutralised(result, texts.changed), (change,))
 
     return ChangeHandler(decide, prepare)
 

@@ -20,11 +20,36 @@ NOT_YET: Final = "not_recorded"
 """Whose a line is that somebody saved and that is not recorded yet."""
 
 
+UNKNOWN_WHY: Final = {
+    BEFORE: "stood there before the journal knew the file",
+    NOT_KEPT: "came with a change of which the journal has no text",
+    NOT_YET: "saved just now, or while no host runs",
+}
+"""Why nobody is named."""
+
+
 class Blamed(NamedTuple):
     """A line, or a member as JSON, and whose it is."""
 
     text: bytes
     origin: Origin
+
+    @property
+    def shown(self) -> str:
+        """Its text without the line end."""
+        return self.text.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def blame_of(journal: Path, file: str, held: bytes | None) -> list[tuple[str, Blamed]]:
+    """Return whose each line of a file is, by its number, or each member of an entry, by its name.
+
+    Args:
+        held: what it holds now.
+    Raises JournalError.
+    """
+    if file.endswith(".json"):
+        return [*blame_members(journal, file, held).items()]
+    return [(str(number), one) for number, one in enumerate(blame_lines(read_past(journal, file), held), 1)]
 
 
 def blame_lines(past: Past, held: bytes | None) -> list[Blamed]:

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from honeybadger_agent.wire import MAX_NUMBER
 from honeybadger_agent.wire.refusals import described
 from honeybadger_host.storage.files import BOM
-from honeybadger_host.text.time_stamps import parse_time
+from honeybadger_host.text.time_stamps import time_in
 
 _SHALLOW: Final = 250
 """Brackets that are not worth a look at how deep they stand."""
@@ -35,10 +35,11 @@ class Edited(BaseModel):
 
 def _time(value: object) -> datetime:
     """Return a time of RFC 3339 in UTC; one without a zone is UTC."""
-    try:
-        return (value if isinstance(value, datetime) else parse_time(value)).astimezone(UTC)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise PydanticCustomError("must_be", "a time, as 2026-11-21T06:00:00Z or 2026-11-21") from None
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if (at := time_in(value)) is None:
+        raise PydanticCustomError("must_be", "a time, as 2026-11-21T06:00:00Z or 2026-11-21")
+    return at
 
 
 Time: TypeAlias = Annotated[datetime, BeforeValidator(_time)]

@@ -85,7 +85,7 @@ class EditedNotes:
         if last < 0 or file in self._outdated:
             self._outdated.discard(file)
             try:
-                edits = self._reader.edits_of(file, last, LAST_SEQ)
+                edits = self._reader.edits_of([file], last, LAST_SEQ)
             except JournalError:
                 self._outdated.add(file)
                 return edited_notes(text, typed)

@@ -20,9 +20,17 @@ from pydantic_core import PydanticCustomError
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
+from honeybadger_host.memory.entry_marks import (
+    STANDS,
+    Origin,
+    Standing,
+    origin_by,
+    origin_members,
+    standing_members,
+    take_origin,
+    take_standing,
+)
 from honeybadger_host.memory.labels import each_once
-from honeybadger_host.memory.origin import Origin, origin_by, origin_members, take_origin
-from honeybadger_host.memory.standing import STANDS, Standing, standing_members, take_standing
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_stamp
 

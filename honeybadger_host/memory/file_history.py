@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -85,12 +86,12 @@ def read_pasts(journal: Path, files: Sequence[str]) -> Iterator[Past]:
     reader = EditReader(journal)
     for start in range(0, len(files), _FILES_AT_ONCE):
         some = files[start : start + _FILES_AT_ONCE]
-        seen, rows = reader.seen(some), defaultdict[str, list[Row]](list)
-        for row in reader.changes(0, LAST_SEQ, some):
-            rows[row.file].append(row)
+        seen, events = reader.seen(some), defaultdict[str, list[Event]](list)
+        every: list[Event] = [*reader.changes(0, LAST_SEQ, some), *reader.edits_of(some, 0, LAST_SEQ)]
+        for event in every:
+            events[event.file].append(event)
         for file in some:
-            events: list[Event] = [*rows[file], *reader.edits_of(file, 0, LAST_SEQ)]
-            yield Past(file, _as_they_came(sorted(events, key=lambda event: event.seq)), seen.get(file))
+            yield Past(file, _as_they_came(sorted(events[file], key=lambda event: event.seq)), seen.get(file))
 
 
 def _as_they_came(events: Sequence[Event]) -> list[Event]:
@@ -147,9 +148,29 @@ def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | Non
 def held_before(journal: Path, row: Row) -> bytes | None:
     """Return what a file held before a change that replaced it; None: nobody knows. Raises JournalError."""
     found = read_earlier(journal, row, lambda data: fingerprint(data) == row.offset)
-    if found is None and (version := version_at(read_past(journal, row.file), row.seq - 1)).is_known:
-        return version.text if fingerprint(version.text) == row.offset else None
+    if found is None:
+        before = right_before(read_past(journal, row.file), row.seq)
+        found = before.text if before.is_known and fingerprint(before.text) == row.offset else None
     return found
+
+
+def right_before(past: Past, seq: int) -> Version:
+    """Return the file as it was right before a change or an edit, whose number may be greater than that of the next."""
+    return _after(past, _place_of(past, seq))
+
+
+def right_after(past: Past, seq: int) -> Version:
+    """Return the file as it was right after a change or an edit, see `right_before`."""
+    return _after(past, _place_of(past, seq) + 1)
+
+
+def _place_of(past: Past, seq: int) -> int:
+    return next(place for place, event in enumerate(past.events) if event.seq == seq)
+
+
+def _after(past: Past, count: int) -> Version:
+    """Return the file after so many of its events."""
+    return next(islice(versions(past), count, None))[1]
 
 
 def version_at(past: Past, seq: int) -> Version:

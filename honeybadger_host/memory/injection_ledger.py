@@ -1,8 +1,9 @@
 """Which contexts were put before a model, and with which entries, for which turn: an entry in view is not recalled as
 if it were new, and each context can be made again (`served`).
 
-One small database, written by one recorder behind the queries. It may be deleted at any time; then what is in view is
-recalled once more. A kill loses nothing of it; what a power cut damages is begun again.
+One small database of entries and a file of contexts, written by one recorder behind the queries. They may be deleted at
+any time; then what is in view is recalled once more. A kill loses nothing of them; what a power cut damages is begun
+again.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import orjson
 import structlog
 
 from honeybadger_host.domain import Injection, Served
-from honeybadger_host.memory.served import SCHEMA, every_served, find_served, keep_served, last_served
+from honeybadger_host.memory.served import ServedContexts
 from honeybadger_host.storage.files import FILE_MODE, make_folders
 
 log = structlog.get_logger()
@@ -45,6 +47,10 @@ _BEGIN: Final = "INSERT OR IGNORE INTO last VALUES ('', '', ?)"
 _KEEP: Final = "INSERT OR REPLACE INTO recalled (grp, session, entry, turn) VALUES (?, ?, ?, ?)"
 _FORGET_SCROLLED_OUT: Final = "DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?"
 _FORGET_OLDEST: Final = "DELETE FROM recalled WHERE number <= (SELECT max(number) FROM recalled) - ?"
+_OLD_SERVED: Final = (  # older versions kept contexts here
+    "SELECT served.hash, grp, session, sender, seq, at, coalesce(s.text, ''), coalesce(i.text, ''), made FROM served "
+    "LEFT JOIN made_with s ON s.hash = settings LEFT JOIN made_with i ON i.hash = identity ORDER BY number"
+)
 _WORLD: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 """Errors that the file has no part in."""
 
@@ -61,9 +67,8 @@ class InjectionLedger:
         self._clock = clock
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
+        self._contexts = ServedContexts(home)
         self._has_failed = False
-        self._known: dict[str, bytes] = {}
-        """What `made_with` holds for certain, with its hashes."""
 
     def close(self) -> None:
         with self._lock:
@@ -90,23 +95,22 @@ class InjectionLedger:
     def served(self, group: str, hash_: str) -> Served | None:
         """Return the newest context of a group with a hash that begins so. Raises sqlite3.Error, OSError."""
         with self._lock:
-            return find_served(self._opened(), group, hash_)
+            self._opened()
+            return self._contexts.find(group, hash_)
 
     def served_until(self, group: str, session: str, seq: int, at: int, sender: str | None) -> Served | None:
         """Return the newest context of a session up to a moment. Raises sqlite3.Error, OSError."""
         with self._lock:
-            found = last_served(self._opened(), group, session, seq, at)
-            return next((one for one in found if sender in (None, one.sender)), None)
+            self._opened()
+            return self._contexts.until(group, session, seq, at, sender)
 
     def note(self, served: Served) -> None:
         """Keep what was put before a model, and forget what the session does not show any more."""
         with self._saying_failures():
             db = self._opened()
-            if served.injection is None:
-                keep_served(db, served, self._known)  # one statement, so a transaction of its own
-            else:
+            self._contexts.note(served)
+            if served.injection is not None:
                 db.execute("BEGIN IMMEDIATE")
-                keep_served(db, served, self._known)
                 self._inject(db, served.injection)
                 db.execute("COMMIT")
             self._has_failed = False
@@ -122,7 +126,8 @@ class InjectionLedger:
     def every_served(self, group: str) -> Iterator[Served]:
         """Yield the contexts of a group, oldest first. Raises sqlite3.Error, OSError."""
         with self._lock:
-            yield from every_served(self._opened(), group)
+            self._opened()
+            yield from self._contexts.every(group)
 
     def all_of(self, group: str) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
         """Return all of a group: session, entry and turn, oldest first; and when each entry was recalled last."""
@@ -145,11 +150,10 @@ class InjectionLedger:
         """Keep all of a group, as `all_of` returned it in another home, instead of what is known of it."""
         with self._saying_failures():
             db = self._opened()
+            self._contexts.take_in(group, served)
             db.execute("BEGIN IMMEDIATE")
-            for table in ("recalled", "last", "served"):
-                db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of three names
-            for one in served:
-                keep_served(db, one, self._known)
+            for table in ("recalled", "last"):
+                db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of two names
             db.executemany(_KEEP, [(group, *row) for row in shown])
             db.executemany(_KEEP_LAST, [(group, *row) for row in last])
             db.execute("COMMIT")
@@ -187,16 +191,28 @@ class InjectionLedger:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
             self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA synchronous = OFF")
-            self._db.execute("PRAGMA journal_mode = WAL")  # a context is noted in 0.02 ms, without in 0.1 ms
-            self._db.executescript(f"{_SCHEMA};{_LAST};{SCHEMA}")
+            self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms
+            self._db.executescript(f"{_SCHEMA};{_LAST}")
             self._db.execute(_BEGIN, (self._clock(),))
+            self._move_served(self._db)
         return self._db
 
+    def _move_served(self, db: sqlite3.Connection) -> None:
+        """Move the contexts that an older version kept in the database to their file."""
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'served'").fetchone() is None:
+            return
+        db.execute("BEGIN IMMEDIATE")
+        for *members, made in db.execute(_OLD_SERVED):
+            self._contexts.note(Served(*members, **orjson.loads(made)))
+        db.execute("DROP TABLE served")
+        db.execute("DROP TABLE made_with")
+        db.execute("COMMIT")
+
     def _close(self) -> None:
+        self._contexts.close()
         if self._db is not None:
             self._db.close()
             self._db = None
-        self._known.clear()
 
     def _failed(self, error: OSError | sqlite3.Error) -> None:
         """Say once that the ledger cannot be used; begin it again when it is damaged."""

@@ -120,8 +120,8 @@ class PastJournal:
     def typed_lines(self, file: str) -> list[Mapping[str, Edited]]:
         """Return what may have been known of who typed lines of a file, the likeliest first."""
         reader = EditReader(self.path)
-        found = [with_typed(NOT_EDITED, reader.edits_of(file, 0, self.seq))]
-        for edit in reader.edits_of(file, self.seq, LAST_SEQ)[:_MOST_RECORDED]:
+        found = [with_typed(NOT_EDITED, reader.edits_of([file], 0, self.seq))]
+        for edit in reader.edits_of([file], self.seq, LAST_SEQ)[:_MOST_RECORDED]:
             found.append(with_typed(found[-1], [edit]))
         return [*found, NOT_EDITED]
 

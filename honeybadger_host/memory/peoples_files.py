@@ -16,7 +16,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
 from honeybadger_host.domain import ARCHIVE, GROUP_FILES, ROOT_GLOBAL_FILE
 from honeybadger_host.storage.edits import Seen, digest_of
 from honeybadger_host.storage.file_cache import is_young, signature_of
-from honeybadger_host.storage.files import NotRegular, Signature, is_open_for_writing, open_plain
+from honeybadger_host.storage.files import NotRegular, Signature, is_open_for_writing, open_plain, read_all
 
 MOST_BYTES = 1 << 20
 """Of a larger file only a digest is kept."""
@@ -97,7 +97,7 @@ def read_file(
             raise Later
         size = 0 if known is None else known.size
         if status.st_size <= MOST_BYTES:
-            data = _read_all(fd, status.st_size)
+            data = read_all(fd, status.st_size)
             made = PeoplesFile(signature, status.st_uid, len(data), data, digest_of(data), digest_of(data[:size]))
         else:
             digest, prefix = _digests(fd, size)
@@ -109,13 +109,6 @@ def read_file(
         raise Later from None
     finally:
         os.close(fd)
-
-
-def _read_all(fd: int, size: int) -> bytes:
-    parts: list[bytes] = []
-    while part := os.read(fd, size + 1):
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _digests(fd: int, size: int) -> tuple[bytes, bytes]:

@@ -1,81 +1,150 @@
 """The contexts that were put before models: the hash of each, its moment, and what it takes to make it again.
 
-Tables of the injection ledger's database. The texts are not in them: they are in the journal.
+Lines of JSON that are only appended; a full file becomes the earlier one. The texts of contexts are not in them: they
+are in the journal.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from typing import Final
+import contextlib
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import IO, Final
 
 import orjson
 
 from honeybadger_host.domain import Served
 from honeybadger_host.storage.edits import digest_of
+from honeybadger_host.storage.files import FILE_MODE, NotRegular, make_folders, open_plain, replace, write_all
 
-MOST_SERVED: Final = 100_000
-"""About 50 MiB; the oldest are forgotten."""
-_FORGET_EVERY: Final = 500
-SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS served (
-    number INTEGER PRIMARY KEY, hash TEXT NOT NULL, grp TEXT NOT NULL, session TEXT NOT NULL, sender TEXT NOT NULL,
-    seq INTEGER NOT NULL,              -- every change of the group up to it is in the context
-    at INTEGER NOT NULL,               -- milliseconds since the epoch
-    settings BLOB NOT NULL, identity BLOB NOT NULL,   -- hashes in `made_with`
-    made TEXT NOT NULL                 -- JSON, see `Served`
-);
-CREATE TABLE IF NOT EXISTS made_with (
-    hash BLOB PRIMARY KEY, text TEXT NOT NULL
-) WITHOUT ROWID;
-"""
-_INSERT: Final = (
-    "INSERT INTO served (hash, grp, session, sender, seq, at, settings, identity, made) VALUES (?,?,?,?,?,?,?,?,?)"
-)
-_SELECT: Final = (
-    "SELECT served.hash, grp, session, sender, seq, at, s.text, i.text, made FROM served "
-    "LEFT JOIN made_with s ON s.hash = settings LEFT JOIN made_with i ON i.hash = identity"
-)
-_MADE: Final = ("budget_tokens", "message_tokens", "most_turns", "skips_newest", "files", "recalled", "is_torn")
+SERVED_FILE: Final = "data/served.jsonl"
+EARLIER_FILE: Final = "data/served.earlier.jsonl"
+SERVED_FILES: Final = (EARLIER_FILE, SERVED_FILE)
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Of each file: about 50,000 contexts."""
+_TEXT: Final = b'{"text":'
+_END: Final = b"}\n"
+"""Of a line that no power cut tore."""
+_MEMBERS: Final = tuple(one.name for one in fields(Served) if one.name != "injection")
 
 
-def keep_served(connection: sqlite3.Connection, served: Served, known: dict[str, bytes]) -> None:
-    """Write one down.
+class ServedContexts:
+    """The contexts of a home. Whoever writes is alone.
 
-    Args:
-        known: what is in `made_with`, with its hashes.
+    A kill loses nothing of what was written. A line stands between two newlines: what a power cut tore hides no other.
     """
-    hashes: list[bytes] = []
-    for text in (served.settings, served.identity):
-        if (hash_ := known.get(text)) is None:
-            hash_ = digest_of(text.encode())
-            connection.execute("INSERT OR IGNORE INTO made_with VALUES (?, ?)", (hash_, text))
-            known[text] = hash_
-        hashes.append(hash_)
-    made = orjson.dumps({name: getattr(served, name) for name in _MADE}).decode()
-    row = (served.hash, served.group, served.session, served.sender, served.seq, served.at, *hashes, made)
-    number = connection.execute(_INSERT, row).lastrowid or 0
-    if number % _FORGET_EVERY == 0:
-        connection.execute("DELETE FROM served WHERE number <= ?", (number - MOST_SERVED,))
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / SERVED_FILE
+        self._earlier = home / EARLIER_FILE
+        self._fd: int | None = None
+        self._size = 0
+        self._known: dict[str, str] = {}
+        """Settings and identities that the file has for certain, with their hashes."""
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def note(self, served: Served) -> None:
+        """Write one down. Raises OSError."""
+        if self._fd is not None and self._size > MOST_BYTES:
+            self.close()
+            os.replace(self._path, self._earlier)
+        if self._fd is None:
+            make_folders(self._path.parent)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._fd = os.open(self._path, flags, FILE_MODE)
+            self._size = os.fstat(self._fd).st_size
+            self._known.clear()
+        data = self._lines(served)
+        write_all(self._fd, data)
+        self._size += len(data)
+
+    def _lines(self, served: Served) -> bytes:
+        made = {name: getattr(served, name) for name in _MEMBERS}
+        texts = b""
+        for name in ("settings", "identity"):
+            text = made[name]
+            if (hash_ := self._known.get(text)) is None:
+                hash_ = self._known[text] = digest_of(text.encode()).hex()
+                texts += b"\n" + orjson.dumps({"text": hash_, "is": text}, option=orjson.OPT_APPEND_NEWLINE)
+            made[name] = hash_
+        return texts + b"\n" + orjson.dumps(made, option=orjson.OPT_APPEND_NEWLINE)
+
+    def find(self, group: str, hash_: str) -> Served | None:
+        """Return the newest context of a group with a hash that begins so. Raises OSError."""
+        return self._newest(_lines_of(group, hash_.encode()).match)
+
+    def until(self, group: str, session: str, seq: int, at: int, sender: str | None) -> Served | None:
+        """Return the newest context of a session up to a moment; `sender` None: anybody's. Raises OSError."""
+        of_session = _lines_of(
+            group, b"", b'"session":%s,' % re.escape(orjson.dumps(session)), rb'"sender":(.*?),"seq":(\d+),"at":(\d+),'
+        )
+        of_sender = orjson.dumps(sender)
+
+        def is_wanted(line: bytes) -> bool:
+            found = of_session.match(line)
+            return (
+                found is not None
+                and int(found[2]) <= seq
+                and int(found[3]) <= at
+                and (sender is None or found[1] == of_sender)
+            )
+
+        return self._newest(is_wanted)
+
+    def every(self, group: str) -> Iterator[Served]:
+        """Yield the contexts of a group, oldest first. Raises OSError."""
+        for line, texts in self._read(_lines_of(group).match):
+            if (served := _parsed(line, texts)) is not None:
+                yield served
+
+    def take_in(self, group: str, served: Iterable[Served]) -> None:
+        """Keep these of a group instead of what is known of it. Raises OSError."""
+        self.close()
+        of_group = _lines_of(group)
+        for path in (self._earlier, self._path):
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                replace(path, b"".join(line for line in file if not of_group.match(line)))
+        for one in served:
+            self.note(one)
+
+    def _newest(self, is_wanted: Callable[[bytes], object]) -> Served | None:
+        return next((_parsed(*found) for found in deque(self._read(is_wanted), 1)), None)
+
+    def _read(self, is_wanted: Callable[[bytes], object]) -> Iterator[tuple[bytes, dict[str, str]]]:
+        """Yield whole lines of contexts, oldest first, each with the texts that its file has up to there."""
+        with contextlib.ExitStack() as opened:
+            files: list[IO[bytes]] = []
+            for path in (self._path, self._earlier):  # in this order: the one may become the other in between
+                with contextlib.suppress(FileNotFoundError, NotRegular):
+                    files.append(opened.enter_context(open(open_plain(path)[0], "rb")))
+            for file in reversed(files):
+                texts: dict[str, str] = {}
+                for line in file:
+                    if line.startswith(_TEXT) and line.endswith(_END):
+                        with contextlib.suppress(ValueError, KeyError):
+                            said = orjson.loads(line)
+                            texts[said["text"]] = said["is"]
+                    elif is_wanted(line) and line.endswith(_END):
+                        yield line, texts
 
 
-def find_served(connection: sqlite3.Connection, group: str, hash_: str) -> Served | None:
-    """Return the newest context of a group with a hash that begins so."""
-    query = f"{_SELECT} WHERE grp = ? AND substr(served.hash, 1, ?) = ? ORDER BY number DESC LIMIT 1"
-    return next(_read(connection, query, (group, len(hash_), hash_)), None)
+def _lines_of(group: str, hash_: bytes = b"", *then: bytes) -> re.Pattern[bytes]:
+    """Return what lines of a group begin with."""
+    return re.compile(rb'\{"hash":"%s[0-9a-f]*","group":%s,' % (hash_, orjson.dumps(group)) + b"".join(then))
 
 
-def last_served(connection: sqlite3.Connection, group: str, session: str, seq: int, at: int) -> Iterator[Served]:
-    """Yield the contexts of a session up to a moment, the newest first."""
-    query = f"{_SELECT} WHERE grp = ? AND session = ? AND seq <= ? AND at <= ? ORDER BY number DESC"
-    return _read(connection, query, (group, session, seq, at))
-
-
-def every_served(connection: sqlite3.Connection, group: str) -> Iterator[Served]:
-    """Yield the contexts of a group, oldest first."""
-    return _read(connection, f"{_SELECT} WHERE grp = ? ORDER BY number", (group,))
-
-
-def _read(connection: sqlite3.Connection, query: str, values: tuple[object, ...]) -> Iterator[Served]:
-    for hash_, group, session, sender, seq, at, settings, identity, made in connection.execute(query, values):
-        yield Served(hash_, group, session, sender, seq, at, settings or "", identity or "", **orjson.loads(made))
+def _parsed(line: bytes, texts: Mapping[str, str]) -> Served | None:
+    """Return the context of a line; None: the line is damaged."""
+    try:
+        value = orjson.loads(line)
+        return Served(**{**value, **{name: texts.get(value[name], "") for name in ("settings", "identity")}})
+    except (ValueError, TypeError, KeyError):
+        return None

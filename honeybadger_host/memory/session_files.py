@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -90,30 +90,23 @@ def parse_deletion(data: bytes | None) -> Deletion:
     return Deletion() if data is None else Deletion.model_validate(read_json(data))
 
 
+@dataclass(slots=True)
 class SessionFiles:
     """The newest generation of each document, kept in memory as long as its file is as it was. Any thread.
 
     Args:
-        last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
+        _last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
         is_behind: whether a file could not be written yet with what the journal has.
-        wall_seconds: since the epoch, the clock of the file system.
+        _wall_seconds: since the epoch, the clock of the file system.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        files: WholeFiles,
-        last_written: Callable[[str], bytes | None],
-        is_behind: Callable[[str], bool],
-        wall_seconds: Callable[[], float],
-    ) -> None:
-        self.is_behind = is_behind
-        self._home = home
-        self._files = files
-        self._last_written = last_written
-        self._wall_seconds = wall_seconds
-        self._lock = threading.Lock()
-        self._generations: OrderedDict[tuple[str, str], Generation] = OrderedDict()
+    _home: Path
+    _files: WholeFiles
+    _last_written: Callable[[str], bytes | None]
+    is_behind: Callable[[str], bool]
+    _wall_seconds: Callable[[], float]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _generations: OrderedDict[tuple[str, str], Generation] = field(default_factory=OrderedDict)
 
     def read(self, group: str, session: str) -> Generation:
         """Return what the file holds, set right when it cannot be read. Raises WorldFailed."""

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 from pydantic import TypeAdapter
 
-from honeybadger_host.domain import Change, FileRemoved, FileWritten, TaskRecorded
+from honeybadger_host.domain import TASK_RECORD, Added, Change, FileRemoved, FileWritten
 from honeybadger_host.memory.task_files import place_of
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -80,7 +80,7 @@ class TaskState:
 _STATE: Final = TypeAdapter(TaskState)
 
 
-def recorded(group: str, state: TaskState) -> TaskRecorded:
+def recorded(group: str, state: TaskState) -> Added:
     said: dict[str, Any] = {}
     for name in TaskState.__slots__:
         match getattr(state, name):
@@ -90,7 +90,7 @@ def recorded(group: str, state: TaskState) -> TaskRecorded:
                 said[name] = [time_stamp(first, "auto"), time_stamp(last, "auto")]
             case value if value or name in ("task", "event"):
                 said[name] = value
-    return TaskRecorded(group, state.task, orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE))
+    return Added.of(TASK_RECORD, group, orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE))
 
 
 class TaskStates:
@@ -121,14 +121,16 @@ class TaskStates:
         return (group, task) in self._decided
 
     def apply(self, change: Change) -> None:
-        if isinstance(change, TaskRecorded):
-            self._decided[change.group, change.task] = _STATE.validate_json(change.data)
+        if change.row_kind == TASK_RECORD:
+            state = _STATE.validate_json(change.data)
+            self._decided[change.group, state.task] = state
 
     def end_batch(self, written: Sequence[Change]) -> None:
         keys = [*self._decided]  # of what was not written, too: it was passed over meanwhile
         for change in written:
-            if isinstance(change, TaskRecorded):
-                self._states[change.group, change.task] = _STATE.validate_json(change.data)
+            if change.row_kind == TASK_RECORD:
+                state = _STATE.validate_json(change.data)
+                self._states[change.group, state.task] = state
             elif isinstance(change, FileWritten | FileRemoved) and (place := place_of(change.file)) is not None:
                 keys.append(place)
         self._decided = {}

@@ -8,7 +8,6 @@ says where it stands and what is wrong with it.
 from __future__ import annotations
 
 import errno
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -27,7 +26,7 @@ from honeybadger_host.domain import Change, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
-from honeybadger_host.storage.files import NotRegular, Signature, open_plain, replace
+from honeybadger_host.storage.files import NotRegular, Signature, closing_fd, open_plain, replace
 from honeybadger_host.storage.lines_back import LONGEST_LINE, lines_back
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -148,7 +147,7 @@ def read_window(path: Path, size: int) -> Window:
         return Window((), 0, 0, None)
     except NotRegular as error:
         raise OSError(errno.EINVAL, f"it is {error}") from None
-    try:
+    with closing_fd(fd):
         turns: list[Turn] = []
         wrong: list[WrongLine] = []
         skipped = 0
@@ -166,8 +165,6 @@ def read_window(path: Path, size: int) -> Window:
                 if len(wrong) < _MOST_SET_ASIDE:
                     shown = line[: 4 * _MOST_SHOWN].decode(errors="replace")[:_MOST_SHOWN]
                     wrong.append(WrongLine(byte, length, str(error), shown))
-    finally:
-        os.close(fd)
     turns.reverse()
     last = max((turn.number for turn in turns), default=0)
     return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), tuple(reversed(wrong)))

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.errors import HostError, NotFound, WorldFailed
+from honeybadger_host.memory.served import SERVED_FILES
+from honeybadger_host.storage.files import open_new, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
 
 FORMAT: Final = 1
@@ -23,6 +28,7 @@ PARTS: Final = ("data", "groups", "AGENT.md", "config")
 NOT_COPIED: Final = {
     LOCK_FILE,
     STATUS_FILE,
+    *SERVED_FILES,
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
 """Made anew by the next host, but for the journal, which is copied by itself."""
@@ -35,6 +41,42 @@ class ArchiveDamaged(HostError):
 
     def __init__(self, archive: Path, what: str) -> None:
         super().__init__(f"{archive} is damaged, or is not a backup ({what}); nothing was changed")
+
+
+@contextmanager
+def appearing(target: Path, what: str) -> Iterator[Path]:
+    """Yield where to make a file or a folder, which is at `target` once all of it is made.
+
+    Args:
+        what: as people call it.
+    Raises HostError: nothing can be made there; then there is none.
+    """
+    if os.path.lexists(target):
+        raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")
+    if not target.parent.is_dir():
+        raise HostError(f"{target.parent} is not a folder: make it first")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+            made = Path(scratch) / "made"
+            yield made
+            os.rename(made, target)
+        sync_folder(target.parent)
+    except (OSError, WorldFailed) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise HostError(f"cannot write {target}: {why}; there is no {what}") from None
+
+
+@contextmanager
+def packing(archive: Path, compression: int) -> Iterator[tarfile.TarFile]:
+    """Yield a gzipped tar to be filled: the same members make the same bytes, durable at the end. Raises OSError."""
+    with open(open_new(archive), "wb") as file:
+        with (
+            gzip.GzipFile("", "wb", compression, file, mtime=0) as zipped,
+            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            yield tar
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class _Model(BaseModel):

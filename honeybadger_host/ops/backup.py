@@ -6,7 +6,6 @@ the journal last; and the copied journal claims no more of the files than it did
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
@@ -22,7 +21,7 @@ import orjson
 
 from honeybadger_agent.mailbox import FOLDERS, NAME, REPLIES, TMP
 from honeybadger_host import __version__
-from honeybadger_host.errors import HomeError, HostError, JournalError, WorldFailed
+from honeybadger_host.errors import HomeError, HostError, JournalError
 from honeybadger_host.ops.archive import (
     FORMAT,
     MANIFEST,
@@ -32,9 +31,11 @@ from honeybadger_host.ops.archive import (
     Place,
     StoredFile,
     StoredJournal,
+    appearing,
+    packing,
     shown,
 )
-from honeybadger_host.storage.files import NotRegular, kind_of, open_folder, open_new, open_plain, sync_folder
+from honeybadger_host.storage.files import NotRegular, closing_fd, kind_of, open_folder, open_plain
 from honeybadger_host.storage.home import JOURNAL_FILE, read_holder
 from honeybadger_host.storage.journal_reader import copy_journal, read_position
 from honeybadger_host.storage.journal_schema import Marks
@@ -46,7 +47,6 @@ _LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 _DEEPEST: Final = 64
 _COMPRESSION: Final = 4
-_ARCHIVE: Final = "archive"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """For folders that may be links."""
 
@@ -75,53 +75,39 @@ def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
     """
     if not any((home / part).is_dir() for part in PARTS):
         raise HomeError(f"{home} is not a Honeybadger home: choose another with --home")
-    if os.path.lexists(target):
-        raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")
     for part in PARTS:
         if target.resolve().is_relative_to((home / part).resolve()):
             raise HostError(f"{target} would lie in what it is a backup of: choose a place outside of {part}/")
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-            packed = _pack(home, Path(scratch), now)
-            os.rename(Path(scratch) / _ARCHIVE, target)
-        sync_folder(target.parent)
-    except (OSError, WorldFailed) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise HostError(f"cannot write {target}: {why}; there is no backup") from None
-    return packed
+    with appearing(target, "backup") as archive:
+        return _pack(home, archive, now)
 
 
-def _pack(home: Path, scratch: Path, now: datetime) -> Packed:
+def _pack(home: Path, archive: Path, now: datetime) -> Packed:
     has_journal = (home / JOURNAL_FILE).exists()
     if not has_journal and read_holder(home).journal is not None:
         raise JournalError(
             f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be useless"
         )
     marks = read_position(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
-    with open(open_new(scratch / _ARCHIVE), "wb") as file:
-        with (
-            gzip.GzipFile("", "wb", _COMPRESSION, file) as zipped,
-            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
-        ):
-            packer = _Packer(tar, scratch)
-            packer.add_home(home)
-            journal = None
-            if has_journal:
-                held = copy_journal(home / JOURNAL_FILE, scratch / "journal.db", marks=marks)
-                journal = StoredJournal(identity=held.identity, seq=held.committed_seq)
-                packer.add_copy(JOURNAL_FILE, scratch / "journal.db", (home / JOURNAL_FILE).stat())
-            manifest = Manifest(
-                format=FORMAT,
-                version=__version__,
-                made_at=time_stamp(now),
-                home=_place(".", home.stat()),
-                journal=journal,
-                folders=tuple(packer.folders),
-                files=tuple(packer.files),
-            )
-            packer.add_manifest(manifest)
-        file.flush()
-        os.fsync(file.fileno())
+    with packing(archive, _COMPRESSION) as tar:
+        packer = _Packer(tar, archive.parent)
+        packer.add_home(home)
+        journal = None
+        if has_journal:
+            copy = archive.with_name("journal.db")
+            held = copy_journal(home / JOURNAL_FILE, copy, marks=marks)
+            journal = StoredJournal(identity=held.identity, seq=held.committed_seq)
+            packer.add_copy(JOURNAL_FILE, copy, (home / JOURNAL_FILE).stat())
+        manifest = Manifest(
+            format=FORMAT,
+            version=__version__,
+            made_at=time_stamp(now),
+            home=_place(".", home.stat()),
+            journal=journal,
+            folders=tuple(packer.folders),
+            files=tuple(packer.files),
+        )
+        packer.add_manifest(manifest)
     return Packed(manifest, tuple(packer.left_out))
 
 
@@ -146,8 +132,7 @@ class _Packer:
 
     def add_home(self, home: Path) -> None:
         """Add all that is Honeybadger's, but the journal."""
-        parent = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with closing_fd(os.open(home, _FOLDER)) as parent:
             for part in PARTS:
                 try:
                     fd = os.open(part, _FOLDER, dir_fd=parent)
@@ -158,27 +143,20 @@ class _Packer:
                     continue
                 except OSError as error:
                     raise _Unreadable(part, error) from None
-                try:
+                with closing_fd(fd):
                     self._add_folder(part, fd)
-                finally:
-                    os.close(fd)
-        finally:
-            os.close(parent)
 
     def add_copy(self, name: str, copy: Path, status: os.stat_result) -> None:
         """Add a file under another name, as if it had this status."""
         fd, _ = open_plain(copy)
-        try:
+        with closing_fd(fd):
             self._add_bytes_of(fd, name, status)
-        finally:
-            os.close(fd)
 
     def add_manifest(self, manifest: Manifest) -> None:
         data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         self._put(Place(name=MANIFEST, mode=0o600, uid=0, gid=0), 0, len(data), io.BytesIO(data))
 
     def _add_folder(self, name: str, fd: int) -> None:
-        """Add a folder with all in it."""
         status = os.fstat(fd)
         self.folders.append(_place(name, status))
         self._put(self.folders[-1], status.st_mtime)
@@ -217,15 +195,13 @@ class _Packer:
                 raise _Unreadable(name, error) from None
             self.left_out.append(f"{shown(name)}: {error.strerror}")
             return
-        try:
+        with closing_fd(fd):
             if stat.S_ISDIR(mode):
                 self._add_folder(name, fd)
             elif name.startswith(f"{_IPC}/") and status.st_size > _LARGEST_REQUEST_BYTES:
                 self.left_out.append(f"{shown(name)}: too large for a request")
             else:
                 self._add_bytes_of(fd, name, status)
-        finally:
-            os.close(fd)
 
     def _add_bytes_of(self, fd: int, name: str, status: os.stat_result) -> None:
         """Add what an open file holds: no more than it had at first, as it may be growing."""

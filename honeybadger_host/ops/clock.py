@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 RECEIPT_SECONDS: Final = 7 * 86_400.0
 """Of service, for which a request asked again gets its first reply; longer ago it is a new one."""
+_REST: Final = 50
+_LONGEST_REST_SECONDS: Final = 10.0
 _LEAST_JUMP_SECONDS: Final = 60.0
 """A clock that is slewed moves by 0.5 ms a second: 30 ms between two looks."""
 _MOMENTS_OF_A_TERM: Final = 20
@@ -22,6 +24,14 @@ _MOMENTS_OF_A_TERM: Final = 20
 def steady_seconds() -> float:
     """Return seconds since the machine started, which nobody sets; the time it slept is counted where that is known."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def rest_after(seconds: float) -> float:
+    """Return how long to wait after a look at all groups that kept the processor busy for `seconds`.
+
+    So each kind of look takes 2 % of a core at most while nothing happens, up to ten thousand groups.
+    """
+    return min(_REST * seconds, _LONGEST_REST_SECONDS)
 
 
 class WallClock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,15 +33,20 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
 )
 
 
-def examine(home: Path, begins: Callable[[str], None] = lambda name: None) -> Iterator[Finding]:
+def examine(
+    home: Path,
+    begins: Callable[[str], None] = lambda name: None,
+    more: Sequence[Callable[[Path], Iterator[Finding]]] = (),
+) -> Iterator[Finding]:
     """Run every check and yield what it finds at once: with a million entries one of them takes minutes.
 
     A check that fails itself is a finding, too.
 
     Args:
         begins: called with the name of each check.
+        more: checks besides.
     """
-    for check in CHECKS:
+    for check in (*CHECKS, *more):
         begins(check.__name__.replace("_", " "))
         try:
             yield from check(home)

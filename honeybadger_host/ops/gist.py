@@ -30,7 +30,11 @@ def gist_of(kind: str, data: bytes) -> str:
                 case "note_edited":
                     text = "".join(line for _, _, added in value["hunks"] for line in added).partition("\n- ")[2]
                 case "watermark" | "watermark_removed":
-                    up_to = value.get("at") if value["proposal"].startswith("preferences-") else f"turn {value['turn']}"
+                    up_to = (
+                        value.get("at")
+                        if value["proposal"].startswith(("preferences-", "dream-"))
+                        else f"turn {value['turn']}"
+                    )
                     text = f"read up to {up_to} by {value['proposal'] or 'nobody'}"
                 case "task_record":
                     text = ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
@@ -39,6 +43,8 @@ def gist_of(kind: str, data: bytes) -> str:
                     text = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
                 case "session" | "session_removed":
                     text = f"up to turn {(value.get('honeybadger') or value)['turns']}"
+                case "working" | "working_removed":
+                    text = f"{value['key']}: {value['data']}"
                 case _:
                     text = str(value["content"])
     line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))  # a terminal obeys the others

@@ -21,6 +21,7 @@ from honeybadger_host.memory.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.ops.findings import Finding, Level
+from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import names_in, printable
@@ -121,6 +122,9 @@ def running(home: Path) -> Iterator[Finding]:
         if said["pid"] != read_holder(home).pid:
             return  # it has said nothing yet
         age = time.time() - said["written_at"]
+        if said["mode"] == FOLLOWS:
+            said |= {"files_behind": [], "stuck": 0, "boxes_refused": []}
+            said["watcher"] = {"folders_without_events": 0, "is_alive": True}
         behind, stuck, without = said["files_behind"], said["stuck"], said["watcher"]["folders_without_events"]
         is_watching = said["watcher"]["is_alive"]
         refused = said["boxes_refused"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio.to_thread
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics
 
 ResultT = TypeVar("ResultT")
+FOLLOWS: Final = "follows"
+"""The mode in the status of a host that does not serve the home, as another machine owns it."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
-from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.ops.clock import WallClock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
@@ -68,7 +68,7 @@ class _Failing:
         try:
             yield
             self._is_known = False
-        except (WorldFailed, JournalError) as error:
+        except (WorldFailed, StorageFailed, JournalError) as error:
             self._say(str(error), error=str(error), now_what="it is tried again")
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the host
             self._say(f"{self._event}: {type(error).__name__}", now_what="report it; the rest goes on", exc_info=error)
@@ -126,7 +126,8 @@ async def _record_edits(host: Host) -> None:
                 while await anyio.to_thread.run_sync(next, sweep, _DONE, limiter=limiter) is not _DONE:
                     await anyio.lowlevel.checkpoint()
                 all_at = now + _SWEEP_SECONDS if now >= all_at else all_at
-                changed_at = time.monotonic() + _SWEEP_CHANGED_SECONDS
+                took = time.monotonic() - now
+                changed_at = now + took + max(_SWEEP_CHANGED_SECONDS, _COMPARE_PAUSE * took)
             async with host.forgetter.recording:
                 looked = await anyio.to_thread.run_sync(edits.look, limiter=limiter) if edits.is_waiting else None
                 if looked is not None:
@@ -197,7 +198,6 @@ async def _trim(host: Host) -> None:
 
 
 async def _remove_expired(host: Host) -> None:
-    """Remove what expired."""
     wall = WallClock()
     then = kept_at = time.monotonic()
     kept = list(host.ages.moments)

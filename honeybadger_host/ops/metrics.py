@@ -51,6 +51,10 @@ _GAUGES: Final = (
     ("watcher_up", "1 while file events arrive; else the sweep finds every request.", "watcher.is_alive"),
     ("folders_without_events", "Folders that only the sweep looks into.", "watcher.folders_without_events"),
     ("resident_memory_bytes", "Memory of the host.", "resident_bytes"),
+    ("cluster_epoch", "With which this machine owns the home; 0 while it follows.", "cluster.epoch"),
+    ("cluster_log_position", "The last message of the shared log that is in the journal here.", "cluster.seq"),
+    ("cluster_behind_messages", "Messages of the shared log that are not.", "cluster.behind"),
+    ("cluster_renewed_seconds", "Since the owner renewed its lease.", "cluster.renewed_seconds"),
 )
 """Names, what they mean, and where they are in the host's status."""
 
@@ -81,6 +85,17 @@ class Metrics(Collector):
         if self._taken is None:
             return
         status, counters = self._taken
+        if "requests" in status:
+            yield from self._of_requests(status, counters)
+        for name, meaning, where in _COUNTERS:
+            if (value := _number(status, where)) is not None:
+                yield CounterMetricFamily(f"honeybadger_{name}", meaning, value=value)
+        for name, meaning, where in _GAUGES:
+            if (value := _number(status, where)) is not None:
+                yield GaugeMetricFamily(f"honeybadger_{name}", meaning, value=value)
+        yield GaugeMetricFamily("honeybadger_dead_letters", "Requests in data/dead.", value=self._dead_letters)
+
+    def _of_requests(self, status: Mapping[str, Any], counters: Counters) -> Iterator[Metric]:
         requests = CounterMetricFamily("honeybadger_requests", "Requests answered.", labels=("type", "outcome"))
         for (type_, outcome), count in sorted(counters.requests.copy().items()):
             requests.add_metric(("unreadable" if type_ == "?" else type_, outcome), count)
@@ -102,17 +117,14 @@ class Metrics(Collector):
             buckets=list(zip(bounds, accumulate(counters.seconds), strict=True)),
             sum_value=counters.seconds_sum,
         )
-        for name, meaning, where in _COUNTERS:
-            yield CounterMetricFamily(f"honeybadger_{name}", meaning, value=_number(status, where))
-        for name, meaning, where in _GAUGES:
-            if (value := _number(status, where)) is not None:
-                yield GaugeMetricFamily(f"honeybadger_{name}", meaning, value=value)
-        yield GaugeMetricFamily("honeybadger_dead_letters", "Requests in data/dead.", value=self._dead_letters)
 
 
 def _number(status: Mapping[str, Any], where: str) -> Any:
+    """Return a number of a status; None: a host that follows, or is one of one machine, does not say it."""
     value: Any = status
     for name in where.split("."):
+        if name not in value:
+            return None
         value = value[name]
     return len(value) if isinstance(value, list) else value
 

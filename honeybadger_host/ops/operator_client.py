@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -54,13 +55,16 @@ def ask(
                 f"`honeybadger-host status`; it does what was asked as soon as it can, unless you remove "
                 f"{mailbox.root}/requests/{request_id}.json"
             )
-        if is_served(home):
-            time.sleep(0.02)
-            continue
-        try:
-            serve(mailbox.root)
-        except HomeLocked:
-            continue  # a host was started just now: it answers
+        wait_or_serve(home, mailbox.root, serve, 0.02)
+
+
+def wait_or_serve(home: Path, inbox: Path, serve: Callable[[Path], None], seconds: float) -> None:
+    """Wait a moment for the host that serves a home, or be one."""
+    if is_served(home):
+        time.sleep(seconds)
+        return
+    with contextlib.suppress(HomeLocked):  # a host was started just now: it answers
+        serve(inbox)
 
 
 def check_owner(home: Path) -> None:

@@ -21,7 +21,7 @@ from honeybadger_host.ops.archive import (
     read_archive,
     size_and_digest,
 )
-from honeybadger_host.storage.files import open_folder, open_new, sync_folder
+from honeybadger_host.storage.files import closing_fd, open_folder, open_new, sync_folder
 from honeybadger_host.storage.home import LOCK_FILE, HomeLock, holder_bytes
 
 
@@ -137,12 +137,9 @@ def _unpack(archive: Path, manifest: Manifest, to: Path, owners: _Owners) -> tup
             owners.give(out.fileno(), manifest.home.model_copy(update={"mode": 0o600}))
             os.fsync(out.fileno())
     for folder in reversed(manifest.folders):
-        fd = open_folder(to / folder.name)
-        try:
+        with closing_fd(open_folder(to / folder.name)) as fd:
             owners.give(fd, folder)
             os.fsync(fd)
-        finally:
-            os.close(fd)
     if os.geteuid() == 0:
         return ()
     return tuple(sorted({place.uid for place in (*manifest.folders, *manifest.files)} - {owners.then}))

@@ -164,11 +164,7 @@ class Scheduler:
         self.wake()
 
     def touch_file(self, file: str) -> None:
-        """Look at a task whose file may have changed.
-
-        Args:
-            file: below the home folder; others are passed over.
-        """
+        """Look at the task of a file below the home folder that may have changed; others are passed over."""
         if "/tasks/" in file and (key := place_of(file)) is not None:
             self.touch(key)
 

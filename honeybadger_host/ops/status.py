@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -15,8 +15,8 @@ import structlog
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
+from honeybadger_host.ops.clock import rest_after
 from honeybadger_host.ops.host import Host
-from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
 
 log = structlog.get_logger()
@@ -27,11 +27,22 @@ _MOST_SHOWN: Final = 20
 _SAY_AGAIN_SECONDS: Final = 60.0
 
 
-async def report(host: Host, watcher: Watcher) -> None:
-    """Write the status file for `honeybadger-host status`."""
+async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, Any]] | None) -> None:
+    """Write the status file for `honeybadger-host status`.
+
+    Args:
+        cluster: what is to be said of this machine as one of several.
+    """
     throttle = Throttle(_SAY_AGAIN_SECONDS)
+    large, measure_at = list[str](), 0.0
     while True:
-        status = _status(host, watcher)
+        if time.monotonic() >= measure_at:
+            begun = time.monotonic()
+            large = await anyio.to_thread.run_sync(_large_memories, host)
+            measure_at = time.monotonic() + rest_after(time.monotonic() - begun)
+        status = _status(host, watcher, large)
+        if cluster is not None:
+            status["cluster"] = cluster()
         try:
             await anyio.to_thread.run_sync(write_status, host.home, status)
         except OSError as error:
@@ -46,7 +57,7 @@ async def report(host: Host, watcher: Watcher) -> None:
         await anyio.sleep(STATUS_SECONDS)
 
 
-def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
+def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict[str, Any]:
     """Return what the host says of itself; no text of anybody's is in it."""
     counters = host.counters
     inboxes = list(host.spool.inboxes.values())  # the pipeline's threads add and remove meanwhile
@@ -71,7 +82,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "running": host.pipeline.turn_queue.running,
             "waiting": sum(one.pending for inbox in inboxes for one in inbox.both[1:]),
         },
-        "large_memories": _large_memories(host, inboxes),
+        "large_memories": large_memories,
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
         "requests": {
             "total": counters.total,
@@ -100,7 +111,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "resident_bytes": host.memory.index.resident_bytes,
             "rebuilds": host.memory.index.rebuilds,
         },
-        "sweeps": host.pipeline.sweeps,
+        "sweeps": host.pipeline.hints.sweeps,
         "swept_at": counters.swept_at,
         "watcher": {
             "is_alive": watcher.is_alive(),
@@ -137,9 +148,10 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
     }
 
 
-def _large_memories(host: Host, inboxes: Sequence[Inbox]) -> list[str]:
+def _large_memories(host: Host) -> list[str]:
     """Return what is to be said of a MEMORY.md that is nearly too large, or is, of groups that have a sender."""
-    warnings = {group: host.memory.files.size_warning(group) for group in sorted({inbox.group for inbox in inboxes})}
+    groups = sorted({inbox.group for inbox in list(host.spool.inboxes.values())})
+    warnings = {group: host.memory.files.size_warning(group) for group in groups}
     return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MOST_SHOWN]
 
 

@@ -23,6 +23,15 @@ import numpy.typing as npt
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.language.analyzer import QUESTION_MARK, time_terms
+from honeybadger_host.search.layout import (
+    AROUND_TURNS,
+    AROUND_WORDS,
+    SITTING_SECONDS,
+    Ints,
+    Layout,
+    is_long,
+    stretches,
+)
 from honeybadger_host.search.postings import (
     TF_BITS,
     TF_MASK,
@@ -39,17 +48,8 @@ from honeybadger_host.search.vectors import Vectors
 
 ENTRY: Final = KINDS.index("entry")
 TURN: Final = KINDS.index("turn")
-Ints: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float32]
 
-AROUND_WORDS: Final = 50
-"""Words on each side of a turn that count as the text around it; a fixed number of turns is worse for long turns."""
-AROUND_TURNS: Final = 4
-"""At most this many turns on each side; the nearest one always counts, however long it is."""
-LONG_TURN: Final = 80
-"""A turn of more words has no text around it, and ends the text around its neighbours."""
-SITTING_SECONDS: Final = 3600.0
-"""Turns separated by a longer pause do not count as text around each other."""
 SAYS_TIME: Final = 1
 ASKS: Final = 2
 _TAIL_PAIRS: Final = (
@@ -77,29 +77,6 @@ class Names:
             found = self.numbers[name] = len(self.names)
             self.names.append(name)
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Turns in the order in which they were said: sessions one after another, then turns that came since.
-
-    A *place* is a turn's position in that order. The text around a turn is a stretch of places; the relation is
-    symmetric: a turn lies in the stretch of each turn in its own stretch. Later turns have a stretch of themselves
-    alone, and pairs of neighbours in `Corpus.sources`.
-
-    Args:
-        rows: row of every place; of a type that numpy takes as it is, which saves 3 ms of a million turns.
-        sizes: turns of each session, in this order; later ones come behind them all.
-        first, behind: the stretch around each place, itself included; `behind` is not part of it.
-    """
-
-    rows: npt.NDArray[np.intp]
-    sizes: npt.NDArray[np.intp]
-    first: Ints
-    behind: Ints
-
-
-NO_TURNS: Final = Layout(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +157,10 @@ class Corpus:
 
     @property
     def turns(self) -> int:
-        """How many turns there are."""
         return self._count_by_kind[TURN]
 
     @property
     def entries(self) -> int:
-        """How many entries there are."""
         return self._count_by_kind[ENTRY]
 
     @property
@@ -221,7 +196,6 @@ class Corpus:
         return row if self.is_alive[row] else None
 
     def key(self, row: int) -> str:
-        """Return the key of the document of a row."""
         return self._keys[self._key_start[row] : self._key_start[row + 1]].decode()
 
     def __contains__(self, term: object) -> bool:
@@ -229,7 +203,6 @@ class Corpus:
         return term in self._later_postings or (self._loaded_postings is not None and term in self._loaded_postings)
 
     def containing(self, part: str) -> Iterator[str]:
-        """Yield the terms that contain `part`."""
         loaded = self._loaded_postings
         if loaded is not None:
             yield from loaded.containing(part)
@@ -316,18 +289,9 @@ class Corpus:
         layout = self._layout
         if layout is None or len(self.sources) > _TAIL_PAIRS:
             layout = self._layout = self._laid_out()
-        if self._later_rows:
-            alone = np.arange(len(layout.rows), len(layout.rows) + len(self._later_rows), dtype=np.int32)
-            return Layout(
-                np.concatenate((layout.rows, view(self._later_rows, np.int32))),
-                layout.sizes,
-                np.concatenate((layout.first, alone)),
-                np.concatenate((layout.behind, alone + np.int32(1))),
-            )
-        return layout
+        return layout.with_later(view(self._later_rows, np.int32)) if self._later_rows else layout
 
     def _append(self, document: Document) -> None:
-        """Append a row for a document."""
         kind = KINDS.index(document.kind)
         length = float(max(1, document.length))
         self._append_key(document.key)
@@ -418,9 +382,9 @@ class Corpus:
             there, words = self.place_of[other], self.lengths[other]
             if between >= AROUND_WORDS or abs(self.at[later] - self.at[other]) > SITTING_SECONDS:
                 break
-            if length <= LONG_TURN:
+            if not is_long(length):
                 self._put_near(there, place, words)
-            if words > LONG_TURN:
+            if is_long(words):
                 break
             self._put_near(place, there, length)
             between, later = between + words, other
@@ -442,35 +406,19 @@ class Corpus:
     def _laid_out(self) -> Layout:
         """Put all turns in order and find the stretch around each."""
         rows: Ints = np.concatenate([np.zeros(0, np.int32), *(view(each, np.int32) for each in self._session_rows)])
-        sessions = view(self.session_of, np.int32)[rows]
-        pauses = np.abs(np.diff(view(self.at, np.float64)[rows])) > SITTING_SECONDS
-        begins = np.concatenate(([True], pauses | (np.diff(sessions) != 0)))[: len(rows)]  # of a sitting
-        first_of, sitting = np.flatnonzero(begins), np.cumsum(begins) - 1
-        start, end = first_of[sitting], np.append(first_of[1:], len(rows))[sitting]
-        words = view(self.lengths, np.float32)[rows].astype(np.float64)
-        before = np.concatenate(([0.0], np.cumsum(words)))  # words before every place
-        many, short = len(rows), words <= LONG_TURN
-        places = np.arange(many)
-        first, behind = places.copy(), places + 1
-        for step in range(1, AROUND_TURNS + 1):
-            back, ahead = places - step, places + step
-            between_back = before[places] - before[np.maximum(back + 1, 0)]
-            between_ahead = before[np.minimum(ahead, len(rows))] - before[places + 1]
-            first[
-                (back >= start) & (between_back < AROUND_WORDS) & (first == back + 1) & short[np.maximum(back, 0)]
-            ] -= 1
-            behind[
-                (ahead < end) & (between_ahead < AROUND_WORDS) & (behind == ahead) & short[np.minimum(ahead, many - 1)]
-            ] += 1
-        around = np.cumsum(np.bincount(first, words, many + 1) - np.bincount(behind, words, many + 1))[:-1]
+        first, behind, around = stretches(
+            view(self.session_of, np.int32)[rows],
+            view(self.at, np.float64)[rows],
+            view(self.lengths, np.float32)[rows].astype(np.float64),
+        )
         place_of = np.full(self.size, -1, np.int32)
-        place_of[rows] = places
+        place_of[rows] = np.arange(len(rows))
         self.place_of = array("i", place_of.tobytes())
         self.around_lengths = array("f", around.astype(np.float32).tobytes())
         self.around_total = float(around.sum())
         self.sources, self.targets, self._later_rows = array("i"), array("i"), array("i")
         sizes = np.array([len(each) for each in self._session_rows], np.intp)
-        return Layout(rows.astype(np.intp), sizes, first.astype(np.int32), behind.astype(np.int32))
+        return Layout(rows.astype(np.intp), sizes, first, behind)
 
 
 def view(column: array[Any], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:

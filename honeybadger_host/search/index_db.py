@@ -22,7 +22,7 @@ import structlog
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
-from honeybadger_host.storage.files import FILE_MODE, place_of
+from honeybadger_host.storage.files import FILE_MODE, identity_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,7 +100,7 @@ class IndexFile:
         self._path = path
         self._emptied: Callable[[], None] = lambda: None  # nothing to tell while it is opened
         self._lock = threading.RLock()
-        self._place: tuple[int, int] | None = None
+        self._place: tuple[int, int, int] | None = None
         self._groups: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._last: dict[tuple[Table, int], int] = {}
@@ -176,7 +176,6 @@ class IndexFile:
 
     @property
     def groups(self) -> list[str]:
-        """The groups that have a number."""
         return list(self._groups)
 
     def group(self, name: str) -> int:
@@ -301,7 +300,7 @@ class IndexFile:
     @property
     def is_gone(self) -> bool:
         """Whether its file was removed or replaced."""
-        return self._path is not None and self._place != place_of(self._path)
+        return self._path is not None and self._place != identity_of(self._path)
 
     def make_anew(self, why: str) -> None:
         """Start over with an empty database."""
@@ -323,7 +322,7 @@ class IndexFile:
             if version == VERSION:
                 for table in _TABLES:
                     db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall()  # noqa: S608  one of these names
-                self._place = place_of(self._path)
+                self._place = identity_of(self._path)
                 return db
             why = "it is new" if version == 0 else f"it has version {version}, this host makes {VERSION}"
         except sqlite3.Error as error:
@@ -339,7 +338,7 @@ class IndexFile:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(f"{self._path}{end}")
             db = _prepared(_connect(self._path))
-            self._place = place_of(self._path)
+            self._place = identity_of(self._path)
         except (OSError, sqlite3.Error) as error:
             log.error(
                 "index.failed", file=INDEX_FILE, error=str(error), now_what="it is kept in memory until a restart"

@@ -50,7 +50,6 @@ class IndexVectors:
         self._without = {}
 
     def note(self, added: Iterable[int], removed: Iterable[int]) -> None:
-        """Note added and removed documents."""
         for number in removed:
             self._without.pop(number, None)
         self._without.update(dict.fromkeys(added))
@@ -96,7 +95,6 @@ class IndexVectors:
         return vector
 
     def empty(self) -> Vectors:
-        """Return an empty `Vectors` for a corpus."""
         from honeybadger_host.search.vectors import Vectors  # with numpy
 
         return Vectors(self._embedder.dimensions, self._embedder.unrelated)

@@ -142,7 +142,6 @@ class IndexWriter:
     def _indexed(
         self, file: Known | None, there: Mapping[int, dict[tuple[str, bytes], int]]
     ) -> dict[tuple[str, bytes], int]:
-        """Return what is indexed of a file."""
         return {} if file is None else there[file.number]
 
     def _noted(self, file: Known | None) -> Hashes:

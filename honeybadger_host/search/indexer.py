@@ -166,7 +166,7 @@ class Reader:
             return 0, True
         data, signature = found or (b"", signature_of(f"{self.home}/{source.file}") if problem else None)
         if signature is None:
-            self._note(source, known, None, False, 0, "", changes)
+            self._note(source, known, None, 0, "", changes)
             changes.removed.extend(there().numbers())
             return 0, True
         if grown is None:
@@ -179,8 +179,7 @@ class Reader:
             except Unsearchable as error:
                 problem = str(error)
         is_changing = not problem and (not is_end or signature != grown.signature)
-        is_to_be_seen_again = is_changing or is_young(signature, time.time_ns())
-        number = self._note(source, known, signature, is_to_be_seen_again, 0, problem, changes)
+        number = self._note(source, known, _noted(signature, is_changing=is_changing), 0, problem, changes)
         if problem:
             changes.removed.extend(there().numbers())
             return len(data), True
@@ -195,27 +194,21 @@ class Reader:
                 last.put(digest, standing)
         if not is_end:
             grown.left = left
-            self._go_on(source, grown, data, pieces, len(data), last, changes)
+            self._go_on(source, grown, memoryview(data), pieces, last, changes)
             return len(data), False
         changes.removed.extend(left.numbers())
         grown.left = None
         if source.kind == "note" and grown.size + len(data) >= _LARGE_NOTES and (end or grown.size) and pieces:
-            self._go_on(source, grown, data, pieces[:done], end, last, changes)
+            self._go_on(source, grown, memoryview(data)[:end], pieces[:done], last, changes)
         return len(data), signature == grown.signature
 
     @staticmethod
     def _go_on(
-        source: Source,
-        grown: Grown,
-        data: bytes,
-        done: Sequence[Piece],
-        size: int,
-        last: Hashes,
-        changes: Changes,
+        source: Source, grown: Grown, read: memoryview, done: Sequence[Piece], last: Hashes, changes: Changes
     ) -> None:
         """Note how far a file was read."""
-        grown.size += size
-        grown.digest.update(memoryview(data)[:size])
+        grown.size += len(read)
+        grown.digest.update(read)
         for key in map(hash_of, (piece.key for piece in done)):
             grown.seen.put(key, grown.seen.get(key) + 1)
         grown.last = last
@@ -249,7 +242,7 @@ class Reader:
         except OSError as error:
             _note_failed(source, error)
             return 0
-        number = self._note(source, known, signature, is_young(signature, time.time_ns()), 0, problem, changes)
+        number = self._note(source, known, _noted(signature), 0, problem, changes)
         left = dict(there())
         for piece in pieces:
             digest = digest_of(piece)
@@ -294,17 +287,17 @@ class Reader:
         except OSError as error:
             _note_failed(source, error)
             return 0, True
-        young = is_young(signature, time.time_ns())
-        if signature is not None and not problem:
+        noted = _noted(signature)
+        if signature is not None and noted is not None and not problem:
             mark += whole
             is_whole = mark >= signature.size or not whole
-            if not is_whole:
-                signature = signature._replace(size=mark)
+            if not is_whole and noted.size >= 0:
+                noted = noted._replace(size=mark)
         if is_anew:
             changes.removed.extend(there())
         if skipped:
             log.warning("index.skipped", file=source.file, lines=skipped, why="they are not turns")
-        number = self._note(source, known, signature, young, mark, problem, changes)
+        number = self._note(source, known, noted, mark, problem, changes)
         for piece in pieces:
             self._add(number, source, piece, b"", changes)
         return size, is_whole
@@ -320,12 +313,15 @@ class Reader:
         source: Source,
         known: Known | None,
         signature: Signature | None,
-        is_young: bool,
         mark: int,
         problem: str,
         changes: Changes,
     ) -> int:
-        """Note how a file was read; return its number."""
+        """Note how a file was read; return its number.
+
+        Args:
+            signature: see `_noted`; None: there is no such file.
+        """
         if signature is None:
             if known is not None:
                 changes.gone.append(known.number)
@@ -333,11 +329,15 @@ class Reader:
         if problem:
             log.warning("index.refused", file=source.file, why=problem)
         number = known.number if known is not None else self.take_source()
-        size = -1 if is_young else signature.size
-        changes.sources.append(
-            (number, source.file, signature.inode, size, signature.mtime_ns, signature.ctime_ns, mark, problem)
-        )
+        changes.sources.append((number, source.file, *signature, mark, problem))
         return number
+
+
+def _noted(signature: Signature | None, *, is_changing: bool = False) -> Signature | None:
+    """Return the signature to note of a file that was read; one that no file has where it is to be read again."""
+    if signature is not None and (is_changing or is_young(signature, time.time_ns())):
+        return signature._replace(size=-1)
+    return signature
 
 
 def _goes_on(home: Path, file: str, grown: Grown) -> bool:

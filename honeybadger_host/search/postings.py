@@ -90,12 +90,10 @@ class Held:
         return word in self._numbers
 
     def postings(self, word: str) -> Packed:
-        """Return the postings of a word."""
         number = self._numbers.get(word)
         return _NONE if number is None else self._packed[self._starts[number] : self._starts[number + 1]]
 
     def containing(self, part: str) -> Iterator[str]:
-        """Yield the words that contain `part`."""
         return (word for word in self._numbers if part in word)
 
 

@@ -18,7 +18,7 @@ from honeybadger_host.search.corpus import Corpus, Floats, view
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.language.analyzer import Query, analyse_query
 from honeybadger_host.search.language.spelling import within
-from honeybadger_host.search.scoring import Hit, Parameters, Scoring
+from honeybadger_host.search.scoring import Hit, Scoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +29,23 @@ class Filters:
         kinds: empty means all.
         category: see `labels.is_below`; empty means all.
         tags: a document must have all of them, whatever their case.
-        sessions: empty means all; only turns have one.
         since, until: seconds since the epoch, both inclusive; a document without a time passes neither.
         hidden: numbers of documents that are not found; with `only_hidden` they alone are.
+        needs_word: vectors and dates find or raise only documents that share a whole word with the question.
     Source: AM2.
     """
 
     kinds: Collection[Kind] = ()
     category: str = ""
     tags: Collection[str] = ()
-    sessions: Collection[str] = ()
     since: float | None = None
     until: float | None = None
     hidden: Collection[int] = ()
     only_hidden: bool = False
+    needs_word: bool = False
 
 
+EVERY: Final = Filters()
 _MOST_PARTS: Final = 8
 """At most this many words of a question are sought inside longer words: each scans all words of the group."""
 _ALL_OF_IT: Final = 0.8
@@ -76,42 +77,36 @@ def objection(hit: Hit) -> str | None:
 
 def search(
     corpus: Corpus,
-    question: str | Query,
+    question: str,
     *,
     now: datetime,
     limit: int,
-    asker: Collection[str] = (),
-    filters: Filters | None = None,
-    parameters: Parameters | None = None,
+    filters: Filters = EVERY,
     vector: Floats | None = None,
-    needs_word: bool = False,
 ) -> list[Hit]:
     """Return the best documents for a question, best first; equal scores newest first, then the higher number.
 
     The order is as if every document were scored. Rarity is measured in the whole group, whatever the filters; a
     document's length is compared with others of its kind. A question without a word known to the group finds documents
-    by its dates and by their vectors. If nothing is found, a few words are sought inside longer ones (`choco`).
+    by its dates and by their vectors; "my" means every turn of role `user`. If nothing is found, a few words are sought
+    inside longer ones (`choco`).
 
     Args:
         now: aware; "last Friday" is counted from it.
-        asker: names under which the asking user writes; without them "my" means every turn of role `user`.
         vector: of the question; None ranks by words alone.
-        needs_word: vectors and dates find or raise only documents that share a whole word with the question.
     """
     if limit < 1 or not len(corpus):
         return []
-    query = question if isinstance(question, Query) else analyse_query(question)
+    query = analyse_query(question)
     spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
-    allowed = _allowed(corpus, filters or Filters())
+    allowed = _allowed(corpus, filters)
 
     def found(query: Query) -> list[Hit]:
-        scoring = Scoring(
-            corpus, query, now, asker, parameters or Parameters(), spreads, allowed, needs_word=needs_word
-        )
+        scoring = Scoring(corpus, query, now, spreads, allowed, needs_word=filters.needs_word)
         return scoring.hits(scoring.best(limit))
 
     hits = found(query)
-    if hits or needs_word or not 0 < len(query.terms) <= _MOST_PARTS:
+    if hits or filters.needs_word or not 0 < len(query.terms) <= _MOST_PARTS:
         return hits
     return found(replace(query, terms=tuple(within(term, corpus.containing) for term in query.terms)))
 
@@ -126,9 +121,6 @@ def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
         names = corpus.categories.names
         wanted = [number for number, name in enumerate(names) if is_below(name, filters.category)]
         masks.append(np.isin(view(corpus.category_of, np.int32), wanted))
-    if filters.sessions:
-        known = [corpus.sessions.numbers[name] for name in filters.sessions if name in corpus.sessions.numbers]
-        masks.append(np.isin(view(corpus.session_of, np.int32), known))
     for tag in map(folded, filters.tags):
         tagged = np.zeros(corpus.size, np.bool_)
         if tag in corpus.tagged:
@@ -146,9 +138,9 @@ def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
     return np.logical_and.reduce(masks) if masks else None
 
 
-def newest(corpus: Corpus, *, limit: int, filters: Filters | None = None) -> list[int]:
+def newest(corpus: Corpus, *, limit: int, filters: Filters = EVERY) -> list[int]:
     """Return the numbers of the newest documents, newest first; those without a time come last."""
-    allowed = _allowed(corpus, filters or Filters())
+    allowed = _allowed(corpus, filters)
     alive = view(corpus.is_alive, np.bool_)
     rows = np.flatnonzero(alive if allowed is None else alive & allowed)
     at = np.nan_to_num(view(corpus.at, np.float64)[rows], nan=-np.inf)

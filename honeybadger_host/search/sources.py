@@ -27,7 +27,7 @@ from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.hashes import Hashes
-from honeybadger_host.storage.files import BOM, NotRegular, Signature, open_plain
+from honeybadger_host.storage.files import BOM, NotRegular, Signature, closing_fd, open_plain
 
 HISTORY: Final = "HISTORY.md"
 _DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")
@@ -209,7 +209,7 @@ def read_source(
         return None
     except NotRegular as error:
         raise Unsearchable(f"is {error}, and the host reads plain files only") from None
-    try:
+    with closing_fd(fd):
         end = status.st_size
         if end - start > most_bytes:
             if not is_cut:
@@ -221,8 +221,6 @@ def read_source(
             parts.append(part)
             at += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts), Signature.of(status)
-    finally:
-        os.close(fd)
 
 
 def pieces_of(source: Source, data: bytes, signature: Signature, seen: Hashes | None = None) -> list[Piece]:

@@ -35,8 +35,8 @@ def find(
 
     corpus = Corpus()
     corpus.add([_document(number, entry) for number, entry in enumerate(entries)])
-    filters = Filters(category=category or "", tags=tags)
-    hits = search(corpus, query, now=now, limit=len(entries), filters=filters, needs_word=True)
+    filters = Filters(category=category or "", tags=tags, needs_word=True)
+    hits = search(corpus, query, now=now, limit=len(entries), filters=filters)
     return [(entries[hit.number], hit.score) for hit in hits if hit.terms]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -45,6 +46,7 @@ class _Ending(NamedTuple):
     why: str | None = None
 
 
+@dataclass(slots=True)
 class Answers:
     """Writes replies. Any thread, each request on one.
 
@@ -53,26 +55,14 @@ class Answers:
         passed: see `Pipeline`.
     """
 
-    def __init__(
-        self,
-        spool: Spool,
-        dead_letters: DeadLetters,
-        journal: Journal,
-        counters: Counters,
-        throttle: Throttle,
-        *,
-        logs_requests: bool,
-        passed: Callable[[str], None],
-    ) -> None:
-        self._spool = spool
-        self._dead_letters = dead_letters
-        self._journal = journal
-        self._counters = counters
-        self._throttle = throttle
-        self._request_log = RequestLog(is_on=logs_requests)
-        self._passed = passed
-        self._home = f"{journal.path.parent.parent}/"
-        self._clock = time.monotonic
+    spool: Spool
+    dead_letters: DeadLetters
+    journal: Journal
+    counters: Counters
+    throttle: Throttle
+    request_log: RequestLog
+    passed: Callable[[str], None]
+    _clock: Callable[[], float] = time.monotonic
 
     # ----------------------------------------------------------------------------------------------------- refusing
 
@@ -90,21 +80,13 @@ class Answers:
 
     def refuse_for_world(self, request: QueuedRequest, error: WorldFailed) -> None:
         """Refuse what the world does not let us do; where the home lies is not the asker's business."""
-        self._counters.note_error(str(error))
-        what = str(error).replace(self._home, "")
+        self.counters.note_error(str(error))
+        what = str(error).replace(f"{self.journal.path.parent.parent}/", "")
         request.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
 
     def refuse_for_bug(self, request: QueuedRequest, error: Exception) -> None:
-        inbox = request.inbox
-        log.error(
-            "pipeline.failed",
-            group=inbox.group,
-            sender=inbox.sender,
-            id=request.stem,
-            type=request.type,
-            exc_info=error,
-        )
-        self._counters.note_error(redact_line(f"{request.type}: {type(error).__name__}: {error}"))
+        log.error("pipeline.failed", **request.named, type=request.type, exc_info=error)
+        self.counters.note_error(redact_line(f"{request.type}: {type(error).__name__}: {error}"))
         refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
         request.refuse(refusal, dead_reason=f"the host failed: {type(error).__name__}")
 
@@ -115,19 +97,17 @@ class Answers:
         inbox = request.inbox
         refused = request.state if isinstance(request.state, Refused) else None
         ending = _ending(request)
-        self._passed("answering")
+        self.passed("answering")
         try:
             if refused is not None and refused.dead_reason is not None:
                 self._bury(opened, request, refused.dead_reason)
             opened.reply(request.name, ending.reply)
         except OSError as error:
-            self._counters.note_error(f"reply to {request.stem}: {error.strerror}")
-            if (left_out := self._throttle.passes("reply", inbox.path, error.errno)) is not None:
+            self.counters.note_error(f"reply to {request.stem}: {error.strerror}")
+            if (left_out := self.throttle.passes("reply", inbox.path, error.errno)) is not None:
                 log.error(
                     "pipeline.reply_failed",
-                    group=inbox.group,
-                    sender=inbox.sender,
-                    id=request.stem,
+                    **request.named,
                     error=error.strerror,
                     left_out=left_out,
                     now_what="the request stays in its box and is tried again",
@@ -136,14 +116,14 @@ class Answers:
             pause = min(max(waited, RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
             wait_for(inbox, request.name, request.first_seen, self._clock() + pause)
             return
-        self._passed("replied")
+        self.passed("replied")
         if inbox.front is not None:
             opened.remove_stream(request.stem)
         if refused is not None and refused.is_cut_short:
-            self._journal.forget_turn(TurnKey(inbox.group, inbox.sender, request.stem))  # asked again it begins anew
+            self.journal.forget_turn(TurnKey(inbox.group, inbox.sender, request.stem))  # asked again it begins anew
         opened.remove(request.name, request.signature)
         inbox.inflight.discard(request.name)
-        self._passed("unlinked")
+        self.passed("unlinked")
         self._note_answered(request, ending)
 
     def hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
@@ -154,11 +134,9 @@ class Answers:
 
     def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
         seconds = self._clock() - request.received
-        self._counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
-        self._request_log.add(
-            group=request.inbox.group,
-            sender=request.inbox.sender,
-            id=request.stem,
+        self.counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
+        self.request_log.add(
+            **request.named,
             type=request.type,
             outcome=ending.outcome,
             seq=ending.seq,
@@ -172,29 +150,27 @@ class Answers:
             with contextlib.suppress(
                 NotRegular, Changing, FileNotFoundError
             ):  # it went meanwhile: what was read is kept
-                more = self._dead_letters.read_for(opened, request.name).data
+                more = self.dead_letters.read_for(opened, request.name).data
                 if more.startswith(data):  # else another file stands there by now, and who knows whose
                     data = more
         at = time_stamp(datetime.now(UTC))
-        self._dead_letters.bury(
+        self.dead_letters.bury(
             request.inbox, request.name, data, redact_line(reason), at, size=size, owner=request.owner
         )
 
     def reply_beside(self, request: QueuedRequest) -> None:
         """Answer a request that is in no batch."""
-        opened = self._spool.open(request.inbox)
+        opened = self.spool.open(request.inbox)
         if opened is None:
             request.inbox.inflight.discard(request.name)
             return
-        try:
+        with contextlib.closing(opened):
             self.reply(opened, request)
-        finally:
-            opened.close()
         self.flush()
 
     def flush(self) -> None:
         """Write the lines of the log."""
-        self._request_log.flush()
+        self.request_log.flush()
 
 
 def _ending(request: QueuedRequest) -> _Ending:

@@ -15,7 +15,7 @@ import orjson
 from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import inside, open_new, write_all
+from honeybadger_host.storage.files import closing_fd, inside, open_new, write_all
 
 _REASON = ".reason.json"
 
@@ -36,7 +36,6 @@ class DeadLetter:
 
 
 def list_dead(home: Path) -> Iterator[DeadLetter]:
-    """Yield all dead letters, by name."""
     for name in dead_names(home):
         yield _load(home, home / "data" / "dead" / f"{name}{_REASON}")
 
@@ -128,14 +127,12 @@ def _put_back(mailbox: Mailbox, inbox: str, name: str, data: bytes) -> None:
         temporary = f".{new_id()}.tmp"
         fd = open_new(temporary, within=requests)
         try:
-            try:
+            with closing_fd(fd):
                 write_all(fd, data)
                 owner = os.fstat(requests).st_uid
                 if owner != os.geteuid():
                     os.fchown(fd, owner, -1)
                 os.fsync(fd)
-            finally:
-                os.close(fd)
             os.rename(temporary, name, src_dir_fd=requests, dst_dir_fd=requests)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import threading
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +16,7 @@ import structlog
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
 from honeybadger_host.spool.listing import Listing
 from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import Incoming, Signature, open_folder, open_new, read_incoming
+from honeybadger_host.storage.files import Incoming, Signature, identity_of, open_folder, open_new, read_incoming
 
 log = structlog.get_logger()
 
@@ -58,7 +57,7 @@ class Inbox:
     inflight: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
-    stuck: dict[str, tuple[int, int]] = field(default_factory=dict)
+    stuck: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     complaint: str | None = None
     """Why the inbox is not served now; said once."""
     empty: Unchanged = field(default_factory=Unchanged)
@@ -141,7 +140,7 @@ class OpenInbox:
 
     def has_stream(self, stem: str) -> bool:
         """Return whether anything has the name of this stream."""
-        return identity_of(f"{stem}{STREAM}", self.replies_fd) is not None
+        return identity_of(f"{stem}{STREAM}", within=self.replies_fd) is not None
 
     def remove_stream(self, stem: str) -> None:
         """Remove what `open_stream` made; the expiry of replies takes what cannot be removed."""
@@ -194,7 +193,7 @@ class OpenInbox:
                         error=error.strerror,
                         now_what="it is done and will not be done again; remove it by hand",
                     )
-                if (identity := identity_of(name, self.requests_fd)) is not None:
+                if (identity := identity_of(name, within=self.requests_fd)) is not None:
                     self.inbox.stuck[name] = identity
                 return
         if self.inbox.stuck:
@@ -235,15 +234,6 @@ def open_box(inbox: Inbox) -> OpenInbox:
     finally:
         os.close(folder)
     return OpenInbox(inbox, requests, replies)
-
-
-def identity_of(name: str, folder_fd: int | None = None) -> tuple[int, int] | None:
-    """Return inode and kind of a file, None when there is none."""
-    try:
-        status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
-    except OSError:
-        return None
-    return (status.st_ino, stat.S_IFMT(status.st_mode))
 
 
 def _give(fd: int, uid: int | None) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
-from honeybadger_host.storage.files import open_folder
+from honeybadger_host.storage.files import closing_fd, open_folder
 
 SUFFIX: Final = ".json"
 """Of requests, replies and dead letters."""
@@ -33,11 +33,8 @@ class Listing:
 
 def names_of(folder: str) -> Iterator[str]:
     """Open a folder that is not a link and return its names, read as they are asked for. Raises OSError, then, too."""
-    fd = open_folder(folder)
-    try:
+    with closing_fd(open_folder(folder)) as fd:
         entries = os.scandir(fd)  # it has a descriptor of its own
-    finally:
-        os.close(fd)
     return _drain(entries)
 
 

@@ -15,10 +15,11 @@ what it ends with is decided and written with a later batch.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,28 +31,26 @@ import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
-from honeybadger_agent.mailbox import TURNS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import (
     Asked,
     Change,
     ChangeHandler,
     Handler,
-    QueryHandler,
     Served,
     TurnHandler,
     WaitingHandler,
 )
-from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.observe import Counters, Throttle
+from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.batch_writer import BatchWriter
+from honeybadger_host.spool.beside import Beside
 from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.hints import Hints
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.rate_limits import Limiter, LimitName
 from honeybadger_host.spool.request import (
-    RETRY_SECONDS,
     Answered,
     Asking,
     Decided,
@@ -61,30 +60,18 @@ from honeybadger_host.spool.request import (
     RequestReader,
 )
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
+from honeybadger_host.spool.turn_queue import TurnQueue
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Receipt, TurnKey
+from honeybadger_host.storage.journal_schema import Receipt
 from honeybadger_host.storage.projections import Projections
 from honeybadger_host.storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
 
-_BUSY_QUERIES = 16
-"""A group with so many queries under way is not taken from until some are answered."""
 _SAY_AGAIN_SECONDS = 60.0
 """A box that cannot be read or answered is spoken of so often, however many requests wait in it."""
-_TURNS_EVERY = 4
-"""Sweeps after which turns/ is looked into that nothing was heard of (1 s by default): a model takes longer."""
-_DISTRUST_EVERY = 20
-"""Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
-
-
 BATCH_REQUESTS = 512
 """Requests of one commit, over all groups: more gain nothing, and keep the first of them waiting."""
-MOST_WAITING = 1000
-"""Requests of one sender that may wait for something to come; each is answered within minutes."""
-QUERIES_AT_ONCE = 4
-"""Queries that read at the same time: each has a thread, and Python computes in one of them."""
 
 
 class Stores(NamedTuple):
@@ -139,12 +126,11 @@ class Pipeline:
         self.limiter = Limiter(spool.shares)
         """Event loop."""
         self._clock = time.monotonic
-        self._note = serving.note
         self.passed = passed
         self._stopping = threading.Event()
         throttle = Throttle(_SAY_AGAIN_SECONDS)
         self._answers = Answers(
-            spool, stores.dead_letters, journal, counters, throttle, logs_requests=settings.log.requests, passed=passed
+            spool, stores.dead_letters, journal, counters, throttle, RequestLog(is_on=settings.log.requests), passed
         )
         self._writer = BatchWriter(
             journal,
@@ -154,16 +140,14 @@ class Pipeline:
             refuse=self._answers.refuse_for_world,
             passed=passed,
         )
-        self._hinted: dict[str, None] = {}
-        self._all_hinted = True
+        self.hints = Hints(spool)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = anyio.Event()
         self._reader_slot = anyio.CapacityLimiter(1)
         self.writer_slot = anyio.CapacityLimiter(1)
         """Held by whoever writes to the journal or the projections."""
         self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
-        self._come_back: list[QueuedRequest] = []
-        """Turns that ran and are to be decided."""
+        self._beside = Beside(self._answers, self.turn_queue, serving.note, self.wake)
         self._own: list[QueuedRequest] = []
         """The host's own changes that wait."""
         self._requests = RequestReader(
@@ -173,23 +157,15 @@ class Pipeline:
             throttle,
             max_request_bytes=settings.ipc.max_request_bytes,
         )
-        self._query_slots = anyio.CapacityLimiter(QUERIES_AT_ONCE)
-        self._queries: Counter[str] = Counter()
-        self._waiting: Counter[Inbox] = Counter()
-        self._waited_slots = anyio.CapacityLimiter(1)
         self._is_accepting = True
         self.ended = anyio.Event()
         """Set when everything that was taken is answered, after `stop`."""
-        self.sweeps = 0
 
     # ------------------------------------------------------------------------------------------------------- waking
 
     def hint(self, inbox_path: str | None) -> None:
         """Note where something came; None: look everywhere. Any thread; `wake` must follow on the loop."""
-        if inbox_path is None:
-            self._all_hinted = True
-        else:
-            self._hinted[inbox_path] = None
+        self.hints.add(inbox_path)
 
     def wake(self) -> None:
         """Look at what was hinted. Event loop."""
@@ -226,11 +202,10 @@ class Pipeline:
     async def run_once(self, inbox_path: str) -> None:
         """Serve what waits in one box, what that changes by itself, and nothing else; instead of `run`."""
         self._spool.discover()
-        self._all_hinted = False
-        self.hint(inbox_path)
+        self.hints.only(inbox_path)
         async with anyio.create_task_group() as tasks:
             await self._serve_waiting(tasks, tasks)
-            while self._waiting:
+            while self._beside.is_waiting:
                 await self._event.wait()
                 self._event = anyio.Event()
                 await self._serve_waiting(tasks, tasks)
@@ -301,29 +276,18 @@ class Pipeline:
             if received is None:
                 self.turn_queue.let_in(self._spool.has_turn)
                 break
-            try:
+            with contextlib.closing(received):
                 self._decide(received)
                 if not all(isinstance(request.state, Asking) for request in received.requests):
                     await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
-            finally:
-                received.close()
             for request in [*received.requests, *received.lost]:
                 match request.state:
                     case _ if request.answer_to is not None and not isinstance(request.state, Asking):
                         self._answers.hand_over(request, request.answer_to)
                     case _ if request.has_run:
-                        self._leave(request)
-                    case Asking(handler=TurnHandler() as turn) as asking:
-                        enter = self.turn_queue.enter if request.is_turn else self.turn_queue.enter_child
-                        tasks.start_soon(self._run_turn, request, asking, turn, enter(asking.asked))
-                    case Asking(handler=QueryHandler() as query) as asking:
-                        self._queries[request.inbox.group] += 1
-                        tasks.start_soon(self._answer, request, asking, query)
-                    case Asking(handler=WaitingHandler() as handler) as asking:
-                        request.inbox.held.add(request.name)
-                        self._waiting[request.inbox] += 1
-                        is_one_too_many = self._waiting[request.inbox] > MOST_WAITING
-                        waiting.start_soon(self._wait, request, asking, handler, is_one_too_many)
+                        self._beside.leave(request)
+                    case Asking() as asking:
+                        self._beside.begin(request, asking, tasks, waiting)
             self.turn_queue.let_in(self._spool.has_turn)
 
     # ------------------------------------------------------------------------------------------------------ receive
@@ -331,12 +295,12 @@ class Pipeline:
     def _receive(self) -> RequestBatch | None:
         """Look into the boxes that were hinted and take a batch of what waits, read and parsed; None: nothing waits."""
         now = self._clock()
-        self._look(now)
+        self.hints.look(now)
         taken = self._spool.take(BATCH_REQUESTS, except_groups=self._busy(), most_turns=self.turn_queue.room)
         has_more = False
         if not self._spool.fairness.is_of_few:  # those few do not wait for others' names
             has_more = self._spool.go_on(now)
-        come_back, self._come_back = self._come_back, []
+        come_back, self._beside.come_back = self._beside.come_back, []
         own, self._own = self._own, []
         if not taken and not come_back and not own:
             if has_more:
@@ -364,42 +328,9 @@ class Pipeline:
             raise
         return received
 
-    def _look(self, now: float) -> None:
-        """List the boxes that were hinted; at a sweep all, with `turns/` of all now and then."""
-        both = self._hinted_inboxes()
-        swept: list[Inbox] = []
-        if self._all_hinted:
-            self._all_hinted = False
-            if self.sweeps % _DISTRUST_EVERY == 0:
-                self._spool.distrust()
-            self._spool.discover()
-            swept = list(self._spool.inboxes.values())
-            if self.sweeps % _TURNS_EVERY == 0:
-                both = dict.fromkeys(swept)
-            self.sweeps += 1
-        for inbox in dict.fromkeys((*both, *self._spool.expected, *swept)):
-            for one in inbox.both if inbox in both else (inbox,):
-                if not self._spool.scan(one, now):
-                    self._hinted[inbox.path] = None
-
-    def _hinted_inboxes(self) -> dict[Inbox, None]:
-        """Take the hints; one of a box that is not known yet makes a sweep."""
-        found: dict[Inbox, None] = {}
-        known = self._spool.inboxes
-        while self._hinted:
-            try:
-                path, _ = self._hinted.popitem()
-            except KeyError:
-                break
-            if (inbox := known.get(path) or known.get(path.removesuffix(f"/{TURNS}"))) is not None:
-                found[inbox] = None
-            elif path:
-                self._all_hinted = True
-        return found
-
     def _busy(self) -> set[str]:
         """Return the queues from which nothing is taken now."""
-        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES} | {*self.turn_queue.busy}
+        busy = self._beside.busy
         return busy if self._is_accepting else busy | (self._spool.queues - {*self.turn_queue.groups})
 
     def _open(self, received: RequestBatch, inbox: Inbox, name: str) -> bool:
@@ -498,89 +429,3 @@ class Pipeline:
             if not isinstance(request.state, Asking) and request.answer_to is None:
                 self._answers.reply(received.opened[request.inbox], request)
         self._answers.flush()
-
-    # -------------------------------------------------------------------------------------------------------- turns
-
-    async def _run_turn(
-        self, request: QueuedRequest, asking: Asking, handler: TurnHandler, scope: anyio.CancelScope
-    ) -> None:
-        """Run one turn, whose lane is taken, and let the pipeline go on with it. Cancelled it stays in its box."""
-        with scope:
-            try:
-                asking.handler = await self.turn_queue.run(request.inbox, asking.asked, asking.asked.digest, handler)
-            except Refusal as refusal:
-                request.refuse(refusal)
-            except WorldFailed as error:
-                self._answers.refuse_for_world(request, error)
-            except CutShort as error:
-                why = f"{error}: it is kept in data/dead/, report it"
-                request.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
-            except Withdrawn:
-                log.info("turn.withdrawn", group=request.inbox.group, sender=request.inbox.sender, id=request.stem)
-                self._let_go(request)
-                self.wake()
-                return
-            except StorageFailed:
-                raise
-            except anyio.get_cancelled_exc_class():
-                log.info("turn.interrupted", group=request.inbox.group, sender=request.inbox.sender, id=request.stem)
-                self._let_go(request)
-                raise
-            except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
-                self._answers.refuse_for_bug(request, error)
-            request.has_run = True
-            self._come_back.append(request)
-            self.wake()
-
-    def _let_go(self, request: QueuedRequest) -> None:
-        """Let go of a turn that did not run; what lies in its box is met again."""
-        request.inbox.inflight.discard(request.name)
-        self._leave(request)
-
-    def _leave(self, request: QueuedRequest) -> None:
-        if request.is_turn:
-            self.turn_queue.leave(request.inbox.group)
-        else:
-            self.turn_queue.leave_child(TurnKey(request.inbox.group, request.inbox.sender, request.stem))
-
-    # ------------------------------------------------------------------------------------------------------ queries
-
-    async def _answer(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
-        """Answer one query on a thread of its own."""
-        try:
-            await anyio.to_thread.run_sync(self._answer_query, request, asking, handler, limiter=self._query_slots)
-        finally:
-            group = request.inbox.group
-            self._queries[group] -= 1
-            if self._queries[group] == _BUSY_QUERIES - 1:
-                self.wake()
-            if not self._queries[group]:
-                del self._queries[group]
-
-    def _answer_query(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
-        with self._answers.refusing(request):
-            answer = handler.ask(asking.asked, datetime.now(UTC))
-            request.state = Answered(wire.dump_reply(request.stem, answer.result))
-            if answer.served is not None:
-                self._note(answer.served)
-        self._answers.reply_beside(request)
-
-    async def _wait(
-        self, request: QueuedRequest, asking: Asking, handler: WaitingHandler, is_one_too_many: bool = False
-    ) -> None:
-        """Answer one request when its handler does. Cancelled it stays in its box."""
-        inbox, request.data = request.inbox, None
-        try:
-            with self._answers.refusing(request):
-                if is_one_too_many:
-                    why = f"{MOST_WAITING} requests of this sender wait already: let some of them be answered first"
-                    raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
-                request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
-            await anyio.to_thread.run_sync(self._answers.reply_beside, request, limiter=self._waited_slots)
-        finally:
-            self._waiting[inbox] -= 1
-            if not self._waiting[inbox]:
-                del self._waiting[inbox]
-                self.wake()
-            inbox.held.discard(request.name)
-            inbox.empty.forget()  # its reply may not be written yet

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -51,7 +52,7 @@ def shares_of(requests_per_second: float, pending_files: int) -> Shares:
 
 
 class Buckets:
-    """Token buckets, one for each sender. Those that are full again are forgotten, so idle senders cost nothing.
+    """Token buckets, one for each asker. Those that are full again are forgotten, so idle ones cost nothing.
 
     Args:
         per_second: tokens that come back in a second; 0: no limit.
@@ -61,13 +62,13 @@ class Buckets:
     def __init__(self, per_second: float, most: float) -> None:
         self._per_second = per_second
         self._most = max(1.0, most)
-        self._levels: dict[tuple[str, str], tuple[float, float]] = {}
+        self._levels: dict[Hashable, tuple[float, float]] = {}
         self._clean_at = _FEWEST_KEPT
 
     def __len__(self) -> int:
         return len(self._levels)
 
-    def take(self, key: tuple[str, str], now: float) -> float:
+    def take(self, key: Hashable, now: float) -> float:
         """Take a token and return 0; or, when there is none, take none and return how long it takes until there is."""
         if not self._per_second:
             return 0.0
@@ -80,7 +81,7 @@ class Buckets:
         self._levels[key] = (level - 1, now)
         return 0.0
 
-    def _level(self, key: tuple[str, str], now: float) -> float:
+    def _level(self, key: Hashable, now: float) -> float:
         level, at = self._levels.get(key, (self._most, now))
         return min(self._most, level + max(0.0, now - at) * self._per_second)
 

@@ -21,7 +21,7 @@ from honeybadger_host.spool.inbox import STREAM, Inbox
 from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.files import NotRegular, inside, open_plain
+from honeybadger_host.storage.files import NotRegular, closing_fd, inside, open_plain
 from honeybadger_host.storage.journal import Journal
 
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ class ReplyRetention:
             opened = self._spool.open(inbox)
             if opened is None:
                 continue
-            try:
+            with contextlib.closing(opened):
                 for start in range(0, len(names), _AT_ONCE):
                     some = names[start : start + _AT_ONCE]
                     done = journal.receipts_of(inbox.group, inbox.sender, [name.removesuffix(SUFFIX) for name in some])
@@ -71,8 +71,6 @@ class ReplyRetention:
                             else:
                                 os.unlink(name, dir_fd=opened.replies_fd)
                                 removed += 1
-            finally:
-                opened.close()
         if given_again or removed:
             log.warning("replies.mended", given_again=given_again, removed=removed)
 
@@ -153,10 +151,8 @@ def _has_end(folder_fd: int, name: str, size: int) -> bool:
         fd, _ = open_plain(name, within=folder_fd)
     except (OSError, NotRegular):
         return True
-    try:
+    with closing_fd(fd):
         return os.pread(fd, 1, size - 1) in b"}\n"
-    finally:
-        os.close(fd)
 
 
 def _belongs_to_a_turn(folder: str, name: str) -> bool:

@@ -122,6 +122,11 @@ class QueuedRequest:
         """Whether it came through `turns/`."""
         return self.inbox.front is not None
 
+    @property
+    def named(self) -> dict[str, str]:
+        """What a line of the log says of which request it is about."""
+        return {"group": self.inbox.group, "sender": self.inbox.sender, "id": self.stem}
+
     def refuse(self, refusal: Refusal, *, dead_reason: str | None = None, is_cut_short: bool = False) -> QueuedRequest:
         self.state = Refused(refusal, dead_reason, is_cut_short)
         return self
@@ -161,6 +166,7 @@ class _Unserved(Exception):
         self.code = code
 
 
+@dataclass(slots=True)
 class RequestReader:
     """Makes requests of files.
 
@@ -171,20 +177,11 @@ class RequestReader:
         throttle: keeps the log short: an inbox that cannot be read is spoken of once in a while, by kind of error.
     """
 
-    def __init__(
-        self,
-        handlers: Mapping[str, Handler],
-        forbids: Callable[[str, str], str | None],
-        counters: Counters,
-        throttle: Throttle,
-        *,
-        max_request_bytes: int,
-    ) -> None:
-        self._handlers = handlers
-        self._forbids = forbids
-        self._counters = counters
-        self._throttle = throttle
-        self._max_request_bytes = max_request_bytes
+    handlers: Mapping[str, Handler]
+    forbids: Callable[[str, str], str | None]
+    counters: Counters
+    throttle: Throttle
+    max_request_bytes: int
 
     def read(self, opened: OpenInbox, name: str, now: float) -> QueuedRequest | None:
         """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
@@ -199,7 +196,7 @@ class RequestReader:
             self._parse(request)
         except FileNotFoundError:
             inbox.inflight.discard(name)
-            self._counters.vanished += 1
+            self.counters.vanished += 1
             return None
         except _NotYet as error:
             if error.else_why is None or now - first_seen < UNFINISHED_SECONDS:
@@ -214,7 +211,7 @@ class RequestReader:
 
     def _load(self, opened: OpenInbox, request: QueuedRequest) -> None:
         """Read the file and check all but its text. Raises FileNotFoundError, _NotYet, _Unserved."""
-        inbox, name, most = request.inbox, request.name, self._max_request_bytes
+        inbox, name, most = request.inbox, request.name, self.max_request_bytes
         try:
             incoming = opened.read(name, most)
         except FileNotFoundError:
@@ -257,8 +254,8 @@ class RequestReader:
 
     def _say_unread(self, request: QueuedRequest, error: OSError) -> None:
         inbox = request.inbox
-        self._counters.note_error(f"reading {request.stem}: {error.strerror}")
-        if (left_out := self._throttle.passes("read", inbox.path, error.errno)) is not None:
+        self.counters.note_error(f"reading {request.stem}: {error.strerror}")
+        if (left_out := self.throttle.passes("read", inbox.path, error.errno)) is not None:
             log.error(
                 "pipeline.read_failed",
                 group=inbox.group,
@@ -301,14 +298,14 @@ class RequestReader:
             raise Refusal(
                 "forbidden", f"only the operator may ask for {envelope.type}: see honeybadger-host --help", field="type"
             )
-        if (why := self._forbids(inbox.sender, envelope.type)) is not None:
+        if (why := self.forbids(inbox.sender, envelope.type)) is not None:
             raise Refusal("forbidden", why, field="type")
         payload = wire.parse_payload(envelope, types)
         try:
             check_numbers(request.data)
         except ValueError as error:
             raise Refusal("invalid", str(error), field="payload") from None
-        handler = self._handlers.get(envelope.type)
+        handler = self.handlers.get(envelope.type)
         if handler is None:
             raise Refusal("invalid", f"type {envelope.type} is not served by this host", field="type")
         digest = hashlib.sha256(request.data).digest()

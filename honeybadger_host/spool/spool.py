@@ -21,11 +21,11 @@ import structlog
 
 from honeybadger_agent.mailbox import NAME, OPERATOR
 from honeybadger_host.spool.fairness import Fairness
-from honeybadger_host.spool.inbox import Inbox, OpenInbox, identity_of, open_box, turns_queue
+from honeybadger_host.spool.inbox import Inbox, OpenInbox, open_box, turns_queue
 from honeybadger_host.spool.listing import Listing, names_of, requests_of
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import open_folder
+from honeybadger_host.storage.files import closing_fd, identity_of, open_folder
 
 log = structlog.get_logger()
 
@@ -93,7 +93,6 @@ class Spool:
         return {*self._queues}
 
     def has_turn(self, group: str) -> bool:
-        """Return whether a turn waits in a group."""
         return bool(self._queues.get(turns_queue(group)))
 
     def distrust(self) -> None:
@@ -288,15 +287,13 @@ class Spool:
         except OSError:
             yield from itertools.repeat(0, len(names))  # whoever takes them finds out
             return
-        try:
+        with closing_fd(folder):
             for name in names:
                 try:
                     size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
                 except OSError:
                     size = 0
                 yield size if size <= self._max_request_bytes else 0  # else it is refused anyway
-        finally:
-            os.close(folder)
 
     def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Inbox]]:
         """Take up to `most` requests, every group that waits getting its turn; in order within a group.
@@ -345,11 +342,9 @@ class Spool:
         for inbox in [one for found in list(self.inboxes.values()) for one in found.both]:
             if inbox.stuck and (opened := self.open(inbox)) is not None:
                 self._look_at_stuck(inbox)
-                try:
+                with contextlib.closing(opened):
                     for name in list(inbox.stuck):
                         opened.remove(name)
-                finally:
-                    opened.close()
 
     @staticmethod
     def _look_at_stuck(inbox: Inbox) -> None:

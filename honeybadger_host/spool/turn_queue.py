@@ -23,8 +23,7 @@ from honeybadger_host.spool.inbox import Inbox, turns_queue
 from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import TurnKey
-from honeybadger_host.storage.turn_names import turn_name
+from honeybadger_host.storage.journal_schema import TurnKey, turn_name
 
 log = structlog.get_logger()
 
@@ -316,7 +315,7 @@ class TurnQueue:
         if opened is None:
             raise WorldFailed(f"{inbox.path} cannot be opened")
         stream = None
-        try:
+        with contextlib.closing(opened):
             try:
                 stream = opened.open_stream(stem)
             except OSError as error:
@@ -329,8 +328,6 @@ class TurnQueue:
                     opened.remove_stream(stem)
                 raise Withdrawn
             return stream
-        finally:
-            opened.close()
 
 
 def _key_of(asked: Asked) -> TurnKey:

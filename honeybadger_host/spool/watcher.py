@@ -11,12 +11,13 @@ import contextlib
 import errno
 import functools
 import os
-import stat
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 import structlog
+
+from honeybadger_host.storage.files import identity_of
 
 try:
     from watchdog.observers.inotify_c import (
@@ -39,7 +40,7 @@ _LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """What the kernel has no more of; any other error is one folder's own."""
 
 _Identity: TypeAlias = tuple[int, int, int]
-"""Device, inode and kind: a folder made in place of a link gets the link's inode at once."""
+"""See `identity_of`."""
 
 
 class Watcher:
@@ -106,7 +107,7 @@ class Watcher:
         is_watched = watched is not None and folder not in self._backend.dropped
         if is_watched and not looks_closely:
             return True
-        identity = _identity(folder)
+        identity = identity_of(folder)
         if is_watched and watched is not None and watched[0] == identity:
             return True
         if watched is not None:
@@ -268,11 +269,3 @@ if HAS_INOTIFY:
         def close(self) -> None:
             self._reader.stop()
             self._reader.join(2)
-
-
-def _identity(folder: str) -> _Identity | None:
-    try:
-        status = os.stat(folder, follow_symlinks=False)
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode))

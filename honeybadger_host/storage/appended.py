@@ -1,22 +1,63 @@
-"""Which appended rows stand in a file that people edit, and which of the others are to be put back."""
+"""What is appended to a file that people edit: where it will stand, whether it does, and what is to be put back."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
-from honeybadger_host.storage.files import append
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_host.storage.files import Signature, append
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.revised import REVISED_KINDS, count_notes
 
 UNKNOWN: Final = -1
 """The offset of a row of which it is not known where it will stand."""
+CountProjected: TypeAlias = Callable[[Collection[bytes], int], Counter[bytes]]
+"""Entries, and a seq before which they are counted; see `Journal.count_projected`."""
 
 
-def to_put_back(rows: Sequence[Row], missing: Sequence[Row], lacking: Sequence[Row]) -> list[Row]:
+@dataclass(slots=True)
+class Target:
+    """A file that a batch appends to.
+
+    Args:
+        found: the file when the batch was placed.
+        end: where the next append will stand, `UNKNOWN` while somebody else is saving the file.
+    """
+
+    file: str
+    found: Signature
+    end: int
+    lead: bytes
+    rows: list[Row] = field(default_factory=list)
+
+    def place(self, length: int) -> int:
+        """Return the offset at which the next `length` bytes will stand, `UNKNOWN` when that is not known."""
+        offset = self.end
+        if offset != UNKNOWN:
+            self.end += length
+        return offset
+
+
+def lead_of(file: str, last: bytes) -> bytes:
+    """Return what must stand before an append: a log line must not be glued to a torn one.
+
+    A note begins with a line end of its own.
+
+    Args:
+        last: the last byte of the file; empty when there is none.
+    """
+    return b"\n" if file.endswith(".jsonl") and last not in (b"", b"\n") else b""
+
+
+def to_put_back(
+    rows: Sequence[Row], missing: Sequence[Row], lacking: Sequence[Row], apart: Collection[int] = ()
+) -> list[Row]:
     """Return those of the lacking rows that are to be appended again; the others were deleted by a person.
 
     Whoever saves a text that has a later row had read the earlier ones, too, and took them out. What lacks the newest
@@ -29,6 +70,7 @@ def to_put_back(rows: Sequence[Row], missing: Sequence[Row], lacking: Sequence[R
         rows: what was appended to the file since it settled, oldest first.
         missing: those that do not stand in their places.
         lacking: those of them that stand nowhere.
+        apart: seqs of those before which somebody changed the file.
     """
     gone, alike = {row.seq for row in lacking}, {row.data for row in lacking}
     moved = {row.seq for row in missing if row.data not in alike}
@@ -39,7 +81,7 @@ def to_put_back(rows: Sequence[Row], missing: Sequence[Row], lacking: Sequence[R
     was_read = False
     for row in reversed(rows):
         was_read &= row.offset + len(row.data) == end
-        end = row.offset
+        end = None if row.seq in apart else row.offset
         if row.seq in gone:
             (read if was_read else wanted).append(row)
             continue
@@ -176,3 +218,52 @@ def _count_entry(data: bytes, lines: Sequence[bytes], places: Mapping[bytes, Seq
         if start >= 0 and lines[start:end] == entry and not (end < len(lines) and lines[end].startswith(b"  ")):
             count += 1
     return count
+
+
+def to_append(text: bytes, missing: Sequence[Row], count: CountProjected) -> tuple[int, bytes]:
+    """Return how much of a file to keep, and what to append so that it has `missing`, too.
+
+    Where an earlier try was torn it goes on from there. Zeros that a power cut left at the end go. A save in place may
+    pause just before or behind a line end: what is put back stands where the rest of the save puts it, too.
+    """
+    data = b"".join(row.data for row in missing)
+    kept = text.rstrip(b"\0")
+    torn = next((size for size in range(len(missing[0].data) - 1, 1, -1) if kept.endswith(data[:size])), 0)
+    if torn and count([data[:torn].rstrip(b"\n") + b"\n"], missing[0].seq + 1):
+        torn = 0  # an entry that this one begins with
+    if torn:
+        return len(kept), data[torn:]
+    if kept.endswith(b"\n\n"):
+        return len(kept), data.removeprefix(b"\n")
+    return len(kept), data if kept.endswith(b"\n") or not kept else b"\n" + data
+
+
+def not_anywhere(text: bytes, unsettled: Sequence[Row], missing: Sequence[Row], count: CountProjected) -> list[Row]:
+    """Return those of `missing` that stand nowhere in the file; identical ones are counted.
+
+    A person may have moved an entry, or changed the blank lines around it.
+
+    Args:
+        unsettled: what was done to the file since it settled.
+    """
+    there = count_entries(text, {row.data for row in missing})
+    rows = appended_of(unsettled)
+    lacking = Counter(row.data for row in rows)
+    if found_some := {data for data, times in there.items() if times}:
+        lacking += count(found_some, rows[0].seq)
+        lacking -= Counter(row.data for row in rows if row.sender == OPERATOR and row.data in found_some)
+    for row in unsettled:
+        if row.kind in REVISED_KINDS and row.seq > rows[0].seq:
+            lacking.update({data: n for data, n in count_notes(row.kind, row.data).items() if data in there})
+    lacking -= there
+    found: list[Row] = []
+    for row in reversed(missing):
+        if lacking[row.data] > 0:
+            lacking[row.data] -= 1
+            found.append(row)
+    return found[::-1]
+
+
+def appended_of(rows: Sequence[Row]) -> list[Row]:
+    """Return those of some rows that were appended."""
+    return [row for row in rows if row.kind not in REVISED_KINDS]

@@ -26,6 +26,7 @@ from honeybadger_host.storage.files import (
     kind_of,
     make_folders,
     open_plain,
+    read_all,
     replace,
     sync_folder,
 )
@@ -133,10 +134,7 @@ def read_whole(path: Path) -> bytes | None:
             f"{path} cannot be read ({os.strerror(error.errno or 0)}): the host needs a plain file there"
         ) from None
     try:
-        parts: list[bytes] = []
-        while part := os.read(fd, max(status.st_size + 1, 65_536)):
-            parts.append(part)
-        return b"".join(parts)
+        return read_all(fd, status.st_size)
     except OSError as error:
         raise WorldFailed(f"{path} cannot be read ({error.strerror})") from error
     finally:

@@ -172,19 +172,14 @@ class EditReader:
 
     def seen(self, files: Collection[str]) -> dict[str, Seen]:
         """Return those of some files that were looked at."""
-        found: dict[str, Seen] = {}
-        names = list(files)
-        for start in range(0, len(names), _AT_ONCE):
-            some = names[start : start + _AT_ONCE]
-            query = f"SELECT * FROM seen WHERE file IN ({','.join('?' * len(some))})"  # noqa: S608  question marks
-            for file, seq, inode, size, mtime, ctime, length, digest, packed in self._rows(query, tuple(some)):
-                found[file] = Seen(file, seq, Signature(inode, size, mtime, ctime), length, digest, packed)
-        return found
+        query = "SELECT * FROM seen WHERE file IN (SELECT value FROM json_each(?))"
+        rows = self._rows(query, (_listed(files),))
+        return {row[0]: Seen(row[0], row[1], Signature(*row[2:6]), *row[6:]) for row in rows}
 
     def stamps(self, files: Sequence[str]) -> dict[str, Signature]:
         """Return those of some files that were looked at, with their signatures then."""
-        query = f"SELECT file, inode, size, mtime_ns, ctime_ns FROM seen WHERE file IN ({','.join('?' * len(files))})"  # noqa: S608  question marks
-        return {file: Signature(*stamp) for file, *stamp in self._rows(query, tuple(files))}
+        query = "SELECT file, inode, size, mtime_ns, ctime_ns FROM seen WHERE file IN (SELECT value FROM json_each(?))"
+        return {file: Signature(*stamp) for file, *stamp in self._rows(query, (_listed(files),))}
 
     def names(self, after: str, most: int) -> list[str]:
         """Return a few files that were looked at, in the order of names, behind one."""
@@ -201,13 +196,13 @@ class EditReader:
         query = (
             "SELECT * FROM changes WHERE seq BETWEEN ? AND ? AND file IN (SELECT value FROM json_each(?)) ORDER BY seq"
         )
-        return [Row._make(row) for row in self._rows(query, (first, last, orjson.dumps(list(files)).decode()))]
+        return [Row._make(row) for row in self._rows(query, (first, last, _listed(files)))]
 
     def written_as(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the bytes that the host gave files once, of those that had the wanted digest. Reads all changes."""
         query = "SELECT file, data FROM changes WHERE file IN (SELECT value FROM json_each(?)) ORDER BY seq DESC"
         found: dict[str, bytes] = {}
-        for file, data in self._rows(query, (orjson.dumps(list(wanted)).decode(),)) if wanted else ():
+        for file, data in self._rows(query, (_listed(wanted),)) if wanted else ():
             if file not in found and digest_of(data) == wanted[file]:
                 found[file] = data
                 if len(found) == len(wanted):
@@ -225,16 +220,17 @@ class EditReader:
             "SELECT file, author, at, max(seq) FROM edits "
             "WHERE after IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY file"
         )
-        rows = self._rows(query, (orjson.dumps(list(files)).decode(),))
+        rows = self._rows(query, (_listed(files),))
         return {file: (author, at) for file, author, at, _ in rows}
 
     def edit(self, seq: int) -> Edit | None:
-        """Return one edit."""
         return next(iter(self._edits("seq = ?", (seq,))), None)
 
-    def edits_of(self, file: str, after: int, up_to: int) -> list[Edit]:
-        """Return the edits of a file behind one change, up to another, oldest first."""
-        return self._edits("file = ? AND seq > ? AND seq <= ? ORDER BY seq", (file, after, up_to))
+    def edits_of(self, files: Collection[str], after: int, up_to: int) -> list[Edit]:
+        """Return the edits of some files behind one change, up to another, oldest first."""
+        names = _listed(files)
+        where = "file IN (SELECT value FROM json_each(?)) AND seq > ? AND seq <= ? ORDER BY seq"
+        return self._edits(where, (names, after, up_to))
 
     def edits_behind(self, group: str, after: int, up_to: int, most: int) -> list[Edit]:
         """Return the first edits of a group behind one change, up to another, oldest first."""
@@ -263,6 +259,11 @@ class EditReader:
 
     def _rows(self, query: str, values: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
         return read_rows(self._path, query, values)
+
+
+def _listed(names: Collection[str]) -> str:
+    """Return names as `json_each` reads them."""
+    return orjson.dumps(list(names)).decode()
 
 
 def _unpacked(packed: Sequence[Sequence[Any]] | None, lines: Mapping[str, bytes]) -> list[Hunk] | None:

@@ -88,6 +88,15 @@ def kind_of(mode: int) -> str:
 
 
 @contextlib.contextmanager
+def closing_fd(fd: int) -> Iterator[int]:
+    """Yield an open descriptor, and close it at the end."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
 def opened_plain(path: str | os.PathLike[str]) -> Iterator[tuple[int, int] | None]:
     """Yield descriptor and size of a regular file, None when there is none, or something else. Raises OSError."""
     try:
@@ -95,10 +104,8 @@ def opened_plain(path: str | os.PathLike[str]) -> Iterator[tuple[int, int] | Non
     except (FileNotFoundError, NotRegular):
         yield None
         return
-    try:
+    with closing_fd(fd):
         yield fd, status.st_size
-    finally:
-        os.close(fd)
 
 
 def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tuple[int, os.stat_result]:
@@ -167,24 +174,22 @@ def open_folder(name: str | os.PathLike[str], *, within: int | None = None) -> i
 @contextlib.contextmanager
 def inside(folder: str | os.PathLike[str], name: str) -> Iterator[int]:
     """Yield a descriptor of a folder in a folder, neither of them a link. Raises OSError."""
-    parent = open_folder(folder)
-    try:
+    with closing_fd(open_folder(folder)) as parent:
         fd = open_folder(name, within=parent)
-    finally:
-        os.close(parent)
-    try:
+    with closing_fd(fd):
         yield fd
-    finally:
-        os.close(fd)
 
 
-def place_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Return device and inode of what has a name now, following no link; None: nothing has it."""
+def identity_of(path: str | os.PathLike[str], *, within: int | None = None) -> tuple[int, int, int] | None:
+    """Return device, inode and kind of what has a name now, following no link; None: nothing has it.
+
+    The kind, too: a folder made in place of a link gets the link's inode at once.
+    """
     try:
-        status = os.stat(path, follow_symlinks=False)
+        status = os.stat(path, dir_fd=within, follow_symlinks=False)
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode)
 
 
 def names_in(folder: str | os.PathLike[str]) -> list[str]:
@@ -320,18 +325,26 @@ def write_beside(path: Path, data: bytes, *, mode: int, is_durable: bool = True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
-        try:
+        with closing_fd(fd):
             os.fchmod(fd, mode)
             write_all(fd, data)
             if is_durable:
                 os.fsync(fd)
-        finally:
-            os.close(fd)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
     return temporary
+
+
+def read_all(fd: int, size: int) -> bytes:
+    """Return all of an open file, wherever it was read or written last; `size` is what it had. Raises OSError."""
+    parts: list[bytes] = []
+    at = 0
+    while part := os.pread(fd, max(size + 1, 65_536), at):
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -375,11 +388,8 @@ def _is_another_running(pid: int) -> bool:
 
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing_fd(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def try_lock(path: Path) -> int | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -23,13 +22,9 @@ from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED, TASK_RECORD
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 from honeybadger_host.storage.edits import Looked, write_looked
-from honeybadger_host.storage.files import place_of
+from honeybadger_host.storage.files import identity_of
+from honeybadger_host.storage.journal_opening import gone, make_or_check
 from honeybadger_host.storage.journal_schema import (
-    APPLICATION_ID,
-    EDITS_OF_FILE,
-    LOG_SEQ,
-    SCHEMA,
-    SCHEMA_VERSION,
     BegunTurn,
     Marks,
     Receipt,
@@ -38,16 +33,12 @@ from honeybadger_host.storage.journal_schema import (
     Spent,
     Transaction,
     TurnKey,
-    bring_forward,
     connect,
     connect_to_read,
-    execute_all,
     make_file,
     read_marks,
     translated,
     translating,
-    unknown_version,
-    use_wal,
     write_marks,
 )
 from honeybadger_host.storage.revised import REVISED_KINDS, count_notes
@@ -84,8 +75,8 @@ class Journal:
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
     _folder: sqlite3.Connection
-    _files: Mapping[Path, tuple[int, int] | None]
-    """What is open: the database and its WAL, as device and inode."""
+    _files: Mapping[Path, tuple[int, int, int] | None]
+    """What is open: the database and its WAL, see `identity_of`."""
     _newest_of: dict[str, int] = field(default_factory=dict)
     """Group -> its newest change since the start."""
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -107,16 +98,14 @@ class Journal:
             StorageFailed: it cannot be opened now.
         """
         try:
-            try:
-                size = path.stat().st_size
-            except FileNotFoundError:
-                size = -1
+            size = path.stat().st_size if path.exists() else -1
             if size <= 0 and expected_identity is not None:
-                raise _gone(path, "is missing" if size < 0 else "is empty", expected_identity)
+                raise gone(path, "is missing" if size < 0 else "is empty", expected_identity)
             make_file(path)
-            writer = connect(path)
+            is_shared = shared is not None
+            writer = connect(path, is_shared=is_shared)
             try:
-                journal = cls._from(path, writer, expected_identity=expected_identity, is_shared=shared is not None)
+                journal = cls._from(path, writer, expected_identity=expected_identity, is_shared=is_shared)
                 journal._shared = shared
                 return journal
             except BaseException:
@@ -137,42 +126,7 @@ class Journal:
     def _from(
         cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None, is_shared: bool = False
     ) -> Journal:
-        application = writer.execute("PRAGMA application_id").fetchone()[0]
-        if application == 0 and not writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            # new; or the first start was cut short after SQLite wrote its header and before our tables were committed
-            if expected_identity is not None:
-                raise _gone(path, "is empty", expected_identity)
-            use_wal(writer)
-            writer.execute("BEGIN IMMEDIATE")
-            execute_all(writer, SCHEMA)
-            writer.execute("INSERT INTO meta VALUES ('identity', ?), ('settled_seq', 0)", (uuid.uuid4().hex,))
-            writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            writer.execute("COMMIT")
-            application = APPLICATION_ID
-        version = writer.execute("PRAGMA user_version").fetchone()[0]
-        if application != APPLICATION_ID:
-            raise JournalError(
-                f"{path} is a database, but not a Honeybadger journal: move it away or choose another home"
-            )
-        if not 1 <= version <= SCHEMA_VERSION:
-            raise unknown_version(path, version)
-        use_wal(writer)
-        meta = dict(writer.execute("SELECT key, value FROM meta"))
-        if expected_identity is not None and meta["identity"] != expected_identity:
-            raise JournalError(
-                f"{path} is the journal of another home ({meta['identity']}, expected {expected_identity}): put "
-                f"the right one back; or remove {path.parent / 'host.lock'} if the exchange was meant"
-            )
-        if LOG_SEQ in meta and not is_shared:
-            raise JournalError(
-                f"{path} is kept by several machines: set cluster.servers and start a host, which this asks then; or "
-                "take this machine out with `honeybadger-host cluster leave`"
-            )
-        if version != SCHEMA_VERSION:
-            bring_forward(writer, path)
-            log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
-        writer.execute(EDITS_OF_FILE)
+        identity = make_or_check(writer, path, expected_identity=expected_identity, is_shared=is_shared)
         newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
         last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
         others = "SELECT max((SELECT coalesce(max(seq), 0) FROM edits), (SELECT coalesce(max(seq), 0) FROM receipts))"
@@ -181,8 +135,8 @@ class Journal:
         with ExitStack() as opened:
             reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
             opened.pop_all()
-        files = {file: place_of(file) for file in (path, path.with_name(f"{path.name}-wal"))}
-        return cls(path, str(meta["identity"]), next_seq, last_seq, last_at, marks, writer, reader, folder, files)
+        files = {file: identity_of(file) for file in (path, path.with_name(f"{path.name}-wal"))}
+        return cls(path, identity, next_seq, last_seq, last_at, marks, writer, reader, folder, files)
 
     @property
     def is_shared(self) -> bool:
@@ -242,8 +196,8 @@ class Journal:
 
     def _acknowledge(self, receipts: Sequence[Receipt]) -> None:
         """Take in that receipts were committed. Raises StorageFailed: nobody will find them."""
-        for file, place in self._files.items():
-            if place_of(file) != place:
+        for file, identity in self._files.items():
+            if identity_of(file) != identity:
                 raise StorageFailed(f"{file} was removed or replaced while the host had it open: nothing more is saved")
         for receipt in receipts:
             key = (receipt.group, receipt.sender)
@@ -493,11 +447,3 @@ class Journal:
     def _of_this_machine(self) -> Transaction:
         """Begin a transaction about this machine's files and hours, which others have no use for."""
         return Transaction(self._writer, self.path)
-
-
-def _gone(path: Path, state: str, identity: str) -> JournalError:
-    return JournalError(
-        f"{path} {state}, but this home had a journal ({identity}). Starting without it would forget which requests "
-        f"were done. Restore it from a backup; or, if you accept that, remove {path.parent / 'host.lock'} and start "
-        f"again: notes and turns in the files stay."
-    )

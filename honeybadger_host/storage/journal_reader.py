@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,8 @@ from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.files import open_new
 from honeybadger_host.storage.journal_schema import (
+    LONGEST_ID,
+    TOOL_REQUEST,
     JournalPosition,
     Marks,
     Row,
@@ -30,7 +32,6 @@ from honeybadger_host.storage.journal_schema import (
     write_marks,
 )
 from honeybadger_host.storage.revised import REVISED_KINDS
-from honeybadger_host.storage.turn_names import LONGEST_ID, TOOL_REQUEST
 
 CHANGE_KINDS: Final = (
     WHOLE_KINDS
@@ -218,10 +219,15 @@ def read_young_notes(path: Path, file: str) -> list[bytes]:
 
 def read_request(path: Path, row: Row) -> list[Row]:
     """Return all changes of the request that a change belongs to, in order. Raises JournalError."""
-    query = "SELECT * FROM changes WHERE seq BETWEEN ? - 8 AND ? + 8 ORDER BY seq"  # it has a few, in a row
-    rows = map(Row._make, read_rows(path, query, (row.seq, row.seq)))
     same = (row.group, row.sender, row.request)
-    return [other for other in rows if (other.group, other.sender, other.request) == same]
+
+    def side(query: str) -> list[Row]:  # they stand in a row
+        rows = map(Row._make, connection.execute(query, (row.seq,)))
+        return [*takewhile(lambda other: (other.group, other.sender, other.request) == same, rows)]
+
+    with reading(path) as connection:
+        before = side("SELECT * FROM changes WHERE seq < ? ORDER BY seq DESC")
+        return [*before[::-1], *side("SELECT * FROM changes WHERE seq >= ? ORDER BY seq")]
 
 
 def read_requests_of(path: Path, file: str) -> list[Row]:

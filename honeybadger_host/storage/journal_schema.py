@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -18,8 +20,14 @@ LAST_SEQ: Final = (1 << 63) - 1
 """The greatest number SQLite knows."""
 LOG_SEQ: Final = "log_seq"
 """In `meta`: the last message of the shared log that this journal has; missing where it is of one machine."""
+FILES_BEHIND: Final = "files_behind"
+"""In `meta`: another machine has owned the home since the files of this one were kept up."""
 FORGOTTEN_BASE: Final = -2
 """In place of the fingerprint of what a file held, of which something was forgotten since."""
+LONGEST_ID: Final = 60
+"""Characters of a turn's id in its name."""
+TOOL_REQUEST: Final = re.compile(r"(?P<turn>(?P<id>.+)\.[0-9a-f]{12})\.\d+\.\d+", re.DOTALL)
+"""What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it."""
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
     file TEXT PRIMARY KEY,
@@ -153,6 +161,12 @@ class TurnKey(NamedTuple):
     request: str
 
 
+def turn_name(turn: TurnKey, digest: bytes) -> str:
+    """Return what the requests of a turn's tools begin with, unlike those of any other turn."""
+    told_apart = hashlib.sha256(f"{turn.sender}\0{turn.request}\0".encode() + digest).hexdigest()[:12]
+    return f"{turn.request[:LONGEST_ID]}.{told_apart}"
+
+
 class BegunTurn(NamedTuple):
     """What is known of a turn that begins.
 
@@ -280,11 +294,15 @@ def make_file(path: Path) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open one connection to a file that is there. Statements run outside a transaction unless BEGIN was said."""
+def connect(path: Path, *, is_shared: bool = False) -> sqlite3.Connection:
+    """Open one connection to a file that is there. Statements run outside a transaction unless BEGIN was said.
+
+    Args:
+        is_shared: what a power cut takes of it is in the shared log.
+    """
     connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64)
     try:
-        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_shared else SYNCHRONOUS}")
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
         connection.execute("PRAGMA foreign_keys = OFF")
     except BaseException:

@@ -15,6 +15,7 @@ from honeybadger_host.domain import TASK_RECORD
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
 from honeybadger_host.storage.forgetting import Forgetting, keep_forgetting
 from honeybadger_host.storage.journal_schema import (
+    FILES_BEHIND,
     LOG_SEQ,
     Marks,
     Receipt,
@@ -136,6 +137,11 @@ def write_events(path: Path, group: str, events: Iterable[Row | Edit], arriving:
 def is_shared(path: Path) -> bool:
     """Return whether several machines keep a journal: what is written past their log only this one would have."""
     return any(read_rows(path, "SELECT 1 FROM meta WHERE key = ?", (LOG_SEQ,)))
+
+
+def are_files_behind(path: Path) -> bool:
+    """Return whether another machine owns the home that this journal is of, or did when this one looked last."""
+    return path.exists() and any(read_rows(path, "SELECT 1 FROM meta WHERE key = ?", (FILES_BEHIND,)))
 
 
 def read_loaded(path: Path) -> str | None:

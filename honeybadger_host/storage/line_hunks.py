@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
@@ -44,6 +44,11 @@ def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]
         return [Hunk(start, old, new)]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return [Hunk(start + a, old[a:b], new[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+
+
+def signed_lines(hunks: Iterable[Hunk]) -> list[tuple[str, bytes]]:
+    """Return the lines that go and come, in order, each behind its sign."""
+    return [(sign, line) for hunk in hunks for sign, side in (("-", hunk.removed), ("+", hunk.added)) for line in side]
 
 
 def apply_hunks(before: Sequence[bytes], hunks: Sequence[Hunk]) -> list[bytes]:

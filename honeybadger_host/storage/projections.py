@@ -8,12 +8,10 @@ a person may delete it for good.
 
 from __future__ import annotations
 
-import errno
 import os
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from math import inf
 from pathlib import Path
@@ -21,65 +19,33 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.storage.appended import (
-    UNKNOWN,
-    complete_torn_tail,
-    count_entries,
-    find_places,
-    not_where_they_belong,
-    to_put_back,
-)
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage import appended
+from honeybadger_host.storage.appended import UNKNOWN, Target, appended_of
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, bring_up, make_room
+from honeybadger_host.storage.file_cache import signature_of
 from honeybadger_host.storage.files import (
     Signature,
     alone_with,
     append,
-    is_open_for_writing,
+    closing_fd,
     open_to_append,
+    read_all,
     remove_leftovers,
 )
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.revised import REVISED_KINDS, count_notes, revise, sync_base, take_late_save
-from honeybadger_host.storage.unsettled import Unsettled, appended_of
+from honeybadger_host.storage.revised import REVISED_KINDS, revise, sync_base, take_late_save
+from honeybadger_host.storage.unsettled import Unsettled
+from honeybadger_host.storage.unsynced import Unsynced
 
 log = structlog.get_logger()
 
-_NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO)
 SETTLE_SECONDS = 2.0
 """After an append, until it is looked at again: an editor may have saved an older file."""
 _QUIET_SECONDS: Final = 0.5
 """For so long nobody else has changed a file before it is repaired."""
-_LONGEST_PAUSE_SECONDS: Final = 5.0
-"""Whoever has a file open for writing and has not changed it for longer is not in the middle of saving it."""
-_LONGEST_SAVE_SECONDS: Final = 30.0
-"""A program that writes for longer, as `tee -a` may for days, keeps no notes waiting."""
 _LOOK_AS_ROWS: Final = 4
 """What a look at a file costs, in rows of it."""
-
-
-@dataclass(slots=True)
-class Target:
-    """A file that a batch appends to.
-
-    Args:
-        found: the file when the batch was placed.
-        end: where the next append will stand, `UNKNOWN` while somebody else is saving the file.
-    """
-
-    file: str
-    found: Signature
-    end: int
-    lead: bytes
-    rows: list[Row] = field(default_factory=list)
-
-    def place(self, length: int) -> int:
-        """Return the offset at which the next `length` bytes will stand, `UNKNOWN` when that is not known."""
-        offset = self.end
-        if offset != UNKNOWN:
-            self.end += length
-        return offset
 
 
 class Settled(NamedTuple):
@@ -116,7 +82,7 @@ class Batch:
 
     def check_base(self, file: str, base: bytes) -> None:
         """See that notes can be taken out of a file, or put back. Raises WorldFailed; nothing was changed."""
-        self._projections.sync_base(file, base)
+        sync_base(self._projections.home / file, base)
         target = self.target(file)
         if target.end != target.found.size:
             raise WorldFailed(f"{file} was added to just now")
@@ -156,7 +122,7 @@ class Projections:
         count_projected: Callable[[str, Collection[bytes], int], Counter[bytes]],
         changed: Callable[[str], None] = lambda file: None,
     ) -> None:
-        self._home = home
+        self.home = home
         self._settle_seconds = settle_seconds
         self._quiet_seconds = min(_QUIET_SECONDS, settle_seconds)
         self._count_projected = count_projected
@@ -164,8 +130,7 @@ class Projections:
         self._unsettled: defaultdict[str, Unsettled] = defaultdict(Unsettled)
         self.written_seq = 0
         """All changes up to it stand in their files, but for those that are behind. Any thread may read it."""
-        self._unsynced: set[Path] = set()
-        """Files that are settled and folders with a new name; they stay until `sync` takes them."""
+        self._unsynced = Unsynced(home)
         self._looking_at: list[str] = []
         """Files that this round of `look` has still to come to."""
         self._due_until = -inf
@@ -195,23 +160,19 @@ class Projections:
         return unsettled.is_whole or (unsettled.changed_at is None and unsettled.left == found)
 
     def batch(self, now: float) -> Batch:
-        """Begin a batch."""
         return Batch(self, now)
 
     def target(self, file: str, now: float) -> Target:
         """Return a file of a batch. Raises WorldFailed."""
         unsettled = self._unsettled.get(file)
         must_wait = unsettled is not None and unsettled.is_behind and not self._look(file, now, is_urgent=True)
-        before = self._signature(file)
+        before = signature_of(self.home / file)
         is_untouched = unsettled is not None and unsettled.left == before and unsettled.changed_at is None
         if not must_wait and not is_untouched:
-            must_wait = self._is_being_saved(file, before, now)
-        fd = self._open(file)
-        try:
+            must_wait = self._unsettled[file].is_being_saved(self.home / file, before, now)
+        with closing_fd(self._open(file)) as fd:
             found = before or Signature.of(os.fstat(fd))
-            lead = _lead(file, os.pread(fd, 1, max(found.size - 1, 0)))
-        finally:
-            os.close(fd)
+            lead = appended.lead_of(file, os.pread(fd, 1, max(found.size - 1, 0)))
         return Target(file, found, UNKNOWN if must_wait else found.size + len(lead), lead)
 
     def write(self, target: Target, now: float) -> None:
@@ -237,29 +198,23 @@ class Projections:
 
         They are not when somebody changed or replaced the file since they were placed.
         """
-        fd = self._open(target.file)
-        try:
+        with closing_fd(self._open(target.file)) as fd:
             if Signature.of(os.fstat(fd)) != target.found:
                 return False
             data = target.lead + b"".join(row.data for row in rows)
             append(fd, data)
             after = Signature.of(os.fstat(fd))
-        finally:
-            os.close(fd)
         if unsettled.left is not None:
             unsettled.notice(target.found, now)
+        unsettled.note_append(rows[0].seq)
         if after.size == target.found.size + len(data):
             unsettled.left = after
-        named = self._signature(target.file)
+        named = signature_of(self.home / target.file)
         return named is not None and named.inode == after.inode
-
-    def sync_base(self, file: str, base: bytes) -> None:
-        """See that a file holds just this, durably. Raises WorldFailed."""
-        sync_base(self._home / file, base)
 
     def _revise(self, file: str, unsettled: Unsettled, row: Row, now: float) -> None:
         """Take notes out of a file, or put them back, unless somebody has changed it. Raises WorldFailed."""
-        signature = revise(self._home / file, row)
+        signature = revise(self.home / file, row)
         unsettled.to_revise.remove(row)
         unsettled.lose_places(row.seq, now)
         if signature is not None:
@@ -276,12 +231,12 @@ class Projections:
                 continue
             behind = b"".join(later.data for later in appended_of(unsettled.rows[number:]))
             try:
-                late = take_late_save(self._home / file, row, behind)
+                late = take_late_save(self.home / file, row, behind)
             except WorldFailed as error:
                 self._note_failed(file, unsettled, error)
                 return number
             if late == "yes":
-                unsettled.notice(self._signature(file), now)
+                unsettled.notice(signature_of(self.home / file), now)
                 unsettled.settling_since = [now] * len(unsettled.rows)
                 self._changed(file)
                 return 0
@@ -291,8 +246,8 @@ class Projections:
 
     def make_room(self, file: str) -> None:
         """Make the folders of a file that is to be written as a whole. Raises WorldFailed."""
-        self._note_new_folders(self._home / file)
-        make_room(self._home / file)
+        self._unsynced.add_new_folders(self.home / file)
+        make_room(self.home / file)
 
     def write_whole(self, file: str, rows: Sequence[Row], now: float) -> None:
         """Give a file what the last of `rows` says; when that fails it is tried again with every `look`."""
@@ -301,10 +256,10 @@ class Projections:
         if unsettled.is_behind:
             return
         try:
-            bring_up(self._home / file, file, unsettled.rows)
+            bring_up(self.home / file, file, unsettled.rows)
         except WorldFailed as error:
             self._note_failed(file, unsettled, error)
-        self._unsynced.add((self._home / file).parent)
+        self._unsynced.add((self.home / file).parent)
         self._changed(file)
 
     def settle(self, now: float, *, is_final: bool = False) -> Settled:
@@ -341,7 +296,7 @@ class Projections:
                     settled = len(unsettled.rows)  # an older save is nothing to make good there
                 settled = self._count_settled(file, unsettled, settled, now)
                 if settled:
-                    self._unsynced.add(self._home / file)
+                    self._unsynced.add(self.home / file)
                     unsettled.forget(settled)
                     if settled == due < count:
                         self._looking_at.append(file)
@@ -352,8 +307,8 @@ class Projections:
     @property
     def settled(self) -> Settled:
         """What the looks so far came to."""
-        oldest = {file: unsettled.rows[0].seq for file, unsettled in self._unsettled.items()}
-        return Settled(list(self._unsynced), oldest)
+        oldest = {file: unsettled.rows[0].seq for file, unsettled in self._unsettled.items() if unsettled.rows}
+        return Settled(self._unsynced.paths, oldest)
 
     def recover(self, rows: Iterable[Row], now: float) -> int:
         """Bring the files up to date with rows of an earlier run; return how many rows were looked at."""
@@ -363,7 +318,7 @@ class Projections:
             count += 1
         for file, unsettled in list(self._unsettled.items()):
             unsettled.is_behind = True
-            self._note_folders(self._home / file)  # the run before may have made them and not come to the fsync
+            self._unsynced.add_folders(self.home / file)  # the run before may have made them and not come to the fsync
             self._look(file, now, is_urgent=True)
         self._clean_up()
         return count
@@ -373,75 +328,21 @@ class Projections:
         names: defaultdict[Path, set[str]] = defaultdict(set)
         for file, unsettled in self._unsettled.items():
             if unsettled.is_whole or len(unsettled.appended) < len(unsettled.rows):
-                path = self._home / file
+                path = self.home / file
                 names[path.parent].add(path.name)
         for folder, some in names.items():
             if removed := remove_leftovers(folder, some):
-                log.info("projection.cleaned", folder=str(folder.relative_to(self._home)), files=removed)
+                log.info("projection.cleaned", folder=str(folder.relative_to(self.home)), files=removed)
 
     def sync(self, paths: Sequence[Path]) -> None:
-        """Make files and folders durable. Any thread.
-
-        Raises:
-            StorageFailed: the disk lost something it had taken.
-            WorldFailed: one could not be opened (too many open files); the same call may succeed later.
-        """
-        for path in paths:
-            self._unsynced.discard(path)  # before the fsync: what is added meanwhile is not covered by it
-            try:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-            except OSError as error:
-                if error.errno in _NOT_OURS:
-                    continue  # replaced or removed by a person meanwhile: theirs to keep
-                self._unsynced.add(path)
-                raise WorldFailed(f"cannot open {path} to make it durable: {error.strerror}") from error
-            try:
-                os.fsync(fd)
-            except OSError as error:
-                raise StorageFailed(
-                    f"fsync of {path} failed: {error.strerror}; stopping, a restart recovers"
-                ) from error
-            finally:
-                os.close(fd)
+        """Make files and folders durable; see `Unsynced.sync`. Any thread."""
+        self._unsynced.sync(paths)
 
     def _open(self, file: str) -> int:
         """Open a file to append; when that makes it, its name and its folders' names must become durable, too."""
-        path = self._home / file
-        self._note_new_folders(path)
+        path = self.home / file
+        self._unsynced.add_new_folders(path)
         return open_to_append(path)
-
-    def _note_new_folders(self, path: Path) -> None:
-        """Remember what must become durable when this makes a file."""
-        if not path.exists():
-            self._note_folders(path)
-
-    def _note_folders(self, path: Path) -> None:
-        folder = path.parent
-        while folder != self._home:
-            self._unsynced.add(folder)
-            folder = folder.parent
-
-    def _signature(self, file: str) -> Signature | None:
-        try:
-            return Signature.of(os.stat(self._home / file, follow_symlinks=False))
-        except OSError:
-            return None
-
-    def _is_being_saved(self, file: str, found: Signature | None, now: float) -> bool:
-        """Return whether another program is in the middle of writing a file: what is appended now may be overwritten.
-
-        Args:
-            found: the file as it was before this.
-        """
-        pause = abs(time.time() - found.mtime_ns / 1e9) if found is not None else inf
-        if pause > _LONGEST_PAUSE_SECONDS or not is_open_for_writing(self._home / file):
-            if file in self._unsettled:
-                self._unsettled[file].saved_since = None
-            return False
-        unsettled = self._unsettled[file]
-        if unsettled.saved_since is None:
-            unsettled.saved_since = now
-        return now - unsettled.saved_since < _LONGEST_SAVE_SECONDS
 
     def _look(self, file: str, now: float, due: int = 0, *, is_urgent: bool = False) -> bool:
         """Put back what is missing from a file; return whether it has its oldest `due` rows, or all if it was behind.
@@ -453,8 +354,8 @@ class Projections:
         try:
             if unsettled.is_whole:
                 # it was written in one step, and whoever saved it since has the last word
-                if unsettled.is_behind and bring_up(self._home / file, file, unsettled.rows):
-                    self._unsynced.add((self._home / file).parent)
+                if unsettled.is_behind and bring_up(self.home / file, file, unsettled.rows):
+                    self._unsynced.add((self.home / file).parent)
                     self._changed(file)
             else:
                 for row in [*unsettled.to_revise]:
@@ -468,34 +369,32 @@ class Projections:
         except WorldFailed as error:
             self._note_failed(file, unsettled, error)
             return False
-        if unsettled.is_behind:
-            unsettled.is_behind = False
+        unsettled.is_behind = False
+        if unsettled.has_failed:
+            unsettled.has_failed = False
             log.info("projection.caught_up", file=file, rows=len(unsettled.rows))
         return True
 
     def _note_failed(self, file: str, unsettled: Unsettled, error: WorldFailed) -> None:
-        if not unsettled.is_behind:
+        if not unsettled.has_failed:
             log.error("projection.failed", file=file, error=str(error), waiting=len(unsettled.rows))
-        unsettled.is_behind = True
+        unsettled.is_behind = unsettled.has_failed = True
 
     def _look_at_appended(self, file: str, unsettled: Unsettled, now: float, due: int, *, is_urgent: bool) -> bool:
-        found = self._signature(file)
+        found = signature_of(self.home / file)
         unsettled.notice(found, now)
         if not unsettled.is_behind and unsettled.changed_at is None:
             return due > 0 and self._has(file, unsettled, appended_of(unsettled.rows[:due]), now)
         is_quiet = unsettled.changed_at is None or now - unsettled.changed_at >= self._quiet_seconds
-        if not (is_quiet or is_urgent or unsettled.is_behind) or self._is_being_saved(file, found, now):
+        if not (is_quiet or is_urgent or unsettled.is_behind) or unsettled.is_being_saved(self.home / file, found, now):
             return False
         return self._reconcile(file, unsettled, now)
 
     def _has(self, file: str, unsettled: Unsettled, rows: Sequence[Row], now: float) -> bool:
         """Return whether rows stand where they were written: nobody seems to have changed the file since."""
-        fd = self._open(file)
-        try:
-            if not_where_they_belong(fd, rows):
+        with closing_fd(self._open(file)) as fd:
+            if appended.not_where_they_belong(fd, rows):
                 unsettled.changed_at = now  # within one tick of the file system's clock
-        finally:
-            os.close(fd)
         return unsettled.changed_at is None
 
     def _reconcile(self, file: str, unsettled: Unsettled, now: float) -> bool:
@@ -504,27 +403,27 @@ class Projections:
         It is not when somebody changes the file just now. Raises WorldFailed.
         """
         rows = unsettled.appended
-        fd = self._open(file)
-        try:
+        with closing_fd(self._open(file)) as fd:
             if unsettled.left is None:  # this made it
                 unsettled.left = Signature.of(os.fstat(fd))
-            missing = not_where_they_belong(fd, rows)
+            missing = appended.not_where_they_belong(fd, rows)
             if not missing:
-                unsettled.changed_at = None
+                unsettled.changed_at, unsettled.is_changed = None, False
                 return True
             with alone_with(fd):
                 if not self._is_as_left(file, unsettled, now):
                     return False
-                is_repaired = complete_torn_tail(fd, rows, missing)
+                is_repaired = appended.complete_torn_tail(fd, rows, missing)
                 unsettled.left = Signature.of(os.fstat(fd))
             if is_repaired:
-                missing = not_where_they_belong(fd, rows)
-            text = _read_all(fd)
-            lacking = self._not_anywhere(text, file, unsettled, missing)
-            wanted = to_put_back(rows, missing, lacking)
-            places = find_places(text, rows, lacking)
+                missing = appended.not_where_they_belong(fd, rows)
+            text = read_all(fd, os.fstat(fd).st_size)
+            count = partial(self._count_projected, file)
+            lacking = appended.not_anywhere(text, unsettled.rows, missing, count)
+            wanted = appended.to_put_back(rows, missing, lacking, unsettled.apart)
+            places = appended.find_places(text, rows, lacking)
             if wanted:
-                kept, rest = self._to_append(fd, file, text, wanted)
+                kept, rest = appended.to_append(text, wanted, count)
                 with alone_with(fd):
                     if not self._is_as_left(file, unsettled, now):
                         return False
@@ -537,10 +436,8 @@ class Projections:
                 places |= {row.seq: start for row, start in zip(reversed(wanted), list(ends)[1:], strict=True)}
                 if not unsettled.is_behind:
                     log.warning("projection.repaired", file=file, rows=len(wanted), first_seq=wanted[0].seq)
-        finally:
-            os.close(fd)
         unsettled.keep(places, {row.seq for row in lacking} - {row.seq for row in wanted})
-        unsettled.changed_at = None
+        unsettled.changed_at, unsettled.is_changed = None, False
         if is_repaired:
             unsettled.settling_since = [now] * len(unsettled.rows)
         self._changed(file)
@@ -549,65 +446,5 @@ class Projections:
     def _is_as_left(self, file: str, unsettled: Unsettled, now: float) -> bool:
         """Return whether nobody changed or replaced a file since it was looked at: asked just before it is written."""
         before = unsettled.left
-        unsettled.notice(self._signature(file), now)
+        unsettled.notice(signature_of(self.home / file), now)
         return unsettled.left == before
-
-    def _to_append(self, fd: int, file: str, text: bytes, missing: Sequence[Row]) -> tuple[int, bytes]:
-        """Return how much of a file to keep, and what to append so that it has `missing`, too.
-
-        Where an earlier try was torn it goes on from there. Zeros that a power cut left at the end go. A save in place
-        may pause just before or behind a line end: what is put back stands where the rest of the save puts it, too.
-        """
-        data = b"".join(row.data for row in missing)
-        kept = text.rstrip(b"\0")
-        torn = next((size for size in range(len(missing[0].data) - 1, 1, -1) if kept.endswith(data[:size])), 0)
-        if torn and self._count_projected(file, [data[:torn].rstrip(b"\n") + b"\n"], missing[0].seq + 1):
-            torn = 0  # an entry that this one begins with
-        if torn:
-            return len(kept), data[torn:]
-        if kept.endswith(b"\n\n"):
-            return len(kept), data.removeprefix(b"\n")
-        return len(kept), data if kept.endswith(b"\n") or not kept else b"\n" + data
-
-    def _not_anywhere(self, text: bytes, file: str, unsettled: Unsettled, missing: Sequence[Row]) -> list[Row]:
-        """Return those of `missing` that stand nowhere in the file; identical ones are counted.
-
-        A person may have moved an entry, or changed the blank lines around it.
-        """
-        there = count_entries(text, {row.data for row in missing})
-        rows = unsettled.appended
-        lacking = Counter(row.data for row in rows)
-        if found_some := {data for data, count in there.items() if count}:
-            lacking += self._count_projected(file, found_some, rows[0].seq)
-            lacking -= Counter(row.data for row in rows if row.sender == OPERATOR and row.data in found_some)
-        for row in unsettled.rows:
-            if row.kind in REVISED_KINDS and row.seq > rows[0].seq:
-                lacking.update({data: n for data, n in count_notes(row.kind, row.data).items() if data in there})
-        lacking -= there
-        found: list[Row] = []
-        for row in reversed(missing):
-            if lacking[row.data] > 0:
-                lacking[row.data] -= 1
-                found.append(row)
-        return found[::-1]
-
-
-def _lead(file: str, last: bytes) -> bytes:
-    """Return what must stand before an append: a log line must not be glued to a torn one.
-
-    A note begins with a line end of its own.
-
-    Args:
-        last: the last byte of the file; empty when there is none.
-    """
-    return b"\n" if file.endswith(".jsonl") and last not in (b"", b"\n") else b""
-
-
-def _read_all(fd: int) -> bytes:
-    size = os.fstat(fd).st_size
-    parts: list[bytes] = []
-    at = 0
-    while at < size and (part := os.pread(fd, min(1 << 24, size - at), at)):
-        parts.append(part)
-        at += len(part)
-    return b"".join(parts)

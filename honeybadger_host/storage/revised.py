@@ -27,8 +27,10 @@ from honeybadger_host.storage.files import (
     NotRegular,
     Signature,
     alone_with,
+    closing_fd,
     is_open_for_writing,
     open_plain,
+    read_all,
     sync_folder,
     write_beside,
 )
@@ -207,10 +209,8 @@ def sync_base(path: Path, base: bytes) -> None:
         raise WorldFailed(f"{path} is open for writing in another program")
     try:
         fd, _ = open_plain(path)
-        try:
+        with closing_fd(fd):
             os.fsync(fd)
-        finally:
-            os.close(fd)
     except (OSError, NotRegular) as error:
         raise WorldFailed(f"cannot make {path} durable: {error}") from error
 
@@ -232,7 +232,7 @@ def revise(path: Path, row: Row) -> Signature | None:
     except OSError as error:
         raise WorldFailed(f"{path} cannot be read ({error.strerror})") from error
     try:
-        held = _read(fd, status.st_size)
+        held = read_all(fd, status.st_size)
         if fingerprint(held) != row.offset or is_open_for_writing(path):
             revision = revision_of(row.data)
             if fingerprint(held[: revision.size]) != revision.to:
@@ -302,10 +302,3 @@ def take_late_save(path: Path, row: Row, behind: bytes) -> Late:
 def _kept(path: Path, row: Row) -> Path:
     """Return the second name of what a row replaced."""
     return path.with_name(f".{path.name}.before-{row.seq}")
-
-
-def _read(fd: int, size: int) -> bytes:
-    parts: list[bytes] = []
-    while part := os.read(fd, max(size + 1, 65_536)):
-        parts.append(part)
-    return b"".join(parts)

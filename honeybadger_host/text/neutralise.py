@@ -51,6 +51,8 @@ _HEADING: Final = re.compile(rf"{_OPENERS}(?=#{{1,6}}(?:[ \t]|$))")
 _ANY_HASH: Final = re.compile(rf"{_OPENERS}(?=#)")
 _UNDERLINE: Final = re.compile(r"[ \t]*(?:>[ \t]*)*(?=(?:=+|-+)[ \t]*$)")
 _RULE: Final = re.compile(r"(?:-[ \t]*){2,}$")
+_COMMENT: Final = re.compile(r"(?<!\\)(?:\\\\)*(?=<!--)")
+"""What stands before a comment that no backslash escapes yet: a pair of backslashes is one that was escaped itself."""
 
 
 class Neutral(NamedTuple):
@@ -140,9 +142,8 @@ def _minute(at: datetime) -> str:
 def _heading(section: str) -> Neutral:
     """Cached: sections repeat (`Notes`, `Preferences`)."""
     heading = one_line(section)
-    if "<!--" not in heading.text:
-        return heading
-    return Neutral(heading.text.replace("<!--", "\\<!--"), {**heading.changed, "comments": 1})
+    text, count = _COMMENT.subn(r"\g<0>\\", heading.text)
+    return Neutral(text, {**heading.changed, "comments": 1}) if count else heading
 
 
 def history_line(sender: str, content: str) -> str:
@@ -213,6 +214,6 @@ def _escape(lines: list[str], *, is_item: bool) -> Counter[str]:
             lines[number] = f"{line[: found.end()]}\\{line[found.end() :]}"
             changed["underlines"] += 1
         if "<!--" in line:
-            lines[number] = lines[number].replace("<!--", "\\<!--")
-            changed["comments"] += 1
+            lines[number], count = _COMMENT.subn(r"\g<0>\\", lines[number])
+            changed["comments"] += bool(count)
     return changed

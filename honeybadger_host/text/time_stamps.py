@@ -23,6 +23,14 @@ def parse_time(text: str) -> datetime:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
+def time_in(value: object) -> datetime | None:
+    """Return the time in UTC that a text of others says; None: it is not one."""
+    try:
+        return parse_time(value).astimezone(UTC)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def read_moment(text: str, now: datetime) -> int:
     """Return a time that somebody typed as milliseconds since the epoch; without a zone it is UTC, as times are shown.
 

@@ -5,15 +5,13 @@ The home may be served meanwhile: what changed while the files were copied is co
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
 import stat
 import tarfile
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +24,7 @@ from honeybadger_host.memory.edits_found import compare_text, compare_whole
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.memory.peoples_files import MOST_BYTES, PeoplesFile
-from honeybadger_host.ops.archive import size_and_digest
+from honeybadger_host.ops.archive import appearing, packing, size_and_digest
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import EditReader, Seen, digest_of
 from honeybadger_host.storage.files import (
@@ -36,7 +34,6 @@ from honeybadger_host.storage.files import (
     make_folders,
     open_new,
     open_plain,
-    sync_folder,
 )
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_changed_files
@@ -101,7 +98,7 @@ def export_group(
     places = (*folders_of(group).values(), *single_files_of(group).values())
     if not any(os.path.lexists(home / place) for place in places):
         raise NotFound(f"{home} has no group {group!r}")
-    with appearing(target) as made:
+    with appearing(target, "export") as made:
         if not target.name.endswith((".tar.gz", ".tgz")):
             return _Exporter(home, group, made, tell).export()
         folder = made.with_name("folder")
@@ -109,26 +106,6 @@ def export_group(
         tell("packing")
         pack(folder, made)
         return exported
-
-
-@contextmanager
-def appearing(target: Path) -> Iterator[Path]:
-    """Yield where to make an export, which is at `target` once all of it is made.
-
-    Raises HostError: nothing can be made there; then there is no export.
-    """
-    if os.path.lexists(target):
-        raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")
-    if not target.parent.is_dir():
-        raise HostError(f"{target.parent} is not a folder: make it first")
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-            made = Path(scratch) / "export"
-            yield made
-            os.rename(made, target)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise HostError(f"cannot write {target}: {error.strerror}; there is no export") from None
 
 
 class _Exporter:
@@ -352,16 +329,10 @@ def _seen_line(known: Seen) -> dict[str, Any]:
 
 def pack(folder: Path, archive: Path) -> None:
     """Pack a folder: the same files make the same bytes. Raises OSError."""
-    with open(open_new(archive), "wb") as file:
-        with (
-            gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as zipped,
-            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
-        ):
-            for name in (MANIFEST, *LISTS, CONTENT):
-                if (folder / name).exists():
-                    _pack_one(tar, folder, name)
-        file.flush()
-        os.fsync(file.fileno())
+    with packing(archive, _COMPRESSION) as tar:
+        for name in (MANIFEST, *LISTS, CONTENT):
+            if (folder / name).exists():
+                _pack_one(tar, folder, name)
 
 
 def _pack_one(tar: tarfile.TarFile, folder: Path, name: str) -> None:

@@ -33,10 +33,12 @@ from honeybadger_agent.wire.labels import (
     MAX_TOOL_CHARACTERS,
     MAX_TOOLS_USED,
 )
+from honeybadger_agent.wording import count_of
 from honeybadger_host.domain import IMPORTED_REQUEST
-from honeybadger_host.errors import HomeError, HomeLocked, HostError
+from honeybadger_host.errors import HomeError, HostError
 from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.ops.operator_client import wait_or_serve
 from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_done
@@ -74,7 +76,7 @@ class Imported:
     skipped: list[Skipped] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return f"{self.turns} turns, {self.entries} entries"
+        return f"{count_of(self.turns, 'turn')}, {count_of(self.entries, 'entry', 'entries')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +321,7 @@ class Import:
         """Wait a moment for the host, or be one. Raises HostError."""
         if time.monotonic() > deadline:
             raise HostError(f"no answer within {_LONGEST_SECONDS:g} s; import again, and it goes on")
-        if is_served(self._home):
-            time.sleep(_LOOK_SECONDS)
-            return
-        with suppress(HomeLocked):  # a host was started just now: it answers
-            self._serve(self._mailbox.root)
+        wait_or_serve(self._home, self._mailbox.root, self._serve, _LOOK_SECONDS)
 
 
 def _turns_id(session: str, first: int, records: list[dict[str, Any]]) -> str:

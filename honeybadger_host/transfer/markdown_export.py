@@ -13,9 +13,10 @@ from honeybadger_host.memory.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.memory.turn_log import parse_turn
+from honeybadger_host.ops.archive import appearing
 from honeybadger_host.storage.files import NotRegular, make_folders, open_new, open_plain
 from honeybadger_host.text.time_stamps import time_stamp
-from honeybadger_host.transfer.exporting import Exported, appearing
+from honeybadger_host.transfer.exporting import Exported
 
 _LONGEST_NAME: Final = 80
 
@@ -30,7 +31,7 @@ def export_markdown(
     if not (home / "groups" / group).is_dir():
         raise NotFound(f"{home} has no group {group!r}")
     done = Exported()
-    with appearing(target) as made:
+    with appearing(target, "export") as made:
         make_folders(made)
         for name, parts in _files(home, group, done, tell):
             path = _free(made / name)

@@ -12,7 +12,7 @@ import orjson
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.storage.files import BOM
-from honeybadger_host.text.time_stamps import parse_time
+from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile
 
 _ENDINGS: Final = (".md", ".markdown")
@@ -120,12 +120,8 @@ def _many(members: Mapping[str, Value], name: str) -> list[str]:
 
 
 def _time(members: Mapping[str, Value], names: tuple[str, ...]) -> datetime | None:
-    for name in names:
-        try:
-            return parse_time(_one(members, name)).astimezone(UTC)
-        except (ValueError, OverflowError):
-            continue
-    return None
+    found = (time_in(_one(members, name)) for name in names)
+    return next((at for at in found if at is not None), None)
 
 
 def _day_of(stem: str) -> datetime | None:

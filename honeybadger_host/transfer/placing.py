@@ -68,7 +68,6 @@ def staged_file(home: Path, file: str) -> Path:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yield all that is below a folder and is not a folder."""
     for root, folders, names in os.walk(folder):
         for name in (*names, *(name for name in folders if os.path.islink(f"{root}/{name}"))):
             yield Path(root, name)

@@ -15,7 +15,7 @@ from typing import IO, Final, TypeAlias
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.files import NotRegular, kind_of, open_plain
-from honeybadger_host.text.time_stamps import parse_time
+from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.transfer.unpacking import most_unpacked
 
 _ENCRYPTED: Final = 1
@@ -180,9 +180,9 @@ def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
 
 def time_of(value: object) -> datetime | None:
     """Return a time that a file says, RFC 3339 (without a zone UTC) or seconds since the epoch; None: it says none."""
+    if isinstance(value, str):
+        return time_in(value)
     try:
-        if isinstance(value, str):
-            return parse_time(value).astimezone(UTC)
         return datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) and value else None
     except (ValueError, OverflowError, OSError):
         return None

@@ -9,7 +9,6 @@ from typing import Final
 
 SESSION_SECONDS: Final = 12 * 3600
 _MOST_SESSIONS: Final = 100
-_MOST_BUCKETS: Final = 1000
 
 
 class Access:
@@ -47,29 +46,6 @@ class Access:
         token = secrets.token_urlsafe(32)
         self._token = _digest(token)
         self._renewed(token)
-
-
-class Buckets:
-    """How many requests each may still make now.
-
-    Args:
-        rate: requests a second, on average.
-        burst: so many at once.
-    """
-
-    def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
-        self._rate, self._burst, self._clock = rate, burst, clock
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def takes(self, key: str) -> bool:
-        """Return whether there is room for one more, and take it."""
-        now = self._clock()
-        left, at = self._left.get(key, (self._burst, now))
-        left = min(self._burst, left + (now - at) * self._rate)
-        if len(self._left) >= _MOST_BUCKETS:
-            self._left.clear()
-        self._left[key] = (left - 1 if left >= 1 else left, now)
-        return left >= 1
 
 
 def _digest(text: str) -> bytes:

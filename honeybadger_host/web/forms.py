@@ -15,7 +15,6 @@ from honeybadger_host.web.guards import MAX_BODY_BYTES
 from honeybadger_host.web.rendering import Shown
 
 PER_PAGE: Final = 50
-_MOST_PAGES: Final = 1_000_000
 
 
 def home_of(request: Request) -> Home:

@@ -14,7 +14,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from honeybadger_host.web.access import SESSION_SECONDS, Access, Buckets
+from honeybadger_host.spool.rate_limits import Buckets
+from honeybadger_host.web.access import SESSION_SECONDS, Access
 from honeybadger_host.web.rendering import problem
 
 ENTER: Final = "/enter"
@@ -55,8 +56,8 @@ class Guards:
         self._hosts = hosts
         self._port = port
         self._may_write = may_write
-        self._strangers = Buckets(10, 60, time.monotonic)
-        self._visitors = Buckets(40, 200, time.monotonic)
+        self._strangers = Buckets(10, 60)
+        self._visitors = Buckets(40, 200)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,7 +82,7 @@ class Guards:
         cookie = _cookie_of(headers, self._cookie)
         is_known = cookie is not None and self._access.knows(cookie)
         bucket = self._visitors if is_known else self._strangers
-        if not bucket.takes(cookie if is_known and cookie is not None else ""):
+        if bucket.take(cookie if is_known and cookie is not None else "", time.monotonic()):
             return problem(429, "Too many requests", "Wait a moment, then load the page again.", retry_after=2)
         if method not in _METHODS:
             return problem(405, "That is not something this page does", "It reads with GET and changes with POST.")

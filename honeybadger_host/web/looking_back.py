@@ -7,20 +7,20 @@ time, and says how far it came.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from honeybadger_host.domain import NOTE_EDITED, REMOVED
 from honeybadger_host.errors import NotFound
-from honeybadger_host.memory.blame import blame_lines, blame_members
-from honeybadger_host.memory.file_history import read_past
+from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
 from honeybadger_host.ops.gist import gist_of
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.storage.edits import Edit, EditReader, edited_lines
 from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_change, read_log, read_position
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.web.asking import Home
 
@@ -68,26 +68,13 @@ def newest_seq(journal: Path) -> int:
     return max(read_position(journal).committed_seq, edits[0].seq if edits else 0)
 
 
-def look_back(
-    journal: Path,
-    *,
-    group: str | None = None,
-    by: str | None = None,
-    kind: str | None = None,
-    file: str | None = None,
-    before: int | None = None,
-    limit: int = 30,
-) -> Looked:
-    """Return the newest changes that are wanted, newest first, of one stretch. Raises JournalError.
-
-    Args:
-        before: only older ones.
-    """
+def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
+    """Return the newest changes that are wanted, newest first, of one stretch. Raises JournalError."""
     if not journal.exists():
         return Looked((), 0, None)
-    top = newest_seq(journal) + 1 if before is None else before
+    top = newest_seq(journal) + 1 if wanted.before is None else wanted.before
     after = max(0, top - 1 - _STRETCH)
-    wanted = LogFilter(group, by, kind, None, file, after, top)
+    wanted = replace(wanted, after=after, before=top)
     rows: list[Row | Edit] = [*read_log(journal, wanted, limit + 1), *EditReader(journal).edits(wanted, limit + 1)]
     rows.sort(key=lambda row: row.seq, reverse=True)
     if len(rows) > limit:
@@ -155,24 +142,12 @@ def difference_of(home: Home, seq: int) -> Difference:
     if isinstance(row, Edit):
         if row.hunks is None:
             return Difference(_line(row), (), "The text of this edit was not kept.")
-        signed = [
-            (sign, text)
-            for hunk in row.hunks
-            for sign, some in (("-", hunk.removed), ("+", hunk.added))
-            for text in some
-        ]
-        return _told(row, signed)
+        return _told(row, signed_lines(row.hunks))
     if row.kind in REVISED_KINDS:
         revision = revision_of(row.data)
         sign = "-" if row.kind == "note_removed" else "+"
         signed = [(sign, line) for note in revision.notes for line in lines_of(note.data)]
-        signed += [
-            (sign_, text)
-            for hunk in revision.hunks
-            for sign_, some in (("-", hunk.removed), ("+", hunk.added))
-            for text in some
-        ]
-        return _told(row, signed)
+        return _told(row, signed + signed_lines(revision.hunks))
     if row.kind not in WHOLE_KINDS:
         return _told(row, [("+", line) for line in lines_of(row.data)])
     if row.kind.endswith("_removed"):
@@ -181,10 +156,7 @@ def difference_of(home: Home, seq: int) -> Difference:
     if before is None:
         signed = [(" ", line) for line in lines_of(row.data)]
         return _told(row, signed, "What it held before is not among the last changes; this is what it holds since.")
-    signed = []
-    for hunk in hunks_between(lines_of(before), lines_of(row.data)):
-        signed += [("-", line) for line in hunk.removed] + [("+", line) for line in hunk.added]
-    return _told(row, signed)
+    return _told(row, signed_lines(hunks_between(lines_of(before), lines_of(row.data))))
 
 
 def _held_before(journal: Path, row: Row) -> bytes | None:
@@ -216,14 +188,7 @@ class Blame(NamedTuple):
     why: str
 
 
-_WHY: Final = {
-    "before": "stood there before the journal knew the file",
-    "not_kept": "came with a change of which the journal has no text",
-    "not_recorded": "saved just now, or while no host ran",
-}
-
-
-def blame_of(home: Home, file: str) -> list[Blame]:
+def blamed_in(home: Home, file: str) -> list[Blame]:
     """Return whose each line of a group's file is, or each member of an entry. Raises JournalError, WorldFailed.
 
     It follows the file through the whole journal, so it is read when somebody asks for it, never for another page.
@@ -231,15 +196,11 @@ def blame_of(home: Home, file: str) -> list[Blame]:
     held = read_whole(home.path / file)
     if held is None or not home.journal.exists():
         raise NotFound(f"{file} is not there, or no host has served this home yet")
-    if file.endswith(".json"):
-        found = [*blame_members(home.journal, file, held).items()]
-    else:
-        found = [(str(n), one) for n, one in enumerate(blame_lines(read_past(home.journal, file), held), 1)]
     blamed: list[Blame] = []
-    for place, one in found:
-        text, origin = one.text.decode("utf-8", "replace").rstrip("\r\n"), one.origin
+    for place, one in blame_of(home.journal, file, held):
+        text, origin = one.shown, one.origin
         if isinstance(origin, str):
-            blamed.append(Blame(place, text, "", None, None, _WHY[origin]))
+            blamed.append(Blame(place, text, "", None, None, UNKNOWN_WHY[origin]))
         else:
             by = origin.author if isinstance(origin, Edit) else origin.sender
             blamed.append(Blame(place, text, by, origin.at, origin.seq, ""))

@@ -10,10 +10,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import EditMemory, EntryResult, Forget, GetMemory, ListMemoryEntries
+from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.web.asking import Conflict, Invalid, made
 from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
-from honeybadger_host.web.looking_back import blame_of, look_back
+from honeybadger_host.web.looking_back import blamed_in, look_back
 from honeybadger_host.web.rendering import compared, href, page
 
 _FORGET_SECONDS: Final = 600.0
@@ -47,7 +48,7 @@ def _entry(request: Request) -> Response:
         "entry.html",
         shown_of(request),
         entry=entry,
-        looked=look_back(home.journal, group=group, file=entry.id, before=before) if is_entry else None,
+        looked=look_back(home.journal, LogFilter(group, file=entry.id, before=before)) if is_entry else None,
         done=member(request, "done", 20),
         seq=number(request, "seq"),
     )
@@ -63,7 +64,7 @@ def _blame(request: Request) -> Response:
         of=entry.id,
         back=href("g", group, "entry", id=entry.id),
         file=file,
-        blamed=blame_of(home, file),
+        blamed=blamed_in(home, file),
     )
 
 

@@ -13,10 +13,11 @@ from honeybadger_agent.wire import EditNote, ReadGroupFiles
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.domain import MEMORY, NOTE_EDITED
 from honeybadger_host.memory.notes import PREFACE, NoteBook, is_pinned, parse_notes
+from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.web.asking import Conflict, Home, made
 from honeybadger_host.web.forms import go, group_of, home_of, member, number, posted, shown_of
-from honeybadger_host.web.looking_back import Difference, blame_of, difference_of, look_back, note_changes
+from honeybadger_host.web.looking_back import Difference, blamed_in, difference_of, look_back, note_changes
 from honeybadger_host.web.rendering import compared, href, page
 
 _PER_PAGE: Final = 30
@@ -75,7 +76,6 @@ def _shown(group: str, book: NoteBook, place: int, changes: Mapping[str, Row]) -
 
 
 def _id_of(group: str, note: str) -> str:
-    """Return the id of a signed note."""
     return next(iter(notes_of(group, note.encode())))
 
 
@@ -96,7 +96,7 @@ def _edited(request: Request, form: dict[str, str]) -> Response:
 
 def _change_of(home: Home, group: str, was: Collection[str]) -> Difference | None:
     """Return the newest change that took away a line of a note; None: it is not among the last, or not recorded yet."""
-    for line in look_back(home.journal, group=group, file=f"groups/{group}/{MEMORY}").lines:
+    for line in look_back(home.journal, LogFilter(group, file=f"groups/{group}/{MEMORY}")).lines:
         change = difference_of(home, line.seq)
         if any(sign == "-" and _bare(text) in was for sign, text in change.lines):
             return change
@@ -139,7 +139,7 @@ def _blame(request: Request) -> Response:
         of=file.rpartition("/")[2],
         back=href("g", group, "notes"),
         file=file,
-        blamed=blame_of(home_of(request), file),
+        blamed=blamed_in(home_of(request), file),
     )
 
 

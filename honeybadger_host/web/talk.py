@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -88,8 +89,7 @@ async def _answer(request: Request) -> Response:
 
 
 async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
-    tail = StreamTail(mailbox.stream_path(turn))
-    try:
+    with contextlib.closing(StreamTail(mailbox.stream_path(turn))) as tail:
         while True:
             is_waiting = mailbox.is_waiting(turn, TURNS)  # first: it is removed after the reply stands
             for line in await run_in_threadpool(tail.read):
@@ -99,8 +99,6 @@ async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
                 yield event("ended", None if reply is None or reply.error is None else reply.error.message)
                 return
             await anyio.sleep(_LOOK_SECONDS)
-    finally:
-        tail.close()
 
 
 def _stopped(request: Request, form: dict[str, str]) -> Response:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import Rewind, Undo
 from honeybadger_host.storage.edits import EDIT_KINDS
-from honeybadger_host.storage.journal_reader import CHANGE_KINDS
+from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter
 from honeybadger_host.web.asking import NotFound, made
 from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.looking_back import activity, difference_of, look_back, newest_seq
@@ -26,9 +26,7 @@ def _timeline(request: Request) -> Response:
     group = group_of(request) if "group" in request.path_params else None
     wanted = {name: member(request, name, 500) for name in ("by", "kind", "file")}
     before = number(request, "before") or None
-    looked = look_back(
-        home.journal, group=group, by=wanted["by"], kind=wanted["kind"], file=wanted["file"], before=before
-    )
+    looked = look_back(home.journal, LogFilter(group, wanted["by"], wanted["kind"], file=wanted["file"], before=before))
     parts = ("g", group, "timeline") if group else ("timeline",)
     return page(
         "timeline.html",

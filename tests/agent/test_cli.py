@@ -261,17 +261,16 @@ def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> N
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("program", ["honeybadger_agent.cli", "honeybadger_host"])
-def test_both_programs_say_their_version(program: str) -> None:
-    command = [sys.executable, "-W", "error", "-m", program, "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
-    name = "honeybadger-agent" if program.startswith("honeybadger_agent") else "honeybadger-host"
-    assert done.stdout == f"{name} {__version__}\n"
+def test_it_says_its_version() -> None:
+    assert run_agent("--version").stdout == f"honeybadger-agent {__version__}\n"
 
 
 def test_a_shell_completes_commands_and_their_options() -> None:
     script = run_agent("--show-completion", "bash").stdout
-    for typed, expected in ((["re"], "remember recall"), (["remember", "--se"], "--section --sender --session")):
+    for typed, expected in (
+        (["re"], "remember recall relay"),
+        (["remember", "--se"], "--section --sender --server --session"),
+    ):
         words = f"COMP_WORDS=(honeybadger-agent {' '.join(typed)}); COMP_CWORD={len(typed)}"
         asked = f"{script}\n{words}; _honeybadger_agent; echo ${{COMPREPLY[@]}}"
         done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=100, check=True)

@@ -396,6 +396,22 @@ def test_a_reply_that_is_none_is_an_error_of_ours_that_does_not_show_it(
     assert type(strange.value) is AgentError
 
 
+class LateMailbox(Mailbox):
+    """One to which a reply comes right behind each look that found none."""
+
+    def reply(self, request_id: str) -> bytes | None:
+        found = super().reply(request_id)
+        put_reply(self, request_id, reply_bytes(request_id, ok=True, result=PONG))
+        return found
+
+
+def test_a_reply_that_comes_right_behind_the_last_look_is_late_and_not_broken(mailbox: Mailbox) -> None:
+    exchange = Exchange(LateMailbox(mailbox.root), "a", 0.0)
+    with pytest.raises(ReplyTimeout):
+        exchange.reply()
+    assert exchange.reply().ok
+
+
 # ---------------------------------------------------------------------------------------------------------- no mailbox
 
 

@@ -18,12 +18,13 @@ for name in ("mcp_server", "mcp_stdio"):
     MODULES.remove(f"honeybadger_agent.{name}")  # for the command `mcp` alone, which needs the extra
 MODULES.remove("honeybadger_agent.integrations.anthropic_memory")  # for programs that have the extra
 MODULES.remove("honeybadger_agent.models.providers")  # for models of a provider alone, which need the extra
+MODULES.remove("honeybadger_agent.relay")  # for agents on machines without a host, which need the extra
 MODULES.remove("honeybadger_agent.cli.__main__")
 for name in ("chat", "chat_waiting"):
     MODULES.remove(f"honeybadger_agent.cli.{name}")  # for the command `chat` alone, which has an event loop
 FOREIGN = [
     *("honeybadger_host", "anyio", "mcp", "structlog", "typer", "watchdog"),
-    *("pydantic_ai", "openai", "anthropic", "httpx2", "prompt_toolkit"),
+    *("pydantic_ai", "openai", "anthropic", "httpx2", "prompt_toolkit", "nats", "nkeys"),
 ]
 
 
@@ -70,6 +71,20 @@ def test_without_the_extra_every_model_but_a_providers_opens_and_a_providers_nam
         "except ModelFailed as failed:\n"
         "    assert \"pip install 'honeybadger-host[llm]'\" in str(failed), failed\n"
         "    assert not failed.is_passing\n"
+        "else:\n"
+        "    raise AssertionError\n"
+    )
+
+
+def test_without_the_extra_a_server_names_it() -> None:
+    run(
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({FOREIGN}))\n"
+        "from honeybadger_agent import AgentError, SyncClient\n"
+        "try:\n"
+        "    SyncClient('0123', server='nats://127.0.0.1:1')\n"
+        "except AgentError as failed:\n"
+        "    assert \"pip install 'honeybadger-agent[cluster]'\" in str(failed), failed\n"
         "else:\n"
         "    raise AssertionError\n"
     )

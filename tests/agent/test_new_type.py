@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any
 
 import anyio
 import orjson
@@ -103,13 +103,3 @@ def test_what_is_generated_from_the_types_is_of_today(tmp_path: Path) -> None:
     main([str(tmp_path / "schemas")])
     assert page.read_text() == (ROOT / "docs/protocol.md").read_text()
     assert STUB.read_text() == before
-
-
-def test_a_type_checker_knows_the_result_of_a_request(home: Path) -> None:
-    """mypy holds it: this test runs no host."""
-
-    def ask(client: SyncClient) -> None:
-        assert_type(client(wire.SaveMemory(content="x")), wire.NewEntry)
-        assert_type(client.save_memory("x"), wire.NewEntry)
-
-    assert callable(ask)

@@ -3,68 +3,116 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
 
+from honeybadger_host.cluster.lease import release
+from honeybadger_host.cluster.log import read_place
+from honeybadger_host.cluster.operating import begin, join
+from honeybadger_host.cluster.servers import Servers as Connection
+from honeybadger_host.cluster.servers import Unreachable
+from honeybadger_host.settings import Cluster as Settings
 from honeybadger_host.storage.home import make_home
-from tests.cluster.servers import Servers
+from tests.cluster.servers import Servers, reached
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
 TABLES: Final = ("changes", "receipts", "turns", "spent", "edits", "lines", "seen", "tasks", "emptied", "tombstones")
 
 
+def dump(journal: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return all that the machines have in common."""
+    with closing(sqlite3.connect(journal)) as connection:
+        return {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in TABLES}
+
+
 class Machine:
     """One machine: a home folder, and a host that may run there."""
 
-    def __init__(self, folder: Path, name: str, urls: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, name: str, urls: Sequence[str], settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.home = folder / name
         self.urls = list(urls)
+        self._settings = {"cluster.servers": ",".join(urls), **settings}
+        self.settings = Settings(**{name.removeprefix("cluster."): value for name, value in self._settings.items()})
         make_home(self.home)
-        self.host = HostProcess(self.home, {"cluster.servers": ",".join(urls)})
+        self.host = HostProcess(self.home, self._settings)
         self.box = RawSender(self.home)
         self.is_lost = False
+        self._reading = threading.Lock()
+        self._read = 0
+        self._lines: dict[str, list[dict[str, Any]]] = {}
 
     def command(self, *arguments: str) -> str:
         """Run a command of the cluster on this machine; return what it printed.
 
         As long as it says that the servers do not answer, they have not chosen a leader yet.
         """
-        setting = f"cluster.servers={','.join(self.urls)}"
-        done = run_cli("cluster", *arguments, "--set", setting, home=self.home)
+        settings = [f"--set={name}={value}" for name, value in self._settings.items()]
+        done = run_cli("cluster", *arguments, *settings, home=self.home)
 
         def is_done() -> bool:
             nonlocal done
             if done.returncode == 8:
-                done = run_cli("cluster", *arguments, "--set", setting, home=self.home)
+                done = run_cli("cluster", *arguments, *settings, home=self.home)
             return done.returncode != 8
 
         wait_for(is_done, 90, what=f"cluster {arguments[0]}")
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def kill(self) -> None:
+        """End the host without a chance to clean up; a lease it had is over at once, not only after three seconds."""
+        self.host.kill()
+        self.end_lease()
+
+    def end_lease(self) -> None:
+        names, _, node = read_place(self.journal)
+        with suppress(Unreachable), closing(Connection(self.settings.urls, self.settings.credentials)) as servers:
+            release(servers, names, node)
+
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Return the log lines of one event; what a host says when it ends is none."""
-        lines = self.host.log_text().splitlines()
-        return [orjson.loads(line) for line in lines if line.startswith("{") and f'"{event}"' in line]
+        with self._reading:
+            if self.host.stderr.is_file():
+                with self.host.stderr.open("rb") as file:
+                    file.seek(self._read)
+                    said = file.read()
+                said = said[: said.rfind(b"\n") + 1]
+                self._read += len(said)
+                for line in said.splitlines():
+                    if line.startswith(b"{"):
+                        value = orjson.loads(line)
+                        self._lines.setdefault(value["event"], []).append(value)
+            return [*self._lines.get(event, [])]
 
     def events(self, name: str) -> int:
         return len(self.lines(name))
 
     def own(self) -> None:
         """Start the host and wait until it serves."""
-        before = self.events("host.started")
-        self.host.launch()
-        wait_for(lambda: self.events("host.started") > before, what=f"{self.home.name} owns the home")
+        self._begin("host.started", "owns the home")
 
     def follow(self) -> None:
         """Start the host and wait until it follows another."""
-        before = self.events("cluster.follows")
+        self._begin("cluster.follows", "follows")
+
+    def _begin(self, event: str, what: str) -> None:
+        before = self.events(event)
         self.host.launch()
-        wait_for(lambda: self.events("cluster.follows") > before, what=f"{self.home.name} follows")
+
+        def has_begun() -> bool:
+            self.host.notifications.poll()  # a socket that nobody reads from is full by and by, and the host waits
+            return self.events(event) > before
+
+        wait_for(has_begun, what=f"{self.home.name} {what}")
 
     @property
     def journal(self) -> Path:
@@ -76,9 +124,7 @@ class Machine:
         return int(found["log_seq"]), str(found["log_chain"])
 
     def dump(self) -> dict[str, list[tuple[object, ...]]]:
-        """Return all that the machines have in common."""
-        with closing(sqlite3.connect(self.journal)) as connection:
-            return {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in TABLES}
+        return dump(self.journal)
 
     def close(self) -> None:
         self.host.close()
@@ -87,12 +133,20 @@ class Machine:
 class Cluster:
     """Machines that keep one home."""
 
-    def __init__(self, folder: Path, names: Sequence[str], servers: Servers, urls: Sequence[Sequence[str]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        names: Sequence[str],
+        servers: Servers,
+        urls: Sequence[Sequence[str]],
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.servers = servers
-        self.machines = [Machine(folder, name, some) for name, some in zip(names, urls, strict=True)]
-        self.identity = self.machines[0].command("init").splitlines()[0]
-        for machine in self.machines[1:]:
-            machine.command("join", self.identity)
+        self.machines = [Machine(folder, name, some, settings) for name, some in zip(names, urls, strict=True)]
+        first, *others = self.machines
+        self.identity = reached(lambda: begin(first.home, first.settings, is_anew=False))
+        for machine in others:
+            reached(partial(join, machine.home, machine.settings, self.identity))
 
     def settle(self) -> None:
         """Wait until all that run have come to the end of the log."""

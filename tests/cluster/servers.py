@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,12 +13,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+from honeybadger_host.cluster.servers import Unreachable
 from tests.hosting import wait_for
 
+T = TypeVar("T")
 _PROGRAM: Final = Path(sys.executable).with_name("nats-server")
 _CONFIG: Final = """
 server_name: {name}
@@ -25,10 +29,12 @@ jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 2GB }}
 cluster {{
   name: test
   listen: 127.0.0.1:{route}
+  advertise: "127.0.0.1:1"
   routes: [{routes}]
 }}
 """
-_ALONE: Final = """
+"""Nobody is where it advertises itself: the servers reach each other by their routes alone, as through a proxy."""
+ALONE: Final = """
 server_name: {name}
 listen: 127.0.0.1:{client}
 jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 2GB }}
@@ -45,32 +51,65 @@ def in_memory() -> Iterator[Path]:
         yield Path(folder)
 
 
+def reached(act: Callable[[], T]) -> T:
+    """Return what an act gives that needs the servers: they may not have chosen a leader yet."""
+    found: list[T] = []
+
+    def is_done() -> bool:
+        with contextlib.suppress(Unreachable):
+            found.append(act())
+        return bool(found)
+
+    wait_for(is_done, 90, what="the servers answer")
+    return found[0]
+
+
 def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody listens on."""
+    """Return ports of loopback that nobody listens on, and that nobody gets who asks for any port."""
     with contextlib.ExitStack() as opened:
-        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        ports: list[int] = []
+        while len(ports) < count:
+            port = random.randrange(10_000, 32_000)
+            with contextlib.suppress(OSError):
+                opened.enter_context(socket.create_server(("127.0.0.1", port)))
+                ports.append(port)
+        return ports
 
 
 class Server:
     """One server; what it stored stays from one start to the next."""
 
-    def __init__(self, folder: Path, name: str, client: int, config: str) -> None:
+    def __init__(self, folder: Path, name: str, client: int, config: str, more: str = "") -> None:
         self.folder, self.client = folder / name, client
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._config = self.folder / "server.conf"
-        self._config.write_text(config.format(name=name, client=client, store=self.folder / "store"))
+        self.write(config)
+        self._base = self._config.read_text()
+        self._config.write_text(self._base + more)
         self._process: subprocess.Popen[bytes] | None = None
+
+    def write(self, config: str) -> None:
+        """Give it another configuration for its next start."""
+        self._config.write_text(config.format(name=self.folder.name, client=self.client, store=self.store))
 
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.client}"
 
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen([str(_PROGRAM), "-c", str(self._config)], stdout=log, stderr=log)
+
+    def reload(self, more: str) -> None:
+        """Let the server read its settings anew, with more at their end than it began with."""
+        self._config.write_text(self._base + more)
+        self.send(signal.SIGHUP)
+        log = self.folder / "log"
+        wait_for(lambda: b"Reloaded server configuration" in log.read_bytes(), what="the settings are read")
 
     def send(self, number: int) -> None:
         assert self._process is not None
@@ -90,33 +129,51 @@ class Server:
 
 def guarded(folder: Path, key: str) -> Server:
     """Start one server that lets nobody in but the owner of a key."""
+    return one(folder, "guarded", ALONE + f"authorization {{{{ users: [ {{{{ nkey: {key} }}}} ] }}}}")
+
+
+def one(folder: Path, name: str, config: str) -> Server:
+    """Start one server that stands alone."""
     (port,) = free_ports(1)
-    server = Server(folder, "guarded", port, _ALONE + f"authorization {{{{ users: [ {{{{ nkey: {key} }}}} ] }}}}")
+    server = Server(folder, name, port, config)
     server.start()
     wait_for(server.is_listening, what=f"{server.url} listens")
     return server
 
 
 class Servers:
-    """Some servers that are one cluster, or one that stands alone."""
+    """Some servers that are one cluster, or one that stands alone.
 
-    def __init__(self, folder: Path, count: int) -> None:
+    Args:
+        more: for the configuration of each.
+        is_divisible: each reaches each other one through a proxy.
+    """
+
+    def __init__(self, folder: Path, count: int, more: str = "", *, is_divisible: bool = False) -> None:
         ports = free_ports(2 * count)
         clients, routes = ports[:count], ports[count:]
-        joined = ", ".join(f"nats://127.0.0.1:{port}" for port in routes)
-        self.all = [
-            Server(
-                folder,
-                f"n{number}",
-                client,
-                _ALONE if count == 1 else _CONFIG.replace("{route}", str(route)).replace("{routes}", joined),
-            )
-            for number, (client, route) in enumerate(zip(clients, routes, strict=True))
-        ]
+        self.between: dict[tuple[int, int], Proxy] = {}
+        """From which server to which, if they are divisible."""
+        if is_divisible:
+            pairs = itertools.permutations(range(count), 2)
+            self.between = {pair: Proxy([routes[pair[1]]]) for pair in pairs}
+        self.all: list[Server] = []
+        for number, client in enumerate(clients):
+            others = [
+                self.between[number, other].url if is_divisible else f"nats://127.0.0.1:{routes[other]}"
+                for other in range(count)
+                if other != number
+            ]
+            config = _CONFIG.replace("{route}", str(routes[number])).replace("{routes}", ", ".join(others))
+            self.all.append(Server(folder, f"n{number}", client, ALONE if count == 1 else config, more))
         for server in self.all:
             server.start()
         for server in self.all:
             wait_for(server.is_listening, what=f"{server.url} listens")
+
+    def around(self, number: int) -> list[Proxy]:
+        """Return what connects one server with the others."""
+        return [proxy for pair, proxy in self.between.items() if number in pair]
 
     @property
     def urls(self) -> list[str]:
@@ -127,6 +184,8 @@ class Servers:
             with contextlib.suppress(ProcessLookupError, AssertionError):
                 server.send(signal.SIGCONT)
             server.kill()
+        for proxy in self.between.values():
+            proxy.close()
 
 
 class Proxy:

@@ -1,13 +1,14 @@
 """Owners that are killed, frozen and cut off, and servers that fail: nothing is lost, doubled or written by two.
 
-`HB_CLUSTER_FAULTS=300` is the long form, `HB_CLUSTER_SEED` draws other faults, and with `HB_CLUSTER_TRIMS=1` the log is
-trimmed all the time.
+`HB_CLUSTER_FAULTS=300` is the long form, `HB_CLUSTER_SECONDS` ends it sooner, `HB_CLUSTER_SEED` draws other faults, and
+with `HB_CLUSTER_TRIMS=1` the log is trimmed all the time.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,16 +16,22 @@ import pytest
 
 from tests.cluster.machines import Cluster
 from tests.cluster.servers import Proxy, Servers
-from tests.cluster.story import Story, stale_records
+from tests.cluster.story import Story, file_systems, stale_records
 
 FAULTS = int(os.environ.get("HB_CLUSTER_FAULTS", "0"))
 TRIMS = "HB_CLUSTER_TRIMS" in os.environ
+MOST_SECONDS = float(os.environ.get("HB_CLUSTER_SECONDS", "inf"))
 SEED = int(os.environ.get("HB_CLUSTER_SEED", "1"))
 
 
 @pytest.fixture
 def story(tmp_path: Path) -> Iterator[Story]:
-    servers = Servers(tmp_path / "servers", 3)
+    folder = tmp_path / "servers"
+    with file_systems([folder / f"n{number}" / "store" for number in range(3)] if FAULTS else []):
+        yield from told(tmp_path, Servers(folder, 3, is_divisible=True))
+
+
+def told(tmp_path: Path, servers: Servers) -> Iterator[Story]:
     proxies = [[Proxy([server.client]) for server in servers.all] for _ in range(3)]
     cluster = Cluster(tmp_path, ["a", "b", "c"], servers, [[proxy.url for proxy in some] for some in proxies])
     if TRIMS:
@@ -32,10 +39,10 @@ def story(tmp_path: Path) -> Iterator[Story]:
             machine.host.settings |= {"cluster.member.LONGEST_LOG": 100, "cluster.member.LOOK_SECONDS": 0.5}
     made = Story(cluster, proxies, SEED)
     yield made
-    made.unit.ending.set()
-    for client in made.clients:
-        client.ending.set()
-    made.unit.join(5)
+    for thread in made.workers:
+        thread.ending.set()
+    for thread in made.workers:
+        thread.join(5)
     cluster.close()
     for some in proxies:
         for proxy in some:
@@ -45,16 +52,16 @@ def story(tmp_path: Path) -> Iterator[Story]:
 @pytest.mark.timeout(7200)
 def test_whatever_fails_each_note_that_was_acknowledged_is_there_once(story: Story) -> None:
     if FAULTS:
-        for _ in range(FAULTS):
-            story.strike(story.rng.choice(story.faults))
+        begun = time.monotonic()
+        while sum(story.done.values()) < FAULTS and time.monotonic() - begun < MOST_SECONDS:
+            story.strike(*story.draw())
+            print(f"{time.monotonic() - begun:.0f} s: {sum(story.done.values())} {story.told[-1]}", flush=True)
     else:
         for fault in (story.kill_owner, story.freeze_owner, story.deafen_owner, story.kill_server):
             story.strike(fault)
+    print(story.figures(), flush=True)
     story.end()
-    notes = sum(len(client.acknowledged) for client in story.clients)
-    longest = max(client.longest for client in story.clients)
-    print(f"{sum(story.done.values())} faults {dict(story.done)}, {notes} notes, longest {longest:.1f} s")
-    print(f"ends {dict(story.unit.codes)}")
+    print(story.figures())
 
 
 NO_FENCE = """
@@ -72,23 +79,18 @@ lease.claim = lambda *names: claim(*names) or True
 """
 
 
-def test_without_the_fence_an_owner_that_was_frozen_writes_over_the_next_one(tmp_path: Path) -> None:
+def test_without_the_fence_an_owner_that_was_frozen_writes_over_the_next_one(pair: Cluster) -> None:
     """The control: the checks above see it."""
-    servers = Servers(tmp_path / "servers", 1)
-    cluster = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)
-    a, b = cluster.machines
-    try:
-        a.host.source = NO_FENCE
-        a.own()
-        b.follow()
-        a.box.make().note("n1", "a note")
-        a.box.reply("n1")
-        a.host.send_signal(signal.SIGSTOP)
-        b.box.make().note("n2", "a note of the next owner")
-        assert b.box.reply("n2")["ok"]
-        a.box.note("n3", "a note of the stale one")
-        a.host.send_signal(signal.SIGCONT)
-        assert a.box.reply("n3")["ok"], "it is acknowledged"
-        assert stale_records(servers.urls, cluster.identity) != []
-    finally:
-        cluster.close()
+    a, b = pair.machines
+    a.host.source = NO_FENCE
+    a.own()
+    b.follow()
+    a.box.make().note("n1", "a note")
+    a.box.reply("n1")
+    a.host.send_signal(signal.SIGSTOP)
+    b.box.make().note("n2", "a note of the next owner")
+    assert b.box.reply("n2")["ok"]
+    a.box.note("n3", "a note of the stale one")
+    a.host.send_signal(signal.SIGCONT)
+    assert a.box.reply("n3")["ok"], "it is acknowledged"
+    assert stale_records(a.urls, pair.identity) != []

@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from honeybadger_host.cluster import log as shared_log
 from honeybadger_host.cluster.committing import Committing
 from honeybadger_host.cluster.log import Log, Names, Purged, newest_epoch
+from honeybadger_host.cluster.operating import START
 from honeybadger_host.cluster.records import (
     PART_BYTES,
     Epoch,
@@ -29,11 +31,7 @@ from honeybadger_host.errors import JournalError, StorageFailed
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row, Transaction, TurnKey, connect
 from tests.cluster import servers as real
-from tests.hosting import wait_for
-
-START = Position(0, "0" * 64)
-COLUMNS = "SELECT * FROM {} ORDER BY 1, 2"
-TABLES = ("changes", "receipts", "turns", "spent", "edits", "lines", "seen", "tasks", "emptied", "tombstones")
+from tests.cluster.machines import dump
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one", "three"])
@@ -63,15 +61,7 @@ def names() -> Names:
 def connected(urls: list[str]) -> Servers:
     """Return a connection to servers that have chosen their leader."""
     servers = Servers(urls)
-
-    def has_stream() -> bool:
-        try:
-            servers.make_stream(NAMES.stream, NAMES.subject)
-        except Unreachable:
-            return False
-        return True
-
-    wait_for(has_stream, what="the stream is made")
+    real.reached(lambda: servers.make_stream(NAMES.stream, NAMES.subject))
     return servers
 
 
@@ -81,16 +71,7 @@ NAMES = Names("")
 def records_of(log: Log) -> list[Record]:
     """Return all records up to the end, which servers may not know while they choose a leader."""
     found: list[Record] = []
-
-    def is_at_the_end() -> bool:
-        try:
-            for some in log.read_to_end():
-                found.extend(some)
-        except Unreachable:
-            return False
-        return True
-
-    wait_for(is_at_the_end, what="the end of the log")
+    real.reached(lambda: found.extend(chain.from_iterable(log.read_to_end())))
     return found
 
 
@@ -103,6 +84,18 @@ def owner_of(servers: Servers, node: str = "a") -> Log:
     records_of(made)
     assert made.own(Epoch(node, 7))
     return made
+
+
+@pytest.fixture
+def read_late(cluster: real.Servers) -> Iterator[tuple[Log, Log]]:
+    """An owner, and a log on another connection that has the owner's last six records yet to read."""
+    with closing(connected(cluster.urls)) as servers, closing(Servers(cluster.urls)) as others:
+        owner = owner_of(servers)
+        reader = log_of(others)
+        records_of(reader)
+        for number in range(6):
+            owner.append(b"%d" % number)
+        yield owner, reader
 
 
 def test_what_is_appended_is_read_in_order_with_the_same_chain(cluster: real.Servers) -> None:
@@ -168,25 +161,42 @@ def test_without_the_epoch_record_an_owner_that_was_replaced_writes_on(cluster: 
         assert b"late" in [record.data for record in records_of(log_of(other))]
 
 
-def test_a_message_that_did_not_arrive_is_read_again_and_not_taken_for_purged(cluster: real.Servers) -> None:
-    with closing(connected(cluster.urls)) as servers, closing(Servers(cluster.urls)) as others:
-        owner = owner_of(servers)
-        reader = log_of(others)
-        records_of(reader)
-        for number in range(6):
-            owner.append(b"%d" % number)
-        fetch = others.fetch
+def test_a_message_that_did_not_arrive_is_read_again_and_not_taken_for_purged(read_late: tuple[Log, Log]) -> None:
+    owner, reader = read_late
+    servers = reader.servers
+    fetch = servers.fetch
 
-        def lossy(stream: str, subject: str, after: int) -> list[Message]:
-            others.fetch = fetch  # type: ignore[method-assign]
-            return [message for message in fetch(stream, subject, after) if message.seq != after + 3]
+    def lossy(stream: str, subject: str, after: int) -> list[Message]:
+        servers.fetch = fetch  # type: ignore[method-assign]
+        return [message for message in fetch(stream, subject, after) if message.seq != after + 3]
 
-        others.fetch = lossy  # type: ignore[method-assign]
-        assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
-        servers.purge(NAMES.stream, owner.last)
-        owner.append(b"behind")
-        with pytest.raises(Purged):
-            records_of(log_of(others))
+    servers.fetch = lossy  # type: ignore[method-assign]
+    assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
+    owner.servers.purge(NAMES.stream, owner.last)
+    owner.append(b"behind")
+    with pytest.raises(Purged):
+        records_of(log_of(servers))
+
+
+@pytest.mark.parametrize("missing", [3, 0], ids=["one is missing", "none is"])
+def test_records_that_were_read_are_kept_when_the_servers_do_not_answer_behind_them(
+    read_late: tuple[Log, Log], missing: int
+) -> None:
+    _, reader = read_late
+    servers = reader.servers
+    fetch, end_of = servers.fetch, servers.end_of
+
+    def silent(stream: str) -> tuple[int, int] | None:
+        servers.end_of = end_of  # type: ignore[method-assign]
+        raise Unreachable("planted")
+
+    def fetched(stream: str, subject: str, after: int) -> list[Message]:
+        servers.fetch, servers.end_of = fetch, silent  # type: ignore[method-assign]
+        reader._looked_at = 0.0
+        return [message for message in fetch(stream, subject, after) if message.seq != after + missing]
+
+    servers.fetch = fetched  # type: ignore[method-assign]
+    assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
 
 
 class Answers:
@@ -258,6 +268,104 @@ def test_without_comparing_the_bytes_the_copy_of_a_machine_loses_what_was_acknow
         assert b"other bytes under the same id" not in [record.data for record in records_of(log_of(servers))]
 
 
+class Behind:
+    """A server that answers as it was earlier, as one does that has not noticed that it leads no more."""
+
+    def __init__(self, servers: Servers, end: tuple[int, int] | None, times: float) -> None:
+        self._end_of = servers.end_of
+        self._end, self.left = end, times
+        servers.end_of = self  # type: ignore[method-assign]
+
+    def __call__(self, stream: str) -> tuple[int, int] | None:
+        self.left -= 1
+        return self._end if self.left >= 0 else self._end_of(stream)
+
+
+@pytest.mark.parametrize("end", [(1, 2), None], ids=["shorter", "none"])
+def test_a_log_that_one_server_has_not_all_of_is_not_taken_for_lost(
+    cluster: real.Servers, end: tuple[int, int] | None
+) -> None:
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        for number in range(4):
+            owner.append(b"%d" % number)
+        reader = log_of(servers, owner.position)
+        behind = Behind(servers, end, 3)
+        for _ in range(3):
+            with pytest.raises(Unreachable, match=r"the log ends at 2|no log"):
+                list(reader.read_to_end())
+        assert list(reader.read_to_end()) == []
+        assert behind.left < 0
+        owner.append(b"4")
+        assert [record.data for record in records_of(reader)] == [b"4"]
+
+
+@pytest.mark.parametrize("end", [(1, 2), None], ids=["shorter", "none"])
+def test_a_log_that_stays_shorter_than_the_journal_is_told_as_lost(
+    cluster: real.Servers, end: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_log, "LOST_SECONDS", 0.3)
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        owner.append(b"1")
+        owner.append(b"2")
+        Behind(servers, end, float("inf"))
+        reader = log_of(servers, owner.position)
+        with pytest.raises(JournalError, match=r"docs/machines\.md"):
+            records_of(reader)
+
+
+@pytest.mark.parametrize("last", [b"2", b"2" * (PART_BYTES + 1)], ids=["one part", "two parts"])
+def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_has_another_past(
+    alone: real.Servers, last: bytes
+) -> None:
+    with closing(connected(alone.urls)) as servers:
+        owner = owner_of(servers)
+        owner.append(b"1")
+        owner.append(last)
+        assert log_of(servers, owner.position).own(Epoch("a", 7)), "whoever has its past may own it"
+        servers.remove_stream(NAMES.stream)
+        connected(alone.urls).close()
+        other = owner_of(servers, "b")
+        while other.last < owner.last:
+            other.append(b"3")
+        ahead = log_of(servers, owner.position)
+        assert records_of(ahead) == []
+        with pytest.raises(JournalError, match="went back"):
+            ahead.own(Epoch("a", 7))
+        assert newest_epoch(servers, NAMES) == other.epoch
+
+
+def test_an_owner_whose_servers_went_back_to_an_older_log_acknowledges_nothing(
+    cluster: real.Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        owner.append(b"1")
+        servers.remove_stream(NAMES.stream)
+        connected(cluster.urls).close()
+        with pytest.raises(StorageFailed, match=r"did not agree|gone"):
+            owner.append(b"2")
+        assert records_of(log_of(servers)) == []
+
+
+def test_an_answer_that_says_repeated_is_believed_only_with_the_same_bytes(cluster: real.Servers) -> None:
+    """A server may call a message repeated that it never had, or had with other bytes."""
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        publish = servers.publish
+        lies = [Published(owner.last + 1, True), Published(1, True), Published(owner.last + 7, False)]
+
+        def lying(subject: str, data: bytes, headers: dict[str, str]) -> Published:
+            return lies.pop() if lies else publish(subject, data, headers)
+
+        servers.publish = lying  # type: ignore[assignment, method-assign]
+        owner.append(b"1")
+        assert lies == []
+        assert [record.data for record in records_of(log_of(servers))[1:]] == [b"1"]
+
+
 def test_without_servers_nothing_is_acknowledged_and_the_log_says_so(
     alone: real.Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,11 +417,6 @@ def note(seq: int) -> tuple[Row, Receipt]:
     return row, Receipt(seq, seq, "main", "ada", f"r{seq}", b"\x01" * 32, b'{"ok":true}')
 
 
-def dump(path: Path) -> list[list[tuple[object, ...]]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return [connection.execute(COLUMNS.format(table)).fetchall() for table in TABLES]
-
-
 def follow(path: Path, log: Log) -> Position:
     """Take all of the log into a journal, as a machine does that follows."""
     position = log.position
@@ -347,7 +450,7 @@ def test_a_journal_that_follows_has_all_that_the_owner_committed(cluster: real.S
         journal.close()
         assert follow(other, log_of(servers)) == log.position
     assert dump(path) == dump(other)
-    assert [len(rows) for rows in dump(path)][:3] == [5, 3, 1]
+    assert [len(rows) for rows in dump(path).values()][:3] == [5, 3, 1]
 
 
 def test_what_the_log_did_not_take_is_not_in_the_journal_either(alone: real.Servers, tmp_path: Path) -> None:
@@ -363,7 +466,7 @@ def test_what_the_log_did_not_take_is_not_in_the_journal_either(alone: real.Serv
             journal.commit([row], [receipt])
         assert journal.committed_seq == 1
         journal.close()
-    assert len(dump(path)[0]) == 1
+    assert len(dump(path)["changes"]) == 1
 
 
 def test_a_journal_that_was_changed_by_other_means_does_not_follow(alone: real.Servers, tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
@@ -16,20 +16,12 @@ from honeybadger_host.cluster.lease import holder
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.records import read_home
 from honeybadger_host.cluster.servers import Servers as Connection
+from honeybadger_host.storage.home import make_home
 from honeybadger_host.storage.journal_schema import read_marks
 from tests.cluster.machines import Cluster, Machine
-from tests.cluster.servers import Servers
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
 
 Machines: TypeAlias = tuple[Machine, Machine]
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Cluster]:
-    servers = Servers(tmp_path / "servers", 1)
-    made = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -64,7 +56,7 @@ def test_a_killed_owner_is_replaced_and_comes_back_as_one_that_follows(pair: Clu
     a.follow()
     pair.settle()
     assert a.dump() == b.dump()
-    b.host.kill()
+    b.kill()
     wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
     a.box.note("n3", "the third note")
     assert a.box.reply("n3")["ok"]
@@ -93,7 +85,7 @@ def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byt
     a.box.note("n3", "a note behind the edit")
     a.box.reply("n3")
     wait_for(lambda: a.position() == b.position(), what="b has come as far")
-    a.host.kill()
+    a.kill()
     wait_for(lambda: b.events("host.started"), what="b owns the home")
     for file in ("groups/main/CLAUDE.md", "groups/main/MEMORY.md"):
         assert (b.home / file).read_bytes() == (a.home / file).read_bytes(), file
@@ -120,18 +112,42 @@ def test_a_text_that_only_one_machine_had_is_moved_aside_when_others_went_on(pai
     a, b = owned
     a.box.make().note("n1", "a note")
     a.box.reply("n1")
-    a.host.kill()
+    a.kill()
     edit(a.box.memory, a.box.memory_text() + "\nonly here\n")
     b.box.make().note("n2", "a note on b")
     b.box.reply("n2")
     a.follow()
     pair.settle()
-    b.host.kill()
+    b.kill()
     wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
     assert "only here" not in a.box.memory_text()
     (kept,) = (a.home / "data" / "replaced").rglob("MEMORY.md")
     assert "only here" in kept.read_text()
     assert a.events("cluster.kept_aside") == 1
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_what_a_power_cut_takes_of_a_journal_comes_back_from_the_log(
+    pair: Cluster, noted: Machines, tmp_path: Path, taken: int
+) -> None:
+    """A commit is synced on the servers alone: the files of an owner may have more than its journal then."""
+    machine, kept = noted[taken], tmp_path / "kept"
+    kept.mkdir()
+    for path in machine.journal.parent.glob("journal.db*"):
+        shutil.copy(path, kept)
+    noted[0].box.note("n2", "a note that was synced on the servers")
+    noted[0].box.reply("n2")
+    pair.settle()
+    machine.host.kill()
+    for path in kept.iterdir():
+        shutil.copy(path, machine.journal.parent)
+    machine.host.launch()
+    pair.settle()
+    noted[1 - taken].kill()
+    machine.box.make().note("n3", "a third note")
+    machine.box.reply("n3")
+    text = machine.box.memory_text()
+    assert [text.count(note) for note in ("a note\n", "synced on the servers", "a third note")] == [1, 1, 1]
 
 
 def test_an_agent_of_a_machine_that_follows_is_answered_from_its_own_folder(owned: Machines) -> None:
@@ -217,28 +233,98 @@ def test_verify_tells_a_journal_that_is_not_on_the_line_of_the_log(noted: Machin
     assert "not on the line" in done.stderr
 
 
-def test_a_machine_that_was_away_for_longer_than_the_log_begins_with_a_snapshot(tmp_path: Path) -> None:
-    servers = Servers(tmp_path / "servers", 1)
-    cluster = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)
-    a, b = cluster.machines
-    try:
-        for machine in (a, b):
-            machine.host.settings |= {"cluster.member.LONGEST_LOG": 20, "cluster.member.LOOK_SECONDS": 0.2}
-        a.own()
-        a.box.make()
-        for number in range(40):
-            a.box.note(f"n{number:02}", f"note {number:02}.")
-            a.box.reply(f"n{number:02}")
-        wait_for(lambda: a.events("cluster.trimmed"), what="the log is trimmed")
-        b.follow()
-        cluster.settle()
-        assert b.events("cluster.begins_anew") == 1
-        assert a.dump() == b.dump()
-        a.host.kill()
-        wait_for(lambda: b.events("host.started"), what="b owns the home")
-        assert [b.box.memory_text().count(f"note {number:02}.") for number in range(40)] == [1] * 40
-    finally:
-        cluster.close()
+def test_a_machine_that_was_away_for_longer_than_the_log_begins_with_a_snapshot(pair: Cluster) -> None:
+    a, b = pair.machines
+    for machine in (a, b):
+        machine.host.settings |= {"cluster.member.LONGEST_LOG": 20, "cluster.member.LOOK_SECONDS": 0.2}
+    a.own()
+    a.box.make()
+    for number in range(40):
+        a.box.note(f"n{number:02}", f"note {number:02}.")
+        a.box.reply(f"n{number:02}")
+    wait_for(lambda: a.events("cluster.trimmed"), what="the log is trimmed")
+    b.follow()
+    pair.settle()
+    assert b.events("cluster.begins_anew") == 1
+    assert a.dump() == b.dump()
+    a.kill()
+    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    assert [b.box.memory_text().count(f"note {number:02}.") for number in range(40)] == [1] * 40
+
+
+def test_a_machine_whose_servers_lost_the_log_ends_and_says_so_also_over_new_connections(
+    pair: Cluster, noted: Machines
+) -> None:
+    (server,) = pair.servers.all
+    for machine in reversed(noted):
+        machine.host.stop()
+    server.kill()
+    shutil.rmtree(server.store)
+    server.start()
+    wait_for(server.is_listening, what="the server listens again")
+    for machine in noted:
+        machine.host.settings |= {"cluster.log.LOST_SECONDS": 2, "cluster.member.UNCLEAR_SECONDS": 0.5}
+        machine.host.launch()
+    for machine in noted:
+        assert machine.host.wait() == 6
+        assert "docs/machines.md" in machine.host.log_text()
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True], ids=["as long", "trimmed"])
+def test_a_machine_with_what_a_log_that_went_back_has_not_keeps_it_and_says_so(
+    pair: Cluster, noted: Machines, tmp_path: Path, is_trimmed: bool
+) -> None:
+    """Its servers were restored from an older store, and a machine that knew no more went on."""
+    a, b = noted
+    (server,) = pair.servers.all
+    b.kill()
+    server.kill()
+    shutil.copytree(server.store, tmp_path / "older")
+    server.start()
+    for number in range(10):
+        a.box.note(f"a{number}", f"only a has {number}.")
+        assert a.box.reply(f"a{number}")["ok"]
+    a.kill()
+    server.kill()
+    shutil.rmtree(server.store)
+    shutil.copytree(tmp_path / "older", server.store)
+    server.start()
+    if is_trimmed:
+        b.host.settings |= {"cluster.member.LONGEST_LOG": 20, "cluster.member.LOOK_SECONDS": 0.2}
+    b.own()
+    b.box.make()
+    number = 0
+    while b.events("cluster.trimmed") == 0 if is_trimmed else b.position()[0] < a.position()[0]:
+        b.box.note(f"b{number:02}", f"b went on {number}.")
+        assert b.box.reply(f"b{number:02}")["ok"]
+        number += 1
+    b.host.stop()
+    a.host.launch()
+    assert a.host.wait() == 6
+    assert "went back" in a.host.log_text().splitlines()[-1]
+    b.own()
+    assert b.command("verify").startswith("ok: ")
+    assert "only a has" not in b.box.memory_text()
+    assert run_cli("cluster", "leave", home=a.home).returncode == 0
+    assert [a.box.memory_text().count(f"only a has {number}.") for number in range(10)] == [1] * 10
+    assert "b went on" not in a.box.memory_text()
+
+
+def test_a_damaged_snapshot_is_refused_and_init_publishes_another(pair: Cluster, tmp_path: Path) -> None:
+    a, late = pair.machines[0], tmp_path / "late"
+    make_home(late)
+    with closing(Connection(a.urls)) as servers:
+        (name,) = servers.streams("HBS_")
+        subject = f"hb.{pair.identity}.snapshot.{name.rpartition('_')[2]}"
+        servers.remove_stream(name)
+        servers.make_stream(name, subject)
+        servers.publish(subject, b"not what it was", {"Hb-Digest": "00"})
+    joining = ("cluster", "join", pair.identity, "--set", f"cluster.servers={a.urls[0]}")
+    done = run_cli(*joining, home=late)
+    assert (done.returncode, "`honeybadger-host cluster init` publishes another" in done.stderr) == (6, True)
+    a.command("init")
+    done = run_cli(*joining, home=late)
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_owner_that_is_stopped_gives_the_home_back_at_once(pair: Cluster, owned: Machines) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,8 @@ from honeybadger_host.cluster import servers as connecting
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import SettingsError
 from tests.cluster import servers as real
+from tests.cluster.machines import Machine
+from tests.hosting import run_agent, wait_for
 
 
 def user_key() -> tuple[bytes, str]:
@@ -90,3 +93,87 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (port,) = real.free_ports(1)
     with pytest.raises(Unreachable):
         Servers([f"nats://127.0.0.1:{port}"])
+
+
+def test_with_tls_certificates_are_checked_and_an_agent_hears_nothing_of_how_the_connection_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    about = ("-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *about]
+    subprocess.run(made, check=True, capture_output=True)
+    files = f'tls {{{{ cert_file: "{certificate}", key_file: "{key}" }}}}'
+    server = real.one(tmp_path, "tls", real.ALONE + files)
+    url = server.url.replace("nats:", "tls:")
+    try:
+        with pytest.raises(Unreachable, match="SSL_CERT_FILE"):
+            Servers([url])
+        place = ("--server", url, "--home", "x", "--group", "main", "--sender", "scout", "--timeout", "1")
+        done = run_agent("remember", "x", *place, env={"SSL_CERT_FILE": certificate})
+        assert "no host owns the home" in done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+    finally:
+        server.kill()
+
+
+WITHOUT_JETSTREAM = "server_name: {name}\nlisten: 127.0.0.1:{client}\n# {store}\n"
+SMALL = real.ALONE.replace("max_file_store: 2GB", "max_file_store: 200KB")
+
+
+def allowed(public: str, permissions: str) -> str:
+    return f"{real.ALONE}authorization {{{{ users: [ {{{{ nkey: {public}, permissions: {permissions} }}}} ] }}}}"
+
+
+def fill(servers: Servers) -> None:
+    servers.make_stream("HB_x", "hb.x.log")
+    for _ in range(400):
+        servers.publish("hb.x.log", b"x" * 1000, {})
+
+
+def test_a_server_that_cannot_do_what_is_asked_says_why_and_what_now(tmp_path: Path) -> None:
+    seed, public = user_key()
+    (tmp_path / "seed").write_bytes(seed)
+    denied = allowed(public, '{{ publish: {{ deny: ["hb.*.log"] }} }}')
+    for name, config, credentials, why in (
+        ("alone", real.ALONE, "", "three servers are named, and they are not one cluster"),
+        ("bare", WITHOUT_JETSTREAM, "", "no server answers for JetStream: see that nats.conf has it"),
+        ("small", SMALL, "", "a server has no room left, see its disk and max_file_store"),
+        ("denied", denied, str(tmp_path / "seed"), "mend the permissions of the key"),
+    ):
+        server = real.one(tmp_path, name, config)
+        try:
+            urls = [server.url] * (3 if name == "alone" else 1)
+            with closing(Servers(urls, credentials)) as servers, pytest.raises(Unreachable, match=why):
+                fill(servers)
+        finally:
+            server.kill()
+
+
+def test_a_log_that_takes_nothing_more_ends_the_host_with_what_to_do_and_it_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    server = real.one(tmp_path, "small", SMALL)
+    machine = Machine(tmp_path, "a", [server.url])
+    try:
+        machine.command("init")
+        machine.host.settings |= {"cluster.log.UNCLEAR_SECONDS": 1.0}
+        machine.own()
+        machine.box.make()
+        for number in range(400):
+            machine.box.note(f"n{number:03}", "x" * 2000)
+        wait_for(lambda: not machine.host.is_running, what="the host ends")
+        assert machine.host.process.poll() == 8
+        assert "a server has no room left" in machine.host.log_text()
+        waiting = len(list(machine.box.requests.iterdir()))
+        assert waiting > 0
+        server.kill()
+        server.write(real.ALONE)
+        server.start()
+        machine.own()
+        wait_for(lambda: not any(machine.box.requests.iterdir()), what="all is answered")
+        replies = [path.read_bytes() for path in machine.box.replies.iterdir()]
+        assert [b'"ok":true' in reply for reply in replies] == [True] * 400
+    finally:
+        machine.close()
+        server.kill()

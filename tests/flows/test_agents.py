@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import HostFactory
 from tests.flows.test_turns import HELLO, REMEMBER, said
 from tests.flows.world import script
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
 
 
 def agent(home: Path, name: str, **members: Any) -> None:
@@ -33,12 +33,6 @@ def profile(home: Path, name: str, **texts: str) -> None:
 @pytest.fixture
 def host(make_host: HostFactory, home: Path) -> HostProcess:
     return make_host(script(home, REMEMBER, HELLO) | {"ops.status.STATUS_SECONDS": 0.1}).start()
-
-
-def status(host: HostProcess) -> dict[str, Any]:
-    value = json.loads((host.home / "data" / "status.json").read_bytes())
-    assert isinstance(value, dict)
-    return value
 
 
 def context_of(home: Path, sender: str) -> dict[str, Any]:
@@ -118,7 +112,7 @@ def test_a_broken_file_is_reported_and_leaves_the_agent_as_it_was_and_the_others
     agent(home, "keeper", display_nam="Wasp Keeper")
 
     def problem() -> str:
-        return str(status(host)["agents"]["refused"].get("config/agents/keeper.json", ""))
+        return str(status_of(host.home)["agents"]["refused"].get("config/agents/keeper.json", ""))
 
     wait_for(lambda: "did you mean display_name?" in problem())
     assert "Bee Keeper" in context_of(home, "keeper")["system"]
@@ -132,32 +126,30 @@ def test_a_broken_file_is_reported_and_leaves_the_agent_as_it_was_and_the_others
 
 
 BROKEN = {
-    b"{": "it is not JSON",
-    b"[]": "it must be a JSON object",
-    b'{"id": "other"}': "make them the same",
-    b'{"tools": ["serch_memory"]}': "did you mean search_memory?",
-    b'{"tools": "all"}': "tools must be an array",
-    b'{"display_name": ""}': "display_name is empty",
+    "half": (b"{", "it is not JSON"),
+    "list": (b"[]", "it must be a JSON object"),
+    "misnamed": (b'{"id": "other"}', "make them the same"),
+    "misspelt": (b'{"tools": ["serch_memory"]}', "did you mean search_memory?"),
+    "text": (b'{"tools": "all"}', "tools must be an array"),
+    "nameless": (b'{"display_name": ""}', "display_name is empty"),
+    "Curator": (b'{"display_name": "Curator"}', "rename the file"),
 }
 
 
-@pytest.mark.parametrize("data", BROKEN)
-def test_what_is_wrong_with_a_file_is_said(home: Path, make_host: HostFactory, data: bytes) -> None:
+def test_what_is_wrong_with_a_file_is_said_and_no_agent_has_a_name_that_the_host_signs_with(
+    home: Path, make_host: HostFactory
+) -> None:
     folder = home / "config" / "agents"
     folder.mkdir(parents=True)
-    (folder / "keeper.json").write_bytes(data)
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
-    wait_for((home / "data" / "status.json").exists)
-    assert BROKEN[data] in status(host)["agents"]["refused"]["config/agents/keeper.json"]
-    (line,) = [line for line in host.log_lines() if line["event"] == "agent.refused"]
-    assert BROKEN[data] in line["why"]
-
-
-def test_no_agent_has_a_name_that_the_host_signs_with(home: Path, make_host: HostFactory) -> None:
-    agent(home, "Curator", display_name="Curator")
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
-    wait_for((home / "data" / "status.json").exists)
-    assert "rename the file" in status(host)["agents"]["refused"]["config/agents/Curator.json"]
+    for name, (data, _) in BROKEN.items():
+        (folder / f"{name}.json").write_bytes(data)
+    host = make_host().start()
+    refused = status_of(host.home)["agents"]["refused"]
+    logged = {line["file"]: line["why"] for line in host.events("agent.refused")}
+    for name, (_, says) in BROKEN.items():
+        file = f"config/agents/{name}.json"
+        assert says in refused[file]
+        assert says in logged[file]
 
 
 def test_an_agent_may_have_a_model_of_its_own(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
@@ -183,7 +175,8 @@ def test_an_agent_may_have_a_model_of_its_own(make_host: HostFactory, home: Path
 def test_the_operator_sees_agents_and_turns_and_what_is_wrong_with_them(home: Path, host: HostProcess) -> None:
     agent(home, "keeper", display_nam="Bee Keeper")
     agent(home, "oracle", display_name="Oracle", description="Knows it.", model="opnai:gpt")
-    wait_for(lambda: "config/agents/keeper.json" in status(host)["agents"]["refused"])
+    wait_for(lambda: "oracle" in status_of(host.home)["agents"]["known"])
+    wait_for(lambda: "config/agents/keeper.json" in status_of(host.home)["agents"]["refused"])
     shown = run_cli("status", home=home)
     assert "agents    2; 0 answers being written, 0 waiting" in shown.stdout
     assert "as it was before: config/agents/keeper.json: 'display_nam' is unknown" in shown.stdout

@@ -186,20 +186,6 @@ def test_a_backup_of_a_home_whose_host_was_killed_loses_nothing(
     assert [memory.count(f"- note {number};\n") for number in range(20)] == [1] * 20
 
 
-def test_a_restored_home_refuses_to_start_without_its_journal(
-    make_host: HostFactory, host: HostProcess, home: Path, client: MakeClient, tmp_path: Path
-) -> None:
-    client().update_memory("anything")
-    assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
-    copy = tmp_path / "copy"
-    assert run_cli("restore", tmp_path / "b.tar.gz", home=copy).returncode == 0
-    assert read_position(copy / "data/journal.db").identity == read_position(home / "data/journal.db").identity
-    (copy / "data/journal.db").unlink()
-    refused = run_cli("run", home=copy)
-    assert refused.returncode == 6
-    assert "is missing, but this home had a journal" in refused.stderr
-
-
 def test_a_home_that_is_served_is_not_restored_over(host: HostProcess, home: Path, tmp_path: Path) -> None:
     assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
     refused = run_cli("restore", tmp_path / "b.tar.gz", "--force", home=home)

@@ -21,7 +21,7 @@ from typing import Any, Final
 import pytest
 
 from honeybadger_host.storage.home import make_home
-from tests.hosting import AGENT, PLAIN, HostProcess, RawSender, assert_refused, request, run, run_cli, wait_for
+from tests.hosting import AGENT, HostProcess, RawSender, assert_refused, request, run, run_cli, status_of, wait_for
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or sys.platform != "linux",
@@ -31,13 +31,19 @@ pytestmark = pytest.mark.skipif(
 HOST, ALICE, BOB = 64_801, 64_802, 64_803
 SECRET: Final = "between Bob and the host"
 
-WITH_TWO_CAPABILITIES: Final = (
-    *("setpriv", f"--reuid={HOST}", f"--regid={HOST}", "--clear-groups", "--no-new-privs"),
-    *("--inh-caps=-all,+chown,+dac_override", "--ambient-caps=-all,+chown,+dac_override"),
-    *("--bounding-set=-all,+chown,+dac_override", "--"),
-    *PLAIN,
-)
-HOSTS: Final = {"root": (0, PLAIN), "a user with two capabilities": (HOST, WITH_TWO_CAPABILITIES)}
+WITH_TWO_CAPABILITIES: Final = f"""
+import ctypes, os, struct
+libc = ctypes.CDLL(None)
+libc.prctl(8, 1)  # PR_SET_KEEPCAPS
+os.setgroups([]); os.setresgid({HOST}, {HOST}, {HOST}); os.setresuid({HOST}, {HOST}, {HOST})
+chown_and_dac_override = 0b11
+sets = struct.pack("6I", chown_and_dac_override, chown_and_dac_override, 0, 0, 0, 0)
+assert libc.capset(struct.pack("Ii", 0x20080522, 0), sets) == 0
+libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+libc.prctl(4, 1)  # PR_SET_DUMPABLE, as it is after an exec
+"""
+HOSTS: Final = {"root": (0, ""), "a user with two capabilities": (HOST, WITH_TWO_CAPABILITIES)}
+"""Name -> uid of the host, and the program with which its process becomes that user."""
 
 
 def run_as(uid: int, source: str, **variables: object) -> Any:
@@ -81,16 +87,14 @@ BY_EACH_HOST: Final = pytest.mark.parametrize("place", HOSTS, indirect=True)
 @pytest.fixture
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A home in closed mode, served by root; for what a host may do only with its capabilities, by each of `HOSTS`."""
-    host_uid, launcher = HOSTS[getattr(request, "param", "root")]
-    if shutil.which(launcher[0]) is None:
-        pytest.skip("setpriv (util-linux) is not installed")
+    host_uid, source = HOSTS[getattr(request, "param", "root")]
     folder = Path(tempfile.mkdtemp(prefix="hb-"))
     folder.chmod(0o755)
     home = folder / "home"
     make_home(home)
     for path in (home, *home.rglob("*")):
         os.chown(path, host_uid, host_uid)
-    with HostProcess(home, {"ipc.closed": True}, launcher=launcher) as host:
+    with HostProcess(home, {"ipc.closed": True}, source=source) as host:
         made = Place(home, host, RawSender(home, "main", "alice"), RawSender(home, "main", "bob"))
         made.add("main", "alice", ALICE)
         made.add("main", "bob", BOB)
@@ -447,6 +451,6 @@ def test_an_agent_whose_id_is_another_users_sender_is_not_spoken_for(place: Plac
     folder = place.home / "config" / "agents"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "bob.json").write_text("{}")
-    wait_for(lambda: "bob" in json.loads((place.home / "data/status.json").read_bytes())["agents"]["known"])
+    wait_for(lambda: "bob" in status_of(place.home)["agents"]["known"])
     *_, other = run_as(ALICE, CHATTING, home=str(place.home), who="alice")
     assert "bob is a sender of its own here" in other

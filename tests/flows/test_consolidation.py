@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,8 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.memory.watermarks import kept_turns
 from tests.conftest import HostFactory
-from tests.endpoint import Answer, Asked, anthropic, openai, refusal, served
-from tests.hosting import (
-    PATIENCE,
-    RawSender,
-    request,
-    run_cli,
-    wait_for,
-)
+from tests.endpoint import Answer, Asked, openai, refusal, served
+from tests.hosting import PATIENCE, RawSender, request, run_cli, status_of, wait_for
 from tests.terminal import Terminal
 
 SOON: dict[str, object] = {
@@ -130,7 +125,7 @@ def test_what_a_model_makes_of_a_conversation_goes_to_history_summary_and_notes(
     shown = system(home)
     assert ANSWER["conversation_summary"] in shown
     assert "message number 7." in shown
-    (done,) = host.events("consolidation.finished")
+    done = host.wait_for_event("consolidation.finished")
     assert (done["turns"], done["up_to"], done["applied"], done["tokens"]) == (6, 6, 3, 780)
 
 
@@ -267,22 +262,24 @@ def test_sessions_have_a_part_each_and_a_context_shows_its_own(make_host: HostFa
 
 
 def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, home: Path, talk: Talk) -> None:
-    answer = {**ANSWER, "memory_update": "## Notes\n- Ann moves to Lisbon on 12 March.\n"}
-    host = make_host(scripted(home, answer, delay_seconds=0.2)).start()  # some seconds for its answer
-    talk.fill(11)
-    status = home / "data/status.json"
-    wait_for(
-        lambda: (
-            status.exists() and json.loads(status.read_text())["curation"]["running"] == ["consolidation of main/main"]
-        )
-    )
-    talk.ann.note("meanwhile", "The cat is called Mog.")
-    memory = home / "groups/main/MEMORY.md"
-    wait_for(lambda: "Mog" in talk.file("MEMORY.md"))
-    memory.write_text(memory.read_text() + "\nA person's own line.\n")
-    talk.fill(14)  # the conversation goes on
-    assert talk.mark == {"turn": 0}
-    talk.is_consolidated(6)
+    has_thought = threading.Event()
+
+    def think(_: Asked) -> Answer:
+        has_thought.wait(PATIENCE)
+        return openai(ModelSaid(WHOLE))
+
+    with served(think) as endpoint:
+        host = make_host({**SOON, "model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}).start()
+        talk.fill(11)
+        wait_for(lambda: endpoint.asked)
+        talk.ann.note("meanwhile", "The cat is called Mog.")
+        memory = home / "groups/main/MEMORY.md"
+        wait_for(lambda: "Mog" in talk.file("MEMORY.md"))
+        memory.write_text(memory.read_text() + "\nA person's own line.\n")
+        talk.fill(14)  # the conversation goes on
+        assert talk.mark == {"turn": 0}
+        has_thought.set()
+        talk.is_consolidated(6)
     for text in ("Mog", "A person's own line.", "- Ann moves to Lisbon on 12 March.\n"):
         assert talk.file("MEMORY.md").count(text) == 1
     assert host.events("curation.failed") == []
@@ -510,7 +507,7 @@ def test_a_model_over_http_that_fails_costs_nothing_but_its_tokens(make_host: Ho
         free, refused = ("overloaded", "a wrong key"), []
         for broken in free:  # nothing was answered: what was booked is free again
             refused.append(fails(broken))
-            wait_for(lambda: (now := status_of(home))["failures"] and now["tokens_today"] == 0)
+            wait_for(lambda: (now := status_of(home)["curation"])["failures"] and now["tokens_today"] == 0)
         broken = ""
         for talk in refused:
             is_made_up_for(talk)
@@ -518,23 +515,6 @@ def test_a_model_over_http_that_fails_costs_nothing_but_its_tokens(make_host: Ho
             talk = fails(broken)
             broken = ""
             is_made_up_for(talk)
-
-
-def test_a_model_of_anthropics_consolidates_too(make_host: HostFactory, home: Path, talk: Talk) -> None:
-    with served(lambda _: anthropic(ModelSaid(WHOLE))) as endpoint:
-        make_host({**SOON, "model.name": "anthropic:test", "model.base_url": endpoint.url}).start()
-        talk.fill(11)
-        talk.is_consolidated(6)
-        assert talk.history == [ANSWER["history_entry"]]
-
-
-def status_of(home: Path) -> dict[str, Any]:
-    """Return what the host says of curation."""
-    try:
-        found: dict[str, Any] = json.loads((home / "data/status.json").read_text())["curation"]
-    except FileNotFoundError:
-        return {"failures": 0}
-    return found
 
 
 def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
@@ -549,9 +529,7 @@ def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
         (failed, *_) = wait_for(lambda: host.events("curation.failed"))
         assert "curation.tokens_per_day is 2600" in failed["why"]
         assert len(endpoint.asked) == 1
-        status = wait_for(
-            lambda: (found := json.loads((home / "data/status.json").read_text())["curation"])["failed"] and found
-        )
+        status = wait_for(lambda: (found := status_of(home)["curation"])["failed"] and found)
         assert status["spent_today"] == [{"group": "main", "kind": "consolidation", "tokens": 1000}]
         assert status["budgets"] == [{"setting": "curation.tokens_per_day", "used": 1000, "limit": 2600}]
         assert (

@@ -17,16 +17,15 @@ from honeybadger_host.memory.session_document import MARK
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess
+from tests.hosting import HostProcess, RawSender
 
 LOG = "data/sessions/main/main.jsonl"
 ASIDE = f"{LOG}.set-aside"
-DOCUMENT = "data/context/main/main.json"
 Clients = Callable[..., SyncClient]
 Damage = Callable[[bytes], bytes]
 
 
-def member(name: str, value: object) -> Damage:
+def with_member(name: str, value: object) -> Damage:
     """Return a damage that gives a member of the second line another value."""
 
     def damage(log: bytes) -> bytes:
@@ -58,25 +57,25 @@ DAMAGES: list[tuple[str, Damage, list[str]]] = [
     ("an empty file", lambda log: b"", []),
     ("UTF-16", lambda log: log.decode().encode("utf-16"), []),
     ("the same turn twice", lambda log: log + log.splitlines(keepends=True)[1], [*KEEPS_ALL, "two"]),
-    ("a number as text", member("turn", "2"), LOSES_TWO),
-    ("a number below one", member("turn", -2), LOSES_TWO),
-    ("a number beyond all", member("turn", 2**53 - 1), LOSES_TWO),
-    ("a count as text", member("token_count", "many"), LOSES_TWO),
-    ("a count below zero", member("token_count", -1), LOSES_TWO),
-    ("no count at all", member("token_count", None), LOSES_TWO),
-    ("a count with a fraction", member("token_count", 1.5), LOSES_TWO),
-    ("tools that are one text", member("tools_used", "search"), LOSES_TWO),
-    ("tools that are numbers", member("tools_used", [1]), LOSES_TWO),
-    ("tools that are lists", member("tools_used", [["search"]]), LOSES_TWO),
-    ("input tokens as text", member("input_tokens", "12"), LOSES_TWO),
-    ("output tokens as an object", member("output_tokens", {}), LOSES_TWO),
-    ("a folder of a sender that is a list", member("by", []), LOSES_TWO),
-    ("content as a list", member("content", ["two"]), LOSES_TWO),
-    ("a time that is none", member("at", "yesterday"), LOSES_TWO),
-    ("a time as a number", member("at", 1795241159), LOSES_TWO),
-    ("the last of all times", member("at", "9999-12-31T23:59:59-14:00"), LOSES_TWO),
-    ("an unknown role", member("role", "root"), LOSES_TWO),
-    ("a member of another program", member("mood", {"glad": True}), KEEPS_ALL),
+    ("a number as text", with_member("turn", "2"), LOSES_TWO),
+    ("a number below one", with_member("turn", -2), LOSES_TWO),
+    ("a number beyond all", with_member("turn", 2**53 - 1), LOSES_TWO),
+    ("a count as text", with_member("token_count", "many"), LOSES_TWO),
+    ("a count below zero", with_member("token_count", -1), LOSES_TWO),
+    ("no count at all", with_member("token_count", None), LOSES_TWO),
+    ("a count with a fraction", with_member("token_count", 1.5), LOSES_TWO),
+    ("tools that are one text", with_member("tools_used", "search"), LOSES_TWO),
+    ("tools that are numbers", with_member("tools_used", [1]), LOSES_TWO),
+    ("tools that are lists", with_member("tools_used", [["search"]]), LOSES_TWO),
+    ("input tokens as text", with_member("input_tokens", "12"), LOSES_TWO),
+    ("output tokens as an object", with_member("output_tokens", {}), LOSES_TWO),
+    ("a folder of a sender that is a list", with_member("by", []), LOSES_TWO),
+    ("content as a list", with_member("content", ["two"]), LOSES_TWO),
+    ("a time that is none", with_member("at", "yesterday"), LOSES_TWO),
+    ("a time as a number", with_member("at", 1795241159), LOSES_TWO),
+    ("the last of all times", with_member("at", "9999-12-31T23:59:59-14:00"), LOSES_TWO),
+    ("an unknown role", with_member("role", "root"), LOSES_TWO),
+    ("a member of another program", with_member("mood", {"glad": True}), KEEPS_ALL),
 ]
 
 
@@ -173,24 +172,22 @@ DOCUMENT_DAMAGES: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], st
     ids=[d[0] for d in DOCUMENT_DAMAGES],
 )
 def test_a_wrong_member_of_a_document_costs_no_other_member(
-    home: Path,
-    host: HostProcess,
-    client: Clients,
-    damage: Callable[[dict[str, Any]], dict[str, Any]],
-    where: str,
+    asker: RawSender, member: Clients, damage: Callable[[dict[str, Any]], dict[str, Any]], where: str
 ) -> None:
-    agent = client()
+    agent = member()
+    document = asker.home / f"data/context/{asker.group}/main.json"
     agent.append_turn("user", "Hello")
     agent.update_session(
         add_facts=["known"], active_tasks=[{"id": "t", "description": "Watch"}], long_term_summary="so far"
     )
-    value = orjson.loads((home / DOCUMENT).read_bytes())
+    value = orjson.loads(document.read_bytes())
     damaged = orjson.dumps(
         damage({**value, "system_state": {"edited": True}, "mine": "kept"}), option=orjson.OPT_INDENT_2
     )
-    (home / "draft").write_bytes(damaged)
-    os.utime(home / "draft", (1_700_000_000, 1_700_000_000))
-    (home / "draft").rename(home / DOCUMENT)
+    draft = asker.home / "draft"
+    draft.write_bytes(damaged)
+    os.utime(draft, (1_700_000_000, 1_700_000_000))
+    draft.rename(document)
     assert agent.append_turn("assistant", "Hi").turn == 2
     loaded = agent.load_session()
     assert loaded.system_state == {"edited": True}, "a valid edit beside the wrong member was dropped"
@@ -200,8 +197,8 @@ def test_a_wrong_member_of_a_document_costs_no_other_member(
     assert [entry.content for entry in loaded.recent_history] == ["Hello", "Hi"]
     assert agent.list_sessions().total == 1
     agent.update_session(add_facts=["another"])
-    assert orjson.loads((home / DOCUMENT).read_bytes())["mine"] == "kept"
-    [aside] = (home / DOCUMENT).parent.glob("main.json.corrupt-*[0-9Z]")
+    assert orjson.loads(document.read_bytes())["mine"] == "kept"
+    [aside] = document.parent.glob("main.json.corrupt-*[0-9Z]")
     assert aside.read_bytes() == damaged
     reason = orjson.loads(aside.with_name(f"{aside.name}.reason").read_bytes())
     assert where in reason["why"]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import os
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from honeybadger_agent.models.model import ModelSaid
 from tests.conftest import HostFactory
+from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
-from tests.hosting import PATIENCE, RawSender, at_once, request, run_cli, wait_for
+from tests.hosting import PATIENCE, RawSender, at_once, request, run_cli, status_of, wait_for
 
 NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"
 """What a pass without a model says."""
@@ -83,6 +84,27 @@ def answering(home: Path, text: str, **more: Any) -> dict[str, object]:
     turn = {"answers": [{"text": text, "input_tokens": 700, "output_tokens": 80}]}
     (home / "curation.json").write_text(json.dumps({"turns": [turn], "piece_characters": 100_000, **more}))
     return {"model.curation": "scripted:curation.json"}
+
+
+def test_an_undone_fold_brings_back_all_of_it_and_leaves_the_proposal(make_host: HostFactory, memory: Memory) -> None:
+    host = make_host().start()
+    for n in range(12):
+        memory.save(TEA, f"drinks/{n}")
+    before = memory.entries()
+    told = run_cli("dream", "main", home=host.home).stdout
+    assert ("merge (applied)" in told, told.count(TEA)) == (True, 12)
+    proposals = memory.proposals()
+    assert len(memory.entries()) == 1
+    log = json.loads(run_cli("log", "main", "--json", home=host.home).stdout)
+    assert "up to turn" not in run_cli("log", "main", "--kind", "watermark", home=host.home).stdout
+    seq = next(row["seq"] for row in log if row["kind"] == "entry_removed")
+    assert run_cli("undo", seq, home=host.home).stderr == ""
+    assert (memory.entries(), memory.entries("archive/memory"), memory.proposals()) == (before, {}, proposals)
+    assert (host.home / "data/consolidated/main.dream.json").exists()
+    entry = next(row["seq"] for row in json.loads(run_cli("log", "main", "--json", home=host.home).stdout))
+    assert run_cli("undo", entry, home=host.home).stderr == ""
+    assert len(memory.entries()) == 1
+    host.stop()
 
 
 def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost(
@@ -267,16 +289,9 @@ def test_what_a_gate_refuses_changes_nothing_and_is_named(make_host: HostFactory
     assert memory.entries() == before
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "No.",
-        '{"operations": [{"op": "merge", "sources": ["a", "b"], "result": "x"}, {"op": "merge", "sources": ["a"]}]}',
-    ],
-    ids=lambda text: text[:40],
-)
-def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Path, memory: Memory, answer: str) -> None:
-    make_host(answering(home, answer)).start()
+def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    operations = [{"op": "merge", "sources": ["a", "b"], "result": "x"}, {"op": "merge", "sources": ["a"]}]
+    make_host(answering(home, json.dumps({"operations": operations}))).start()
     memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "a")
     memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "b")
     memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.")
@@ -286,31 +301,32 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
     assert "nothing was changed" in done.stderr
     assert memory.state() == before
     status = json.loads(run_cli("status", "--home", str(home), "--json").stdout)
-    wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] == 780)
+    wait_for(lambda: status_of(home)["curation"]["tokens_today"] == 780)
     assert [budget["setting"] for budget in status["curation"]["budgets"]] == ["curation.tokens_per_day"]
 
 
 def test_an_entry_that_an_editor_saves_while_the_model_thinks_stays_as_it_was_saved(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    make_host(answering(home, "")).start()
-    one = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "home")
-    two = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.", "home")
-    result = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
-    model(home, {"op": "merge", "sources": [one, two], "result": result}, delay_seconds=2.0)
-    path = memory.group / f"memory/home/{one}.json"
-    edited = json.dumps({**json.loads(path.read_text()), "content": "The rent is 990 EUR."})
-    done: list[dict[str, Any]] = []
-    thread = threading.Thread(target=lambda: done.append(memory.dream()))
-    thread.start()
-    wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] > 0)
-    path.write_text(edited)
-    thread.join()
-    (proposal,) = done[0]["proposals"]
+    ids: list[str] = []
+    edited = ""
+
+    def think(_: Asked) -> Answer:
+        path.write_text(edited)
+        result = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
+        return openai(ModelSaid(json.dumps({"operations": [{"op": "merge", "sources": ids, "result": result}]})))
+
+    with served(think) as endpoint:
+        make_host({"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}).start()
+        said = "The rent of the flat is 950 EUR a month, to Mr Glanz"
+        ids.extend(memory.save(each, "home") for each in (f"{said}.", f"{said}, always."))
+        path = memory.group / f"memory/home/{ids[0]}.json"
+        edited = json.dumps({**json.loads(path.read_text()), "content": "The rent is 990 EUR."})
+        (proposal,) = memory.dream()["proposals"]
     assert proposal["applied"] == 0
     assert memory.proposals()[0]["operations"][0]["state"] == "stale"
     assert path.read_text() == edited
-    assert memory.entries().keys() == {one, two}
+    assert memory.entries().keys() == {*ids}
 
 
 def test_two_dreams_at_once_are_made_one_after_the_other(make_host: HostFactory, memory: Memory) -> None:
@@ -337,7 +353,7 @@ def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
         RawSender(home, group=group, sender="operator").make().drop("dream", request("dream", "dream"))
 
     def curation() -> Any:
-        return json.loads((home / "data/status.json").read_text())["curation"]
+        return status_of(home)["curation"]
 
     wait_for(lambda: len(curation()["waiting"]) == 3)
     assert len(curation()["running"]) == 2
@@ -475,7 +491,7 @@ def test_an_answer_without_preferences_is_not_asked_for_twice(
     assert memory.dream()["told"] == "there is nothing to do"
     assert memory.dream()["told"] == "there is nothing to do"
     assert memory.state() == before
-    wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] == 780)
+    wait_for(lambda: status_of(home)["curation"]["tokens_today"] == 780)
 
 
 def test_a_wrong_answer_about_preferences_keeps_what_the_first_pass_did(

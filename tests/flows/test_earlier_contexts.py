@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from honeybadger_host.storage.edits import digest_of
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
 from tests.flows.world import script
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 
 
 @pytest.fixture
 def host(make_host: HostFactory, home: Path) -> HostProcess:
-    started = make_host(script(home, HELLO, delay_seconds=0.001)).start()
+    started = make_host(AT_ONCE | script(home, HELLO, delay_seconds=0.001)).start()
     wait_until_looked_at(started)
     return started
 
@@ -80,11 +81,10 @@ def test_a_context_that_a_host_served_which_counted_tokens_by_a_setting_is_made_
     ask(stranger, "s1", "update_session", add_facts=["the sky is blue"])
     shown = ask(stranger, "c1", "get_context")
     host.stop()
-    with sqlite3.connect(host.home / "data" / "recalled.db") as ledger:
-        changed = ledger.execute(
-            'UPDATE made_with SET text = replace(text, \'{"budget\', \'{"counter":"estimate","budget\')'
-        )
-        assert changed.rowcount
+    served = host.home / "data" / "served.jsonl"
+    of_then = served.read_text().replace('"is":"{\\"budget', '"is":"{\\"counter\\":\\"estimate\\",\\"budget')
+    assert of_then != served.read_text()
+    served.write_text(of_then)
     (host.home / "config" / "honeybadger.toml").write_text("[document]\nin_context = false\n[tokens]\n")
     told = json.loads(run_cli("context", "main", "--as-of", shown["hash"], "--json", home=host.home).stdout)
     assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
@@ -114,7 +114,7 @@ def test_an_answer_keeps_the_context_it_was_given_from(host: HostProcess, strang
     user = run_cli("why", "main", 1, home=host.home)
     assert (user.returncode, "turn 1 of main keeps no context" in user.stderr) == (9, True), user.stderr
     host.stop()
-    (host.home / "data" / "recalled.db").unlink()
+    (host.home / "data" / "served.jsonl").unlink()
     told = run_cli("why", "main", "a1", home=host.home)
     assert (told.returncode, "likes tea" in told.stdout) == (0, True), told.stderr
     assert "no context of this session was served at that moment" in told.stderr
@@ -122,12 +122,19 @@ def test_an_answer_keeps_the_context_it_was_given_from(host: HostProcess, strang
 
 def test_what_nobody_saw_is_said_and_not_guessed(host: HostProcess, stranger: RawSender) -> None:
     persona = host.home / "groups/main/CLAUDE.md"
-    persona.write_text("Be brief.\n")
-    shown = ask(stranger, "c1", "get_context")
-    persona.write_text("Be long.\n")  # before anybody looked
-    newest_edit(host.home, "CLAUDE.md")
-    again = ask(stranger, "c2", "get_context", as_of=shown["hash"])
-    assert again["as_of"]["is_identical"] is False
+    edits = itertools.count()
+
+    def unseen() -> dict[str, Any]:
+        number = next(edits)
+        persona.write_text(f"Be brief, {number}.\n")
+        shown = ask(stranger, f"s{number}", "get_context")
+        persona.write_text(f"Be long, {number}.\n")  # before anybody looked, unless the machine is busy
+        now = digest_of(persona.read_bytes())
+        wait_for(lambda: newest_edit(host.home, "CLAUDE.md").after == now)
+        again = ask(stranger, f"a{number}", "get_context", as_of=shown["hash"])
+        return {} if again["as_of"]["is_identical"] else again
+
+    again = wait_for(unseen)
     assert [why for why in again["as_of"]["why"] if why.startswith("groups/main/CLAUDE.md: ")]
 
 

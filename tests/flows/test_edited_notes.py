@@ -15,7 +15,7 @@ from honeybadger_host.storage.home import JOURNAL_FILE
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 SIGNED = re.compile(r"\(operator, \d{4}-\d\d-\d\d \d\d:\d\d\)")
 
@@ -23,7 +23,7 @@ SIGNED = re.compile(r"\(operator, \d{4}-\d\d-\d\d \d\d:\d\d\)")
 @pytest.fixture
 def stood(make_host: HostFactory, stranger: RawSender) -> HostProcess:
     """A host with three notes that have settled."""
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     for number, text in enumerate(("likes tea", "has a cat\ncalled Mimi", "likes cake")):
         assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["ok"]
@@ -147,8 +147,12 @@ def test_what_is_not_a_note_that_has_settled_and_is_signed_is_refused_and_nothin
     for number, (id_, content, code, field) in enumerate(refused):
         assert_refused(edit(operator, f"e{number}", id_, content), code, field=field)
     assert memory.read_text() == held
+    stood.settings["storage.projections.SETTLE_SECONDS"] = 100
+    stood.restart()
     assert stranger.ask("n9", request("n9", content="just said"))["ok"]
     assert_refused(edit(operator, "e9", id_of(stood, "just said"), "x"), "unavailable")
+    stood.settings |= AT_ONCE
+    stood.restart()
     settle(stood.home)
     assert edit(operator, "e10", id_of(stood, "just said"), "said again")["ok"]
 

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import HostFactory
 from tests.flows.test_dream import Memory, answering
 from tests.flows.world import script
-from tests.hosting import run_cli, wait_for
+from tests.hosting import PATIENCE, run_cli, status_of, wait_for
 
 TEXT = (
     "The flat in Elm Road costs 950 EUR a month, to Mr Glanz. The heating is gas and is serviced every October by the "
@@ -34,13 +34,6 @@ def memory(home: Path) -> Memory:
 
 def proposing(home: Path, *facts: Mapping[str, Any], **more: Any) -> dict[str, object]:
     return {**SOON, **answering(home, json.dumps({"entries": facts}), **more)}
-
-
-def status_of(memory: Memory) -> Any:
-    try:
-        return json.loads((memory.home / "data/status.json").read_text())["curation"]
-    except FileNotFoundError:
-        return {"tokens_today": 0, "spent_today": []}
 
 
 def noted(home: Path) -> list[str]:
@@ -66,7 +59,12 @@ def test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_bac
     assert heating["category"] == "home/heating"
     assert {each["metadata"]["part_of"] for each in told.values()} == {whole}
     assert {each["by"] for each in told.values()} == {"consolidator"}
-    wait_for(lambda: status_of(memory)["spent_today"] == [{"group": "main", "kind": "enrichment", "tokens": 780}])
+    wait_for(
+        lambda: (
+            status_of(memory.home)["curation"]["spent_today"]
+            == [{"group": "main", "kind": "enrichment", "tokens": 780}]
+        )
+    )
     (proposal,) = memory.review("list", "main", "--all")["proposals"]
     assert proposal["kind"] == "enrichment"
     assert memory.review("revert", "main", proposal["id"])["applied"] == 0
@@ -107,19 +105,19 @@ def test_a_fact_that_the_text_does_not_say_is_refused_and_one_that_stands_is_not
     assert "meaning_flipped" in failed[2]
 
 
-@pytest.mark.parametrize("answer", ['{"entries": []}', "No.", '{"entries": [{"content": 7}]}', '{"entries": {}}'])
+@pytest.mark.parametrize("answer", ['{"entries": []}', '{"entries": [{"content": 7}]}'])
 def test_an_answer_without_entries_leaves_what_was_saved_and_is_not_asked_for_again(
     make_host: HostFactory, home: Path, memory: Memory, answer: str
 ) -> None:
     host = make_host({**SOON, **answering(home, answer)}).start()
     memory.save(TEXT)
-    wait_for(lambda: status_of(memory)["tokens_today"] == 780)
-    wait_for(lambda: not status_of(memory)["running"])
+    wait_for(lambda: status_of(memory.home)["curation"]["tokens_today"] == 780)
+    wait_for(lambda: not status_of(memory.home)["curation"]["running"])
     saved = memory.state()
     host.restart()
     memory.save("Short. And. Sweet.")
     other = memory.save(f"{TEXT} The garden has 40 roses.")
-    wait_for(lambda: status_of(memory)["tokens_today"] == 2 * 780)
+    wait_for(lambda: status_of(memory.home)["curation"]["tokens_today"] == 2 * 780)
     assert {name: memory.state()[name] for name in saved} == saved
     assert memory.proposals() == []
     assert other in memory.entries()
@@ -143,7 +141,7 @@ def test_without_a_model_rules_take_the_sentences_that_stand_by_themselves_and_s
     for each in told.values():
         assert (each["metadata"]["part_of"], each["metadata"]["extracted_by"]) == (whole, "rules")
         assert (each["by"], each["tags"], each.get("title")) == ("consolidator", ["flat"], None)
-    wait_for(lambda: status_of(memory).get("by") == "rules")
+    wait_for(lambda: status_of(memory.home)["curation"].get("by") == "rules")
     (proposal,) = memory.review("list", "main", "--all")["proposals"]
     assert memory.review("revert", "main", proposal["id"])["applied"] == 0
     assert memory.entries().keys() == {gas, whole}
@@ -155,7 +153,8 @@ def test_without_a_model_rules_take_the_sentences_that_stand_by_themselves_and_s
 
 
 def test_a_kill_forgets_no_text_that_rules_are_to_look_at(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    slow = {**script(home, {"answers": [{"text": "Yes."}]}, delay_seconds=3.0), "model.curation": "offline"}
+    says = {"answers": [{"text": "Yes."}]}
+    slow = {**script(home, says, delay_seconds=10 * PATIENCE), "model.curation": "offline"}
     host = make_host(SOON | slow).start()
     memory.bee.say("a1", "Is it so?")  # what is done in the background waits for that
     wait_for(lambda: noted(home))
@@ -163,6 +162,7 @@ def test_a_kill_forgets_no_text_that_rules_are_to_look_at(make_host: HostFactory
     wait_for(lambda: {f"enrichment-{name}" for name in names} <= {*noted(home)})
     host.kill()
     assert memory.entries().keys() == names
+    script(home, says)
     host.start()
     wait_for(lambda: len(memory.proposals()) == 3)
     told = [each for each in memory.entries().values() if each["id"] not in names]
@@ -191,17 +191,18 @@ def test_switched_off_an_entry_stays_alone(make_host: HostFactory, home: Path, m
     memory.save(TEXT)
     memory.dream("--dry-run")  # it is a job of the same group
     assert len(memory.entries()) == 1
-    assert "enrichment" not in json.dumps(status_of(memory))
+    assert "enrichment" not in json.dumps(status_of(memory.home)["curation"])
 
 
 def test_a_kill_before_the_answer_forgets_no_entry_and_writes_none_twice(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    host = make_host(proposing(home, *FACTS, delay_seconds=1.0)).start()
+    host = make_host(proposing(home, *FACTS, delay_seconds=10 * PATIENCE)).start()
     whole = memory.save(TEXT, "home")
-    wait_for(lambda: status_of(memory)["tokens_today"] > 0)
+    wait_for(lambda: status_of(memory.home)["curation"]["tokens_today"] > 0)
     host.kill()
     assert memory.entries().keys() == {whole}
+    proposing(home, *FACTS)
     host.start()
     wait_for(lambda: len(memory.proposals()) == 1)
     wait_for(lambda: len(memory.entries()) == 3)

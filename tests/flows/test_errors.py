@@ -269,15 +269,6 @@ def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_
     assert run.is_running
 
 
-def test_a_repeated_request_with_a_bug_is_kept_once(make_host: HostFactory, stranger: RawSender) -> None:
-    make_host(source=BROKEN).start()
-    data = request("bug", content="unlucky")
-    for _ in range(3):
-        stranger.ask("bug", data)
-        (stranger.replies / "bug.json").unlink()
-    assert sorted(os.listdir(stranger.dead)) == ["bug.json", "bug.reason.json"]
-
-
 # ------------------------------------------------------------------------------------------------------------ the table
 
 
@@ -293,3 +284,15 @@ def test_every_reply_is_logged_with_its_outcome(asker: RawSender, served: HostPr
     assert lines["bad"]["outcome"] == "invalid"
     assert "payload.content" in lines["bad"]["why"]
     assert "fine" not in str(lines)
+
+
+def test_without_its_library_several_machines_are_refused_with_what_to_install(make_host: HostFactory) -> None:
+    without = "import sys; sys.modules['nats'] = None"
+    host = make_host({"cluster.servers": "nats://127.0.0.1:9"}, source=without)
+    host.launch()
+    assert host.wait() == 3
+    done = run_cli("--source", without, "cluster", "status", home=host.home)
+    assert done.returncode == 3
+    why = "need nats-py, which is not installed: pip install 'honeybadger-host[cluster]'\n"
+    assert host.stderr.read_text().endswith(why)
+    assert (done.stderr.endswith(why), done.stderr.count("\n")) == (True, 1)

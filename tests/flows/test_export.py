@@ -21,7 +21,7 @@ from honeybadger_host.transfer.loading import load_export
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import QUICK, HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("life") / "home"
     make_home(home)
     stranger = RawSender(home).make()
-    with HostProcess(home, QUICK) as host:
+    with HostProcess(home, AT_ONCE) as host:
         host.start()
         wait_until_looked_at(host)
         stranger.ask("n1", request("n1", content="likes tea ☕"))
@@ -130,13 +130,13 @@ def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
 ) -> None:
     exported(lived, tmp_path / "a.tar.gz")
     other = new_home(tmp_path / "other")
-    with HostProcess(other, QUICK) as host:
+    with HostProcess(other, AT_ONCE) as host:
         host.start()
         wait_until_looked_at(host)
         host.stop()
     printed(other, "import", "kitchen", tmp_path / "a.tar.gz")
     before = printed(other, "log", "kitchen", "--json", "--limit", 1000)
-    with HostProcess(other, QUICK) as host:
+    with HostProcess(other, AT_ONCE) as host:
         host.start()
         bee = RawSender(other, "kitchen", "stranger").make()
         seq = bee.ask("n9", request("n9", content="likes jam"))["seq"]
@@ -158,7 +158,7 @@ def test_what_a_person_changed_while_no_host_ran_is_noticed_in_the_new_home(live
     printed(other, "import", "main", tmp_path / "a.tar.gz")
     assert not (other / "groups/main/CLAUDE.md").exists()
     assert exported(other, tmp_path / "b.tar.gz") == first
-    with HostProcess(other, QUICK) as host:
+    with HostProcess(other, AT_ONCE) as host:
         host.start()
         assert newest_edit(other, "MEMORY.md", 2).kind == "edit"
         assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
@@ -196,7 +196,7 @@ def test_a_load_that_is_killed_before_it_has_forgotten_is_finished_by_the_next_s
     load_export(lived, "twin", archive)  # as the command does, which is killed behind it
     memory = lived / "groups/twin/MEMORY.md"
     assert "likes cake" in memory.read_text()
-    with HostProcess(lived, QUICK) as host:
+    with HostProcess(lived, AT_ONCE) as host:
         host.start()
         wait_for(lambda: "likes cake" not in memory.read_text(), what="it is forgotten again")
         wait_for(lambda: read_forgetting(lived / "data/journal.db") is None, what="all of it is done")
@@ -225,7 +225,7 @@ def test_into_a_home_with_such_numbers_all_are_shifted_and_into_a_group_with_any
 def test_an_export_beside_agents_that_write_has_all_that_was_acknowledged_before_it(
     home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path
 ) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     for number in range(20):
         stranger.ask(f"n{number}", request(f"n{number}", content=f"note {number}"))
     stranger.note("n20", "note 20")  # perhaps during it
@@ -233,7 +233,7 @@ def test_an_export_beside_agents_that_write_has_all_that_was_acknowledged_before
     host.stop()
     other = new_home(tmp_path / "other")
     printed(other, "import", "main", tmp_path / "a.tar.gz")
-    with HostProcess(other, QUICK) as there:
+    with HostProcess(other, AT_ONCE) as there:
         there.start()
         wait_until_looked_at(there)
         text = (other / "groups/main/MEMORY.md").read_text()
@@ -245,7 +245,7 @@ def test_an_export_beside_agents_that_write_has_all_that_was_acknowledged_before
 
 def test_while_a_host_serves_the_home_an_export_is_not_loaded(lived: Path, tmp_path: Path) -> None:
     exported(lived, tmp_path / "a.tar.gz")
-    with HostProcess(lived, QUICK) as host:
+    with HostProcess(lived, AT_ONCE) as host:
         host.start()
         result = run_cli("import", "twin", tmp_path / "a.tar.gz", home=lived)
     assert result.returncode == 5
@@ -339,10 +339,18 @@ DAMAGED: dict[str, Callable[[dict[str, bytes]], object]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that was opened once, which nothing changes."""
+    home = new_home(tmp_path_factory.mktemp("other") / "home")
+    printed(home, "context", "main")
+    return home
+
+
 @pytest.mark.parametrize("what", [*HOSTILE, *DAMAGED])
-def test_a_damaged_or_hostile_export_is_refused_and_changes_nothing(what: str, archive: Path, tmp_path: Path) -> None:
-    other = new_home(tmp_path / "other")
-    printed(other, "context", "main")
+def test_a_damaged_or_hostile_export_is_refused_and_changes_nothing(
+    what: str, archive: Path, other: Path, tmp_path: Path
+) -> None:
     before = tree(other)
     bad = repacked(archive, tmp_path / "bad.tar.gz", DAMAGED.get(what, lambda files: None), HOSTILE.get(what, ()))
     result = run_cli("import", "main", bad, home=other)
@@ -351,6 +359,7 @@ def test_a_damaged_or_hostile_export_is_refused_and_changes_nothing(what: str, a
     assert "Traceback" not in result.stderr
     assert tree(other) == before
     assert not (tmp_path / "out").exists()
+    assert not (other.parent / "out").exists()
 
 
 def test_a_folder_with_links_in_it_is_no_export(lived: Path, tmp_path: Path) -> None:

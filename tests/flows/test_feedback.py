@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.tools import tool_names
-from honeybadger_agent.wire import RecordFeedback
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import read_position
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, RawSender, request, run_cli, wait_for
 
 
 def lines(home: Path) -> list[dict[str, object]]:
@@ -21,7 +19,7 @@ def lines(home: Path) -> list[dict[str, object]]:
 def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     agent = SyncClient(home, "main", "ann")
     agent.append_turn("user", "Which file says it?")
     agent.append_turn("assistant", "search_files found nothing")
@@ -51,9 +49,3 @@ def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     agent.record_feedback("complaint", "too long")
     assert [one["kind"] for one in lines(home)] == ["complaint"]
     host.stop()
-
-
-def test_models_that_are_offered_all_tools_may_record_feedback_and_others_may_not() -> None:
-    assert "record_feedback" in tool_names("all")
-    assert "record_feedback" not in tool_names("default")
-    assert RecordFeedback.changes

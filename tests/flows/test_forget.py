@@ -23,9 +23,10 @@ from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter, read_position
 from honeybadger_host.storage.tombstones import read_tombstones
 from tests.conftest import HostFactory
+from tests.crash.story import read
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.world import fill, needs_mount
-from tests.hosting import RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, RawSender, request, run_cli, wait_for
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
 PLANTED: Final = 200
@@ -193,7 +194,7 @@ def left_in(home: Path) -> dict[str, set[str]]:
                 found.setdefault(where, set()).update(number.findall(data[start:].decode(encoding, "replace")))
 
     for path in sorted(path for path in home.rglob("*") if path.is_file()):
-        look(str(path.relative_to(home)), path.read_bytes())
+        look(str(path.relative_to(home)), read(path))  # the host may replace one just now
         if path.suffix == ".db":
             for table, value in values_of(path):
                 look(f"{path.name}/{table}", value)
@@ -223,7 +224,7 @@ def forget(home: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
 def planted(home: Path, make_host: HostFactory, stranger: RawSender) -> Path:
     """A home, with no host, in which 200 texts stand in every place there is."""
     planting = Planting()
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     plant_by_requests(stranger, planting)
     plant_by_editors(home, planting)
@@ -283,7 +284,7 @@ def test_without_the_vacuum_something_is_left(planted: Path, make_host: HostFact
 def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     reader = EditReader(home / JOURNAL_FILE)
     for number, text in enumerate(("likes tea", f"hides the {PHRASE}", "likes cake"), 1):
@@ -320,7 +321,7 @@ def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
 def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     other = RawSender(home, sender="other").make()
     saved: dict[str, dict[str, Any]] = {}
     for sender, words in ((stranger, "walnut planks"), (other, "copper nails")):
@@ -356,7 +357,7 @@ def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
 
 
 def test_a_session_with_the_longest_name_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     longest = "s" * 100
     turn = {"role": "user", "content": "the harvester ordered walnut planks"}
     assert stranger.ask("t1", request("t1", "append_turn", session=longest, payload=turn))["ok"]
@@ -375,7 +376,7 @@ def texts_of(home: Path) -> Sequence[str]:
 def test_what_is_forgotten_is_forgotten_without_a_host_too_and_two_at_once_wait_for_each_other(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     for number in range(6):
         assert stranger.ask(f"n{number}", request(f"n{number}", content=f"the number of safe {number} is secret"))["ok"]
     settle(home)

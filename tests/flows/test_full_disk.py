@@ -12,8 +12,8 @@ import pytest
 from honeybadger_host.storage.home import make_home
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
-from tests.flows.world import fill, is_idle, mounted, needs_mount, remount, status_of, troubles, use_up_inodes
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.flows.world import fill, is_idle, mounted, needs_mount, remount, troubles, use_up_inodes
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
 
 NAMES = ("r1", "r2", "r3")
 

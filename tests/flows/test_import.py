@@ -445,6 +445,10 @@ def test_what_is_not_known_to_the_importer_is_said(home: Path, tmp_path: Path) -
     result = run_cli("import", "main", tmp_path / "odd", home=home)
     assert result.returncode == 1
     assert "say --from, one of honeybadger, markdown, claude-code, chatgpt, claude, mem0" in result.stderr
+    nothing = run_cli("import", "main", tmp_path / "odd", "--from", "chatgpt", home=home)
+    assert (nothing.returncode, "is of the format chatgpt" in nothing.stderr) == (1, True)
+    one = write(tmp_path / "one", {"a.md": "Fine.\n"})
+    assert run_cli("import", "main", one, home=home).stdout == "main: 0 turns, 1 entry; 0 were there\n"
     assert run_cli("import", "main", tmp_path / "none", home=home).returncode == 9
     assert run_cli("import", "main", tmp_path / "odd", "--from", "word", home=home).returncode == 2
     (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04" + b"\0" * 100)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.conftest import HostFactory
 from tests.flows.test_edits import edits, wait_until_looked_at
-from tests.hosting import RawSender, request, run_cli
+from tests.hosting import AT_ONCE, RawSender, request, run_cli
 
 
 def logged(home: Path, *arguments: object) -> list[dict[str, Any]]:
@@ -23,7 +23,7 @@ def logged(home: Path, *arguments: object) -> list[dict[str, Any]]:
 def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     for group in ("main", "other"):
         (home / "groups" / group).mkdir(exist_ok=True)
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     ann, bob = RawSender(home, sender="ann").make(), RawSender(home, "other", "bob").make()
     assert ann.ask("a1", request("a1", content="likes tea"))["seq"] == 1
@@ -49,7 +49,7 @@ def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactor
     third = next(row["at"] for row in logged(home) if row["seq"] == 3)
     assert set(seqs("--since", third)) >= {3, 4, 5}
     assert (seqs("--since", "yesterday"), seqs("--since", "2999-01-01")) == ([5, 4, 3, 2, 1], [])
-    assert seqs("main", "--by", "ann", "--since", "today", "--limit", 1) == [2]
+    assert seqs("main", "--by", "ann", "--since", "yesterday", "--limit", 1) == [2]
     assert logged(home, "--by", "ann")[1]["request"] == "a1"
     assert run_cli("log", "--by", "nobody", home=home).stdout == "no change is like that\n"
     for arguments, says in (

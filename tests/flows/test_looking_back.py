@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from honeybadger_host.storage.home import make_home
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import HostProcess, RawSender, request, run_cli
+from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with two notes (1, 2), an entry (3), and an edit of each (4, 5), and no host."""
+    home = tmp_path_factory.mktemp("life") / "home"
+    make_home(home)
+    stranger = RawSender(home).make()
+    with HostProcess(home, AT_ONCE) as host:
+        host.start()
+        wait_until_looked_at(host)
+        assert stranger.ask("n1", request("n1", content="likes tea"))["seq"] == 1
+        assert stranger.ask("n2", request("n2", content="likes cake"))["seq"] == 2
+        saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
+        settle(home)
+        text = stranger.memory_text().replace("- likes cake\n", "- likes cake\nOnly on Sundays.\n")
+        stranger.memory.write_text(text)
+        newest_edit(home, "MEMORY.md")
+        (entry,) = (home / "groups" / "main" / "memory" / "general").iterdir()
+        entry.write_bytes(entry.read_bytes().replace(b"has a cat", b"has two cats"))
+        newest_edit(home, saved["result"]["id"])
+        host.stop()
+    return home
 
 
 @pytest.fixture
-def lived(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
-    """A home with two notes (1, 2), an entry (3), and an edit of each (4, 5), and no host."""
-    host = make_host().start()
-    wait_until_looked_at(host)
-    assert stranger.ask("n1", request("n1", content="likes tea"))["seq"] == 1
-    assert stranger.ask("n2", request("n2", content="likes cake"))["seq"] == 2
-    saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
-    settle(home)
-    stranger.memory.write_text(stranger.memory_text().replace("- likes cake\n", "- likes cake\nOnly on Sundays.\n"))
-    newest_edit(home, "MEMORY.md")
-    (entry,) = (home / "groups" / "main" / "memory" / "general").iterdir()
-    entry.write_bytes(entry.read_bytes().replace(b"has a cat", b"has two cats"))
-    newest_edit(home, saved["result"]["id"])
-    host.stop()
-    return host
+def lived(life: Path, tmp_path: Path) -> RawSender:
+    """The stranger of a copy of that home."""
+    return RawSender(shutil.copytree(life, tmp_path / "lived"))
 
 
 def printed(home: Path, *arguments: object) -> str:
@@ -37,14 +50,14 @@ def printed(home: Path, *arguments: object) -> str:
     return result.stdout
 
 
-def test_a_line_below_an_agents_note_is_the_persons_who_typed_it(lived: HostProcess, stranger: RawSender) -> None:
+def test_a_line_below_an_agents_note_is_the_persons_who_typed_it(lived: RawSender) -> None:
     told = json.loads(printed(lived.home, "blame", "main", "MEMORY.md", "--json"))
     lines = {one["text"]: (one["author"], one["seq"], one["request"], one["why"]) for one in told}
     assert lines["- likes tea"] == ("stranger", 1, "n1", None)
     assert lines["- likes cake"] == ("stranger", 2, "n2", None)
     assert lines["Only on Sundays."] == ("human", 4, None, None)
     assert [one["line"] for one in told] == [*range(1, len(told) + 1)]
-    stranger.memory.write_text(stranger.memory_text() + "Unseen.\n")
+    lived.memory.write_text(lived.memory_text() + "Unseen.\n")
     result = run_cli("blame", "main", "MEMORY.md", home=lived.home)
     words = [line.split(maxsplit=3) for line in result.stdout.splitlines() if line.split()[3:]]
     assert ("human", "Only on Sundays.") in {(line[2], line[3]) for line in words}
@@ -52,7 +65,7 @@ def test_a_line_below_an_agents_note_is_the_persons_who_typed_it(lived: HostProc
     assert result.stderr == "(not recorded): saved just now, or while no host runs\n"
 
 
-def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id(lived: HostProcess) -> None:
+def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id(lived: RawSender) -> None:
     (entry,) = (lived.home / "groups" / "main" / "memory" / "general").iterdir()
     told = {one["member"]: one for one in json.loads(printed(lived.home, "blame", "main", entry.stem, "--json"))}
     assert (told["content"]["author"], told["content"]["seq"]) == ("human", 5)
@@ -62,26 +75,26 @@ def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id
         assert (refused.returncode, says in refused.stderr) == (9, True), refused.stderr
 
 
-def test_an_entry_that_a_person_edited_is_found_as_the_persons(lived: HostProcess) -> None:
+def test_an_entry_that_a_person_edited_is_found_as_the_persons(lived: RawSender) -> None:
     (hit,) = json.loads(printed(lived.home, "search", "main", "cats", "--json"))["hits"]
     logged = json.loads(printed(lived.home, "log", "main", "--by", "human", "--kind", "edit", "--json"))
     at = {row["file"]: row["at"] for row in logged}[hit["source"]]
     assert (hit["text"], hit["author"], hit["time"]) == ("has two cats", "human", at)
 
 
-def test_a_persona_from_before_the_journal_is_told_as_such(lived: HostProcess) -> None:
+def test_a_persona_from_before_the_journal_is_told_as_such(lived: RawSender) -> None:
     told = json.loads(printed(lived.home, "blame", "main", "CLAUDE.md", "--json"))
     assert {(one["author"], one["why"]) for one in told} == {(None, "before")}
 
 
-def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: HostProcess, stranger: RawSender) -> None:
+def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender) -> None:
     home = lived.home
     first = printed(home, "show", "main/MEMORY.md", "--as-of", 1)
     second = printed(home, "show", "main/MEMORY.md", "--as-of", 3)
     assert first.endswith("- likes tea\n")
     assert second.startswith(first)
     assert second.endswith("- likes cake\n")
-    assert printed(home, "show", "main/MEMORY.md", "--as-of", "2999-01-01") == stranger.memory_text()
+    assert printed(home, "show", "main/MEMORY.md", "--as-of", "2999-01-01") == lived.memory_text()
     gone = run_cli("show", "main/MEMORY.md", "--as-of", "yesterday", home=home)
     assert (gone.returncode, "groups/main/MEMORY.md was not there at yesterday" in gone.stderr) == (9, True)
     told = printed(home, "diff", "main", 3)
@@ -102,7 +115,7 @@ def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: HostProce
 
 
 def test_what_is_over_the_limit_is_said_and_not_guessed(home: Path, make_host: HostFactory) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 60_000)
     edit = newest_edit(home, "CLAUDE.md")

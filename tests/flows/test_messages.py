@@ -114,7 +114,7 @@ def test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over
     ben.send_message("for all")
     waiting.join(PATIENCE)
     assert [texts(one) for one in got] == [["for all"]]
-    assert not os.listdir(ann.mailbox.root / "requests")
+    wait_for(lambda: not os.listdir(ann.mailbox.root / "requests"))
 
 
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])
@@ -175,7 +175,7 @@ def test_a_thousand_who_wait_hold_nothing_up_and_are_not_read_again(make_host: H
 def test_a_sender_may_have_so_many_waiting_and_is_told_to_come_again_for_more(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
-    make_host({"spool.pipeline.MOST_WAITING": 3}).start()
+    make_host({"spool.beside.MOST_WAITING": 3}).start()
     for number in range(3):
         stranger.drop(f"w{number}", request(f"w{number}", "get_messages", payload={"after": 0, "wait_seconds": 300}))
     refused = stranger.ask("x", request("x", "get_messages", payload={"wait_seconds": 300}))

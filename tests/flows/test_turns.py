@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,10 +19,10 @@ from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_agent.wire import StreamLine
 from tests.conftest import HostFactory
-from tests.endpoint import openai, served
+from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import script
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 REMEMBER = {
     "when": "remember",
@@ -225,7 +228,7 @@ def test_turns_of_a_group_come_one_after_another_in_the_order_of_their_names(
 
 def test_groups_do_not_wait_for_each_other_nor_tools_for_turns(make_host: HostFactory, home: Path) -> None:
     slow, quick = RawSender(home, "slow").make(), RawSender(home, "quick").make()
-    waiting = {"when": "wait", "answers": [{"text": "x" * 1000}]}
+    waiting = {"when": "wait", "answers": [{"text": "x" * 100_000}]}
     make_host(script(home, waiting, HELLO, delay_seconds=0.05)).start()
     slow.say("a1", "wait for it")
     wait_for(lambda: "began" in streamed(slow, "a1"))
@@ -236,21 +239,25 @@ def test_groups_do_not_wait_for_each_other_nor_tools_for_turns(make_host: HostFa
 
 def test_no_more_turns_run_at_once_than_may(make_host: HostFactory, home: Path) -> None:
     senders = [RawSender(home, f"g{number}").make() for number in range(5)]
-    for sender in senders:
-        sender.say("a", "hello")
-    host = make_host(
-        script(home, HELLO, delay_seconds=0.05) | {"turns.at_once": 2, "ops.status.STATUS_SECONDS": 0.1}
-    ).start()
-    most = 0
+    two, begun, ended = threading.Event(), list[Asked](), list[Asked]()
+    most: list[int] = []
 
-    def all_answered() -> bool:
-        nonlocal most
-        most = max(most, sum((sender.replies / "a.stream").exists() for sender in senders))
-        return all(sender.peek("a") for sender in senders)
+    def think(asked: Asked) -> Answer:
+        begun.append(asked)
+        most.append(len(begun) - len(ended))
+        if len(begun) == 2:
+            two.set()
+        two.wait(PATIENCE)
+        time.sleep(0.2)  # in which others would begin
+        ended.append(asked)
+        return openai(ModelSaid("Hello to you."))
 
-    wait_for(all_answered)
-    assert most == 2
-    assert host.is_running
+    with served(think) as endpoint:
+        for sender in senders:
+            sender.say("a", "hello")  # the same in each group: what has one name there is not one turn
+        make_host({"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1", "turns.at_once": 2}).start()
+        assert [sender.reply("a").get("error") for sender in senders] == [None] * 5
+    assert max(most) == 2
 
 
 # ----------------------------------------------------------------------------------------------------------- looking on
@@ -264,41 +271,16 @@ def streamed(sender: RawSender, stem: str) -> str:
         return ""
 
 
-def test_the_answer_can_be_read_while_it_is_written(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    make_host(script(home, SLOW, delay_seconds=0.01)).start()
-    seen: list[str] = []
-    stranger.say("a1", "remember")
-
-    def answered() -> bytes | None:
-        if text := streamed(stranger, "a1"):
-            seen.append(text)
-        return stranger.peek("a1")
-
-    wait_for(answered)
-    lines = [json.loads(line) for line in seen[-1].splitlines() if line.endswith("}")]
-    assert lines[0] == {"kind": "began", "agent": "assistant", "model": "scripted:script.json", "attempt": 1}
-    assert [line["kind"] for line in lines[1:3]] == ["tool_began", "tool_ended"]
-    assert lines[2]["ok"] is True
-    assert "Likes tea" in lines[2]["summary"]
-    text = "".join(line["text"] for line in lines if line["kind"] == "text")
-    assert text
-    assert stranger.reply("a1")["result"]["content"].startswith(text)
-
-
-@pytest.mark.parametrize("what", ["a link", "a FIFO", "a folder"])
 def test_what_stands_in_the_way_of_the_stream_is_not_written_through(
-    host: HostProcess, stranger: RawSender, tmp_path: Path, what: str
+    host: HostProcess, stranger: RawSender, tmp_path: Path
 ) -> None:
-    in_the_way, victim = stranger.replies / "a1.stream", tmp_path / "victim"
+    victim = tmp_path / "victim"
     victim.write_text("untouched")
-    match what:
-        case "a link":
-            in_the_way.symlink_to(victim)
-        case "a FIFO":
-            os.mkfifo(in_the_way)
-        case _:
-            in_the_way.mkdir()
-    assert stranger.chat("a1", "hello")["ok"]
+    (stranger.replies / "a1.stream").symlink_to(victim)
+    os.mkfifo(stranger.replies / "a2.stream")
+    (stranger.replies / "a3.stream").mkdir()
+    for stem in ("a1", "a2", "a3"):
+        assert stranger.chat(stem, "hello")["ok"]
     assert victim.read_text() == "untouched"
 
 
@@ -310,7 +292,7 @@ THOUGHTFUL = (
 )
 
 
-@pytest.mark.parametrize("piece_characters", [1, 4, 1000])
+@pytest.mark.parametrize("piece_characters", [1, 1000])
 def test_a_models_thinking_is_neither_shown_nor_stored_nor_recalled(
     make_host: HostFactory, home: Path, stranger: RawSender, piece_characters: int
 ) -> None:
@@ -481,5 +463,6 @@ def test_a_model_that_never_comes_to_an_end_keeps_its_group_waiting_no_longer_th
     endless = {"when": "wait", "answers": [{"text": "word " * 10_000}]}
     make_host(script(home, endless, HELLO, delay_seconds=0.01) | {"turns.seconds": 0.2}).start()
     assert_refused(stranger.chat("a1", "wait"), "unavailable", says="within 0.4 s (turns.seconds)")
-    assert stranger.chat("a2", "hello")["ok"]
+    stems = (f"a{number}" for number in itertools.count(2))  # on a busy machine this is too short for an answer, too
+    wait_for(lambda: stranger.chat(next(stems), "hello")["ok"])
     assert len(said(stranger)) == 2

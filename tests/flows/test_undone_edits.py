@@ -13,7 +13,7 @@ from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
-from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
 
 
 def newest_edit(home: Path, file: str, count: int = 1) -> Edit:
@@ -34,7 +34,7 @@ def settle(home: Path) -> None:
 
 @pytest.fixture
 def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     for number, text in enumerate(("likes tea", "likes cake")):
         assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["ok"]
@@ -191,7 +191,7 @@ def test_an_edit_is_undone_without_a_running_host_and_once(stood: HostProcess, s
     assert "was changed since (changes since" in refused(stood.home, edit.seq)
 
 
-@pytest.mark.parametrize("file", ["AGENT.md", "config/agents/ada/soul.md", "groups/global/CLAUDE.md"])
+@pytest.mark.parametrize("file", ["config/agents/ada/soul.md", "groups/global/CLAUDE.md"])
 def test_an_edit_of_what_is_for_every_group_is_undone_and_that_too(stood: HostProcess, file: str) -> None:
     home = stood.home
     path = home / file

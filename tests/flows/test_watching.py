@@ -14,8 +14,7 @@ from pathlib import Path
 
 from honeybadger_agent import SyncClient
 from tests.conftest import HostFactory
-from tests.flows.world import status_of
-from tests.hosting import HostProcess, RawSender, request, wait_for
+from tests.hosting import HostProcess, RawSender, request, status_of, wait_for
 
 MakeClient = Callable[..., SyncClient]
 

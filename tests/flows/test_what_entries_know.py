@@ -14,7 +14,7 @@ from honeybadger_agent.wire import SaveMemory
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_entries import log_of
-from tests.hosting import RawSender, request, run_agent, run_cli, wait_for
+from tests.hosting import AT_ONCE, RawSender, request, run_agent, run_cli, wait_for
 
 MakeClient = Callable[..., SyncClient]
 
@@ -108,7 +108,7 @@ def test_what_gave_way_is_in_the_archive_through_a_kill_and_one_undo_brings_it_b
 def test_a_person_who_writes_supersedes_into_a_file_is_followed_also_after_a_stop(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     first, second, new = (client().save_memory(f"Ann drinks tea number {number}").id for number in (1, 2, 3))
     folder = host.home / "groups/main/memory/general"

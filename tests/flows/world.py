@@ -141,16 +141,6 @@ def is_idle(host: HostProcess, seconds: float = 0.5) -> bool:
     return processor_seconds(host) - before < seconds / 3
 
 
-def status_of(home: Path) -> dict[str, Any]:
-    """Return the status a host wrote last."""
-    try:
-        value = orjson.loads((home / "data" / "status.json").read_bytes())
-    except FileNotFoundError:
-        return {}
-    assert isinstance(value, dict)
-    return value
-
-
 def troubles(host: HostProcess) -> list[str]:
     """Return the events that a host logged above info."""
     return [line["event"] for line in host.log_lines() if line["level"] not in ("info", "debug")]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from honeybadger_host.storage.journal import Journal
 from tests.host.indexes import made
 from tests.host.places import Place
 from tests.host.storage.projected import World
@@ -30,3 +31,11 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.journal.close()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    (tmp_path / "data").mkdir()
+    opened = Journal.open(tmp_path / "data" / "journal.db")
+    yield opened
+    opened.close()

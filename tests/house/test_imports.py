@@ -62,6 +62,9 @@ FOR_TURNS = {
     "cli.review": {"cli.terminal"},
     "cli.tasks": {"cli.terminal", "cli.task_lines"},
     "cli": {"cli.terminal"},
+    "cluster.forwarding": {"relay"},
+    "cluster.log": {"relay"},
+    "cluster.servers": {"relay"},
     "web.asking": {"client", "errors", "tools"},
     "web.talk": {"stream"},
 }
@@ -72,7 +75,8 @@ PURE = [
     *("handlers.context_text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning", "evidence")),
     *(f"curation.{name}" for name in ("answers", "gates", "extraction", "candidates", "anti_patterns")),
-    *("search.corpus", "search.scoring", "search.ranking", "spool.rate_limits"),
+    *(f"search.{name}" for name in ("layout", "corpus", "asked_terms", "signals", "scoring", "ranking")),
+    "spool.rate_limits",
     *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
 ]
 WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}

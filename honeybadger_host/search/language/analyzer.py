@@ -231,7 +231,6 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
 
 
 def category_terms(category: str) -> tuple[str, ...]:
-    """Return the terms of a category."""
     return _label_terms(category.replace("/", " ").replace("-", " "))
 
 
@@ -293,7 +292,6 @@ def is_cjk(word: str) -> bool:
 
 
 def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
-    """Return every term once."""
     return tuple({term.forms[0]: term for term in terms if term.forms[0] != QUESTION_MARK}.values())
 
 

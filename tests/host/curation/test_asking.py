@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 import anyio
 import pytest
@@ -18,14 +17,6 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    (tmp_path / "data").mkdir()
-    opened = Journal.open(tmp_path / "data" / "journal.db")
-    yield opened
-    opened.close()
 
 
 def asker(

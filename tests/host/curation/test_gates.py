@@ -300,16 +300,6 @@ def test_a_pass_changes_a_tenth_of_a_group_and_a_month_a_fifth(size: int, lately
     assert states == ["waiting"] * passing + ["refused"] * (12 - passing)
 
 
-def test_thirty_passes_at_the_bound_leave_most_of_a_group_untouched() -> None:
-    texts, merges = many(60)
-    base = {name: digest(text) for name, text in texts.items()}
-    changed = 0
-    for _ in range(30):
-        at = known(texts, group_size=120, changed_lately=changed)
-        changed += 2 * sum(each.state == "waiting" for each in check(proposal(*merges, base=base), at).operations)
-    assert changed <= 24
-
-
 def test_a_delete_of_everything_is_refused_but_for_three_at_most_even_when_every_loss_is_listed() -> None:
     deletes = [op("retire", [name], n=n, lost=(TEXTS[name],)) for n, name in enumerate(TEXTS, 1)]
     found = checked(*deletes, at=known(group_size=len(TEXTS)))

@@ -6,7 +6,7 @@ from bench.survival.__main__ import survive
 
 
 def test_facts_survive_models_of_every_kind() -> None:
-    outcome = survive(101, passes=250)  # `python -m bench.survival` has more of them
+    outcome = survive(101, passes=125)  # `python -m bench.survival` has more of them
     assert outcome.is_good, outcome
     assert outcome.renewed > 0
     assert outcome.applied["honest"] > 20
@@ -14,7 +14,7 @@ def test_facts_survive_models_of_every_kind() -> None:
 
 
 def test_without_gates_they_do_not() -> None:
-    outcome = survive(101, policy=None, passes=250)
+    outcome = survive(101, policy=None, passes=125)
     assert not outcome.is_good
     assert outcome.harm["loss"]
     assert outcome.live < 0.9

@@ -133,16 +133,6 @@ def test_an_entry_that_says_it_under_any_id_is_found_by_the_index_and_its_file_i
     assert room.change("save_memory", content="tea", category="drinks")["id"] != "mine"
 
 
-def test_a_file_written_by_hand_is_read_and_deleted_as_any_other(room: Room) -> None:
-    path = put(room, "home/pets/cat.json", content="The cat is called Ada")
-    entry = room.ask("get_memory", id="cat")
-    assert (entry["category"], entry["created"], entry["by"]) == ("home/pets", None, None)
-    outcome = room.decide("delete_memory", id="cat")
-    assert outcome.changes == (
-        FileRemoved("main", "entry", "groups/main/memory/home/pets/cat.json", path.read_bytes()),
-    )
-
-
 def test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found(room: Room) -> None:
     saved = room.change("save_memory", content="x")
     assert {**room.change("delete_memory", id=saved["id"]), "similar": []} == saved
@@ -422,21 +412,8 @@ def test_only_changes_of_the_group_are_undone(room: Room) -> None:
     assert room.refused("undo", "operator", seq=3).code == "not_found"
 
 
-def test_entries_are_rewound_in_one_request(room: Room) -> None:
-    kept = room.change("save_memory", content="has a cat")["id"]
-    gone = room.change("save_memory", content="has a dog")["id"]
-    room.change("edit_memory", id=kept, content="has two cats")
-    room.change("delete_memory", id=gone)
-    room.change("save_memory", content="has a house")
+def test_a_moment_that_cannot_be_read_or_is_not_known_is_not_gone_back_to(room: Room) -> None:
+    room.change("save_memory", content="has a cat")
     for to, code in (("soon", "invalid"), ("f" * 32, "not_found")):
         refusal = room.refused("rewind", "operator", to=to)
         assert (refusal.code, refusal.field) == (code, "payload.to")
-    assert len(room.decide("rewind", "operator", to="2", dry_run=True).changes) == 0
-    done = room.change("rewind", "operator", to="2")
-    assert sorted(one["did"] for one in done["files"]) == ["put_back", "removed", "restored"]
-    assert {orjson.loads((memory(room) / file).read_bytes())["content"] for file in files(room)} == {
-        "has a cat",
-        "has a dog",
-    }
-    room.unit.end_batch(())
-    assert room.change("rewind", "operator", to="2")["files"] == []

@@ -316,12 +316,6 @@ def test_the_operator_previews_what_an_agent_would_be_told(room: Room) -> None:
         preview.ask(replace(asked, payload=PreviewContext(agent="nobody")), NOW)
 
 
-def test_get_context_without_a_message_asks_nothing(room: Room) -> None:
-    result = room.ask("get_context")
-    assert result["messages"] == []
-    assert result["system"] == "Group: main\n"
-
-
 def test_a_file_that_cannot_be_read_is_a_row_and_a_warning_not_an_error(room: Room) -> None:
     (room.home / "groups/main/CLAUDE.md").mkdir()
     (room.home / "groups/main/MEMORY.md").write_bytes(b"\xff")
@@ -337,11 +331,3 @@ def test_a_file_that_cannot_be_read_is_a_row_and_a_warning_not_an_error(room: Ro
         "groups/main/CLAUDE.md",
         "groups/main/MEMORY.md",
     ]
-
-
-def test_a_budget_of_the_request_counts_and_zero_means_no_limit(room: Room) -> None:
-    for _ in range(40):
-        room.change("append_turn", role="user", content="x" * 396)
-    assert room.ask("get_context", budget_tokens=500)["tokens"] <= 500
-    assert room.ask("get_context", budget_tokens=0)["budget_tokens"] == 0
-    assert room.ask("get_context", budget_tokens=1)["is_over_budget"] is True

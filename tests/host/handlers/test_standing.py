@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from honeybadger_host.memory.entry import parse_entry
-from honeybadger_host.memory.standing import STANDS, Standing, standing_members
+from honeybadger_host.memory.entry_marks import STANDS, Standing, standing_members
 from tests.host.handlers.room import NOW, Room
 
 LATER = "2026-11-21T08:05:59Z"

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_host.domain import FileRemoved, TaskRecorded
+from honeybadger_host.domain import Added, FileRemoved
 from honeybadger_host.handlers.tasks import run_id, run_in
 from honeybadger_host.memory.task_files import parse_task
 from honeybadger_host.memory.task_states import TaskState, recorded
@@ -151,7 +151,7 @@ def test_cancelling_removes_the_file_and_the_journal_keeps_it(room: Room) -> Non
     data = file_of(room).read_bytes()
     removed, record = room.decide("cancel_task", "ann", task="read-the-news").changes
     assert isinstance(removed, FileRemoved)
-    assert isinstance(record, TaskRecorded)
+    assert isinstance(record, Added)
     assert removed.data == data
     row = room.change("cancel_task", "ann", task="read-the-news")
     assert (row["state"], row["why"], row["next"]) == ("over", "by ann", [])

@@ -127,15 +127,6 @@ def test_the_same_key_again_replaces_data_expiry_and_labels(room: Room) -> None:
     assert room.save(key="k", data="newer")["replaced"] is False
 
 
-def test_keys_differ_by_case_and_by_every_character(room: Room) -> None:
-    given = ["a", "A", "ab", "a/b", "a%2fb", "..", "é", "e\u0301", "a b", "x" * 100, "x" * 99 + "X"]
-    for key in given:
-        room.save(key=key, data=f"of {key}")
-    assert room.listed() == sorted(given)
-    assert [room.get(key) for key in given] == [f"of {key}" for key in given]
-    assert {path.suffix for path in (room.home / "data/working/main/main").iterdir()} == {".json"}
-
-
 def test_session_a_never_sees_session_ab_nor_a_group_another(room: Room) -> None:
     for session, group in (("a", "main"), ("ab", "main"), ("A", "main"), ("a", "kitchen")):
         room.save(session, group, key="k", data=f"{group} {session} secretword")

@@ -122,19 +122,6 @@ def test_a_newest_turn_that_is_too_large_alone_is_shortened_and_marked(
         assert history.text.endswith(SHORTENED)
 
 
-def test_the_first_line_that_is_over_ends_the_history_even_if_an_older_one_would_fit() -> None:
-    history = format_history(turns_of("short", "x" * 400, "new"), 20)
-    assert history.text == "[user]: new\n"
-    assert history.dropped == 2
-
-
-def test_chinese_counts_by_the_character() -> None:
-    turns = turns_of(*("记住我喜欢深色模式" for _ in range(20)))
-    history = format_history(turns, 55)
-    assert len(history.turns) == 5  # 9 + 9 // 4 each; characters // 4 would let 13 in, three times what a model counts
-    assert history.tokens == 55
-
-
 @given(st.text(max_size=300), budgets)
 @example("x" * 300, 1)
 def test_shorten_never_costs_more_than_it_may(line: str, budget: int) -> None:
@@ -175,17 +162,6 @@ def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part:
     assert kept == [str(number) for number in range(cut.left_out, len(texts))]
     assert (f"{cut.left_out} older note" in cut.text) == (cut.left_out > 0)
     assert cut_notes(book, share) == cut
-
-
-@given(st.lists(note_texts, min_size=1, max_size=8), st.integers(0, 100))
-def test_the_newest_note_is_kept_whole_where_it_fits_beside_the_mark(texts: list[str], more: int) -> None:
-    text = book_text("", ["older " * 50, *texts])
-    newest = parse_notes(text).notes[-1]
-    share = estimate_tokens(newest) + 15 + more
-    assume(estimate_tokens(text) > share)
-    cut = cut_notes(notes_of(text), share)
-    assert not cut.is_shortened
-    assert newest.strip().partition("\n- ")[2] in cut.text
 
 
 def test_how_many_notes_were_left_out_is_said_at_the_top() -> None:
@@ -277,13 +253,6 @@ def test_nobody_gets_more_than_it_needs_and_all_together_no_more_than_there_is(
         assert given_ == needs
     else:
         assert sum(given_.values()) >= room - len(needs)  # rounding is all that is wasted
-
-
-@given(st.integers(1, 100_000), weights)
-def test_those_that_want_everything_share_by_weight(room: int, weights: dict[str, float]) -> None:
-    given_ = divide(room, dict.fromkeys("abcd", room), weights)
-    total = sum(weights.values())
-    assert all(abs(given_[name] - room * weights[name] / total) <= 1 for name in "abcd")
 
 
 @pytest.mark.parametrize(

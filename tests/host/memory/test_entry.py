@@ -21,8 +21,8 @@ from honeybadger_host.memory.entry import (
     place_of,
     reinforce,
 )
+from honeybadger_host.memory.entry_marks import KINDS, Origin
 from honeybadger_host.memory.labels import each_once, folded
-from honeybadger_host.memory.origin import KINDS, Origin
 
 FILE = "groups/main/memory/user-preferences/look/k3v9x2m4q7p1.json"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -101,17 +101,6 @@ def test_a_mark_before_the_text_and_nulls_are_no_harm() -> None:
         b'\xef\xbb\xbf{"content": "x", "tags": null, "metadata": null, "title": null, "by": null, "reinforced": null}'
     )
     assert parse_entry(data, FILE) == Entry("k3v9x2m4q7p1", "user-preferences/look", "x")
-
-
-def test_what_a_person_added_stays_when_the_host_writes() -> None:
-    known = parse_entry(b'{"mood": ["fine", 1], "content": "Dark  mode"}', FILE)
-    said = Entry("k3v9x2m4q7p1", "user-preferences/look", "dark mode", tags=("ui",), created=NOON, updated=NOON)
-    again = orjson.loads(dump_entry(reinforce(known, said)))
-    assert again["mood"] == ["fine", 1]
-    assert again["content"] == "Dark  mode"
-    assert "created" not in again
-    assert "by" not in again
-    assert again["updated"] == "2026-11-21T12:00:00Z"
 
 
 def test_saying_it_again_adds_and_takes_nothing_away() -> None:

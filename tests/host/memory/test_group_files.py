@@ -66,15 +66,6 @@ def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: G
     assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
 
 
-def test_another_groups_files_are_its_own(files: GroupFiles, folder: Path) -> None:
-    (folder / "MEMORY.md").write_text("main's")
-    (folder.parent / "kitchen").mkdir()
-    (folder.parent / "kitchen" / "MEMORY.md").write_text("kitchen's")
-    assert text_of(files.memory("main")) == "main's"
-    assert text_of(files.memory("kitchen")) == "kitchen's"
-    assert files.memory("nobody") is None
-
-
 # ------------------------------------------------------------------------------------------------------------ caching
 
 

@@ -25,7 +25,6 @@ from honeybadger_host.memory.session_document import (
     ToolStats,
     dump_document,
     empty_document,
-    members_of,
     parse_document,
     version_of,
     with_turns,
@@ -254,12 +253,3 @@ def test_a_version_changes_with_what_an_update_may_overwrite(
 ) -> None:
     document = parse_document(orjson.dumps(SEED), "s")
     assert version_of(change(document)) != version_of(document)
-
-
-def test_a_version_stays_while_turns_come() -> None:
-    document = parse_document(orjson.dumps(SEED), "s")
-    assert version_of(with_turns(document.up_to(0), [turn(1, tools_used=("a",))])) == version_of(document)
-
-
-def test_the_members_of_a_reply_are_those_of_the_file() -> None:
-    assert orjson.loads(orjson.dumps(members_of(parse_document(orjson.dumps(SEED), "user:agent:timestamp")))) == SEED

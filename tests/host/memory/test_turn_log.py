@@ -204,14 +204,6 @@ def test_lines_of_any_length_are_read_from_the_end_whatever_blocks_they_cross(le
     assert window.skipped == 0
 
 
-@pytest.mark.parametrize("cut", range(-3, 4))
-def test_a_line_end_on_the_edge_of_a_block_is_seen_once(log_file: Path, cut: int) -> None:
-    short = line(2)
-    filler = 64 * 1024 - len(short) - len(line(3, "x")) + 1 + cut
-    log_file.write_bytes(line(1) + short + line(3, "x" * filler))
-    assert [each.number for each in read_window(log_file, 50).turns] == [1, 2, 3]
-
-
 def test_ten_thousand_turns_cost_no_more_than_fifty(log_file: Path) -> None:
     log_file.write_bytes(b"".join(line(number) for number in range(1, 10_001)))
     window = read_window(log_file, 50)
@@ -228,11 +220,6 @@ def test_ten_thousand_turns_cost_no_more_than_fifty(log_file: Path) -> None:
     few = log_file.with_name("few.jsonl")
     few.write_bytes(b"".join(line(number) for number in range(1, 401)))
     assert fastest(log_file) < 5 * fastest(few)
-
-
-def test_a_window_as_large_as_the_log_has_all_of_it(log_file: Path) -> None:
-    log_file.write_bytes(b"".join(line(number) for number in range(1, 2001)))
-    assert [each.number for each in read_window(log_file, 10_000).turns] == list(range(1, 2001))
 
 
 def test_much_garbage_is_passed_quickly(log_file: Path) -> None:
@@ -275,15 +262,6 @@ def test_the_window_moves_and_the_log_is_kept_whole(tmp_path: Path, log_file: Pa
     assert [say(tmp_path, turn_logs, "main") for _ in range(12)] == list(range(1, 13))
     assert numbers(turn_logs) == [8, 9, 10, 11, 12]
     assert [parse_turn(each).number for each in log_file.read_bytes().splitlines()] == list(range(1, 13))
-
-
-def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
-    first = conversations_of(tmp_path)
-    for _ in range(3):
-        say(tmp_path, first, "main")
-    second = conversations_of(tmp_path)
-    assert say(tmp_path, second, "main") == 4
-    assert numbers(second) == [1, 2, 3, 4]
 
 
 def test_a_loaded_session_is_not_read_again(tmp_path: Path) -> None:

@@ -140,11 +140,6 @@ def test_bytes_that_are_no_object_say_so(data: bytes) -> None:
         parse_entry(data)
 
 
-def test_a_time_without_a_zone_is_utc() -> None:
-    value = orjson.loads(dump_entry(entry("draft", "x"), "main", "r1")) | {"expires_at": "2026-11-21T06:10:59"}
-    assert parse_entry(orjson.dumps(value))[0].label.expires_at == datetime(2026, 11, 21, 6, 10, 59, tzinfo=UTC)
-
-
 # -------------------------------------------------------------------------------------------------------------- expiry
 
 

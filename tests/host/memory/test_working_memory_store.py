@@ -42,17 +42,6 @@ def keys(working_memory: WorkingMemoryStore, session: str = "main") -> list[str]
     return sorted(label.key for label in working_memory.look("main", session).labels.values())
 
 
-def test_a_session_sees_exactly_its_own_and_so_does_a_group(tmp_path: Path) -> None:
-    for session in ("a", "ab", "A", "a:b", "..", "b"):
-        put(tmp_path, f"of {session}", session)
-    working_memory = WorkingMemoryStore(tmp_path)
-    for session in ("a", "ab", "A", "a:b", "..", "b"):
-        assert keys(working_memory, session) == [f"of {session}"]
-    assert not working_memory.look("main", "abc").labels
-    assert not working_memory.look("other", "a").labels
-    assert working_memory.read("main", "a", "of ab") is None
-
-
 def test_what_a_person_adds_edits_or_deletes_counts_at_once(tmp_path: Path) -> None:
     working_memory = WorkingMemoryStore(tmp_path)
     assert keys(working_memory) == []

@@ -137,23 +137,22 @@ def test_a_model_whose_server_is_down_is_a_problem(home: Path) -> None:
     assert "Connection refused" in found.message
 
 
-def test_run_says_at_the_start_that_the_library_of_its_model_is_missing(home: Path) -> None:
-    source = 'import sys\nsys.modules["pydantic_ai"] = None'
-    with HostProcess(home, {"model.name": "ollama:llama3.2"}, source=source) as host:
+@pytest.mark.parametrize(
+    ("setting", "model", "now_what"),
+    [
+        ("model.name", "ollama:llama3.2", "pip install 'honeybadger-host[llm]'"),
+        ("model.curation", "gpt-5", "there is no model 'gpt-5': models are offline, "),
+    ],
+)
+def test_run_says_at_the_start_that_a_model_or_its_library_is_missing(
+    home: Path, setting: str, model: str, now_what: str
+) -> None:
+    with HostProcess(home, {setting: model}, source='import sys\nsys.modules["pydantic_ai"] = None') as host:
         host.start()
         missing = host.wait_for_event("model.missing")
         host.stop()
-    assert missing["model"] == "ollama:llama3.2"
-    assert "pip install 'honeybadger-host[llm]'" in missing["now_what"]
-
-
-def test_run_says_at_the_start_that_there_is_no_such_model(home: Path) -> None:
-    with HostProcess(home, {"model.curation": "gpt-5"}) as host:
-        host.start()
-        missing = host.wait_for_event("model.missing")
-        host.stop()
-    assert missing["model"] == "gpt-5"
-    assert "there is no model 'gpt-5': models are offline, " in missing["now_what"]
+    assert missing["model"] == model
+    assert now_what in missing["now_what"]
 
 
 def test_a_command_that_a_host_does_not_answer_says_how_to_look_and_what_becomes_of_it(
@@ -197,9 +196,9 @@ def test_levels_are_coloured_on_a_terminal_unless_no_color_says_no(home: Path, t
 
 SLOW_CHECK = """
 import time
-from honeybadger_host.cli import options
+from honeybadger_agent.cli import terminal
 from honeybadger_host.ops import doctor
-options._SILENT_SECONDS = 0.1
+terminal._SILENT_SECONDS = 0.1
 def many_entries(home):
     while not (home / "go-on").exists():
         time.sleep(0.01)

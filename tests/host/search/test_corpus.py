@@ -13,7 +13,6 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document, Kind
 from honeybadger_host.search.language.analyzer import document_terms, length_in_words
 from honeybadger_host.search.ranking import search
-from honeybadger_host.search.scoring import Hit
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = ("ada", "bob", "tea", "ship", "stone", "river", "seven", "yesterday", "what?")
@@ -79,37 +78,6 @@ def test_a_corpus_that_grew_and_shrank_finds_what_a_new_one_finds(
     assert len(corpus) == len(living)
     for question in ("ada tea", "What did Bob do with the stone?", "when seven ships", "river"):
         assert found(corpus, question) == found(rebuilt, question)
-
-
-def test_a_turn_is_found_by_what_was_said_around_it() -> None:
-    corpus = filled([document(1, "Which ship was it?"), document(2, "The blue one."), document(3, "Tea?", session="t")])
-    hits = {hit.number: hit for hit in search(corpus, "ship", now=NOW, limit=9)}
-    assert set(hits) == {1, 2}
-    assert "around" in hits[2].parts
-    assert "terms" not in hits[2].parts
-
-
-def test_the_text_around_is_counted_in_words_not_in_turns() -> None:
-    long = "river stone " * 60
-    corpus = filled([document(1, "a ship"), document(2, long), document(3, "far away"), document(4, "end")])
-    assert "around" not in {part for hit in hits_of(corpus, "ship", 3) for part in hit.parts}
-    assert hits_of(corpus, "ship", 2)
-
-
-def hits_of(corpus: Corpus, question: str, number: int) -> list[Hit]:
-    return [hit for hit in search(corpus, question, now=NOW, limit=9) if hit.number == number]
-
-
-def test_a_document_is_found_by_the_next_search_and_gone_with_the_next() -> None:
-    corpus = Corpus()
-    assert found(corpus, "ship") == []
-    corpus.add([document(1, "a ship")])
-    assert [number for number, _ in found(corpus, "ship")] == [1]
-    corpus.add([document(1, "a river")])
-    assert found(corpus, "ship") == []
-    corpus.remove([1, 99])
-    assert found(corpus, "river") == []
-    assert len(corpus) == 0
 
 
 def test_memory_grows_with_the_documents() -> None:

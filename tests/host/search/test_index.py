@@ -7,7 +7,6 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +14,6 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.domain import Turn
-from honeybadger_host.memory.labels import folded
-from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search import index as index_module
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.index import INDEX_FILE, Index
@@ -25,47 +21,12 @@ from honeybadger_host.search.index_writer import IndexWriter
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
 from honeybadger_host.text.neutralise import render_note
+from tests.host.search.indexed import NOW, Indexed
 from tests.hosting import PLAIN, at_once, run
 
-NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 
-
-class World:
-    """A home and its index, from one start to the next."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        (home / "data").mkdir()
-        self.index = self.open()
-
-    def open(self) -> Index:
-        return Index(self.home, self.home / INDEX_FILE, max_memory_bytes=100_000_000)
-
-    def restart(self) -> None:
-        self.index.close()
-        self.index = self.open()
-
-    def put(self, file: str, data: bytes | str, *, touch: bool = True) -> None:
-        path = self.home / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data.encode() if isinstance(data, str) else data)
-        if touch:
-            self.index.touch(file)
-
-    def entry(self, name: str, content: str, group: str = "main", category: str = "general", **more: object) -> str:
-        file = f"groups/{group}/memory/{category}/{name}.json"
-        self.put(file, orjson.dumps({"content": content, **more}))
-        return file
-
-    def turns(self, session: str, *contents: str, first: int = 1, group: str = "main") -> str:
-        file = f"data/sessions/{group}/{session}.jsonl"
-        path = self.home / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as log:
-            for number, content in enumerate(contents, first):
-                log.write(dump_turn(Turn(number, NOW, "user", "ann", "front", content, 1), f"r{number}"))
-        self.index.touch(file)
-        return file
+class World(Indexed):
+    """A home that is searched."""
 
     def find(self, words: str, group: str = "main") -> list[str]:
         """Return what is found, sorted: an entry's id, a turn's session and number, else the text."""
@@ -139,14 +100,6 @@ def test_a_file_saved_twice_within_one_time_stamp_is_looked_at_again(world: Worl
     assert world.find("weasel") == ["e1"]
 
 
-def test_a_folder_a_person_made_is_looked_into(world: World) -> None:
-    world.find("anything")
-    world.put("groups/main/memory/animals/e1.json", b'{"content": "badger"}', touch=False)
-    world.index.touch_folder("groups/main/memory/animals")
-    assert world.find("badger") == ["e1"]
-    assert "groups/main/memory/animals" in world.index.folders
-
-
 def test_no_search_of_a_large_group_waits_for_a_comparison_that_a_folder_asks_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +149,7 @@ def test_what_came_with_a_folder_is_found_out_before_anybody_asks(world: World) 
     assert world.index.compare_told() >= 1  # files this young are looked at once more
     assert not world.index.work(is_bulk=True)  # one file is left to the search
     assert world.find("badger") == ["e1"]
+    assert "groups/main/memory/animals" in world.index.folders
 
 
 def test_a_file_that_is_read_when_somebody_asks_is_not_said_to_wait(world: World) -> None:
@@ -364,11 +318,15 @@ def test_many_new_files_are_read_in_the_background_while_searches_are_answered(w
     assert world.index.search("main", len) == (0, False)
     assert world.index.waiting == 2100
     world.entry("fresh", "a fresh weasel")
-    size, is_complete = world.index.search("main", len)
-    assert (size, is_complete) == (1, False)
+    assert world.index.search("main", len) == (1, False)
+    before = world.index.resident_bytes
     while world.index.work():
         pass
+    assert world.index.resident_bytes > before  # what is in memory is told of them without a search
     assert world.index.search("main", len) == (2101, True)
+    world.restart()
+    assert world.index.search("main", len) == (2101, True)
+    assert world.find("weasel") == ["fresh"]
 
 
 def test_searches_and_changes_from_many_threads_end_with_all_of_it(world: World) -> None:
@@ -383,10 +341,7 @@ def test_searches_and_changes_from_many_threads_end_with_all_of_it(world: World)
 
 
 def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    world = World.__new__(World)
-    world.home = tmp_path
-    world.index = Index(tmp_path, tmp_path / INDEX_FILE, max_memory_bytes=1)
+    world = World(tmp_path, max_memory_bytes=1)
     for group in ("one", "two"):
         world.entry("e", "badger", group)
     for _ in range(2):
@@ -398,10 +353,7 @@ def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> No
 
 
 def test_a_group_larger_than_the_limit_leaves_memory_once_nobody_searches_it(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    world = World.__new__(World)
-    world.home = tmp_path
-    world.index = Index(tmp_path, tmp_path / INDEX_FILE, max_memory_bytes=1)
+    world = World(tmp_path, max_memory_bytes=1)
     world.entry("e", "badger")
     for _ in range(2):
         assert world.find("badger") == ["e"]
@@ -416,37 +368,12 @@ def test_a_group_larger_than_the_limit_leaves_memory_once_nobody_searches_it(tmp
     world.index.close()
 
 
-def test_an_entry_is_known_by_what_it_says(world: World) -> None:
-    world.entry("e1", "Prefers  dark mode", category="user-preferences")
-    world.find("dark")
-    assert world.index.lookups.known("main", "user-preferences", folded("prefers DARK mode")) == "e1"
-    assert world.index.lookups.known("main", "general", folded("prefers DARK mode")) is None
-    assert world.index.lookups.known("other", "user-preferences", folded("prefers DARK mode")) is None
-
-
 def test_a_log_longer_than_a_slice_is_read_to_its_end(world: World) -> None:
     world.turns("main", *(f"badger {'padding ' * 100}" for _ in range(1000)), "a weasel at the end")
     assert world.find("weasel") == ["main#1001"]
     assert world.index.documents == 1001
     world.turns("main", "another weasel", first=1002)
     assert world.find("weasel") == ["main#1001", "main#1002"]
-
-
-def test_a_group_in_memory_is_told_of_what_is_read_in_the_background(world: World) -> None:
-    world.entry("e", "weasel")
-    assert world.find("weasel") == ["e"]
-    for number in range(5000):
-        world.put(f"groups/main/memory/general/e{number}.json", f'{{"content": "badger {number}"}}', touch=False)
-    world.index.touch_folder("groups/main/memory/general")
-    assert world.index.search("main", len) == (1, False)
-    before = world.index.resident_bytes
-    while world.index.work():
-        pass
-    assert world.index.resident_bytes > before  # without a search
-    assert world.index.search("main", len) == (5001, True)
-    world.restart()
-    assert world.index.search("main", len) == (5001, True)
-    assert {"e", "e4999"} <= set(world.find("badger 4999 weasel"))
 
 
 def test_the_large_groups_used_last_are_loaded_before_anybody_asks(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
 import pytest
 from structlog.testing import capture_logs
 
@@ -16,47 +14,19 @@ from honeybadger_host.domain import Asked, Turn
 from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.search import search_memory
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.turn_log import dump_turn
-from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.settings import Recall
 from tests.host.hashing import HashEmbedder
 from tests.host.indexes import ledger_of
+from tests.host.search.indexed import NOW, Indexed
 
-NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 
-
-class World:
+class World(Indexed):
     """A home with an index that embeds."""
 
     def __init__(self, home: Path) -> None:
-        self.home = home
-        (home / "data").mkdir()
-        self.embedder: HashEmbedder | None = HashEmbedder()
-        self.index = self.open()
-
-    def open(self) -> Index:
-        path = self.home / INDEX_FILE
-        return Index(self.home, path, max_memory_bytes=100_000_000, embedder=self.embedder)
-
-    def restart(self, embedder: HashEmbedder | None) -> None:
-        self.index.close()
-        self.embedder = embedder
-        self.index = self.open()
-
-    def entry(self, name: str, content: str, group: str = "main", **more: object) -> Path:
-        path = self.home / f"groups/{group}/memory/general/{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(orjson.dumps({"content": content, **more}))
-        self.index.touch(str(path.relative_to(self.home)))
-        return path
-
-    def turns(self, *contents: str) -> None:
-        path = self.home / "data/sessions/main/main.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as log:
-            for number, content in enumerate(contents, 1):
-                log.write(dump_turn(Turn(number, NOW, "user", "ann", "front", content, 1), f"r{number}"))
-        self.index.touch(str(path.relative_to(self.home)))
+        self.embedder = HashEmbedder()
+        super().__init__(home, embedder=self.embedder)
 
     def settle(self) -> None:
         """Read and embed all that waits."""
@@ -89,26 +59,15 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def test_what_was_remembered_and_said_is_embedded_in_the_background(world: World) -> None:
     world.entry("e1", "an automobile")
-    world.turns("the physician called")
+    world.turns("main", "the physician called")
     assert world.find("car") == {}
     assert world.index.unembedded == 2
     assert world.index.embed()
     assert world.index.unembedded == 0
     assert not world.index.embed()
-    assert world.embedder is not None
     assert sorted(world.embedder.embedded) == ["an automobile", "ann: the physician called"]
     assert {name: list(points) for name, points in world.find("car").items()} == {"e1": ["terms", "vector"]}
     assert world.find("doctor")["main#1"]["vector"] > 0
-
-
-def test_a_restart_keeps_the_vectors_and_embeds_nothing_again(world: World) -> None:
-    world.entry("e1", "an automobile")
-    world.settle()
-    again = HashEmbedder()
-    world.restart(again)
-    world.settle()
-    assert again.embedded == []
-    assert list(world.find("car")) == ["e1"]
 
 
 def test_another_model_embeds_everything_anew(world: World) -> None:
@@ -123,13 +82,13 @@ def test_another_model_embeds_everything_anew(world: World) -> None:
 
 
 def test_vectors_stay_while_they_are_off_and_go_with_their_documents(world: World) -> None:
-    path = world.entry("e1", "an automobile")
+    file = world.entry("e1", "an automobile")
     world.entry("e2", "a car")
     world.settle()
     world.restart(None)
     assert world.find("automobile") == {"e1": world.find("automobile")["e1"]}
     assert "vector" not in world.find("automobile")["e1"]
-    path.unlink()
+    (world.home / file).unlink()
     world.settle()
     assert world.index.unembedded == 0
     assert len(world.vectors()) == 1
@@ -156,7 +115,6 @@ def test_an_edited_entry_is_embedded_as_it_is_now(world: World) -> None:
 def test_an_entry_is_embedded_with_its_names_and_anew_when_they_change(world: World) -> None:
     world.entry("e1", "an automobile", title="Family", aliases=["our wheels"])
     world.settle()
-    assert world.embedder is not None
     assert world.embedder.embedded == ["Family, our wheels: an automobile"]
     world.entry("e1", "an automobile", title="Family", aliases=["the beast"])
     world.settle()
@@ -165,10 +123,10 @@ def test_an_entry_is_embedded_with_its_names_and_anew_when_they_change(world: Wo
 
 
 def test_a_number_is_never_given_twice(world: World) -> None:
-    path = world.entry("e1", "an automobile")
+    file = world.entry("e1", "an automobile")
     world.settle()
     before = world.vectors()[0][0]
-    path.unlink()
+    (world.home / file).unlink()
     world.settle()
     world.entry("e2", "a boat")
     world.settle()
@@ -184,18 +142,8 @@ def test_every_group_finds_what_all_may_read_by_its_vector(world: World) -> None
     assert list(world.find("car", "global")) == ["ours"]
 
 
-def test_an_index_that_is_deleted_is_embedded_anew(world: World) -> None:
-    world.entry("e1", "an automobile")
-    world.settle()
-    (world.home / INDEX_FILE).unlink()
-    world.settle()
-    assert world.index.rebuilds == 2
-    assert list(world.find("car")) == ["e1"]
-
-
 def test_a_model_that_fails_leaves_the_words_and_says_so_once(world: World) -> None:
     world.entry("e1", "an automobile")
-    assert world.embedder is not None
     world.embedder.fails = True
     with capture_logs() as logs:
         assert list(world.find("automobile")) == ["e1"]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.recall.loading import load_documents
-from honeybadger_host.search import corpus as corpus_module
+from honeybadger_host.search import layout as layout_module
 from honeybadger_host.search import scoring as scoring_module
-from honeybadger_host.search.corpus import AROUND_TURNS, AROUND_WORDS, SITTING_SECONDS, Corpus
+from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.language.analyzer import (
     QUESTION_MARK,
@@ -24,8 +24,10 @@ from honeybadger_host.search.language.analyzer import (
     time_terms,
 )
 from honeybadger_host.search.language.spelling import guesses
+from honeybadger_host.search.layout import AROUND_TURNS, AROUND_WORDS, SITTING_SECONDS
 from honeybadger_host.search.ranking import Filters, search
-from honeybadger_host.search.scoring import WEIGHTS, Parameters
+from honeybadger_host.search.scoring import GATE, K1, B
+from honeybadger_host.search.signals import WEIGHTS
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = ("tea", "ship", "stone", "river", "harbour", "green", "yesterday", "40", "ada", "bob", "night?")
@@ -61,10 +63,9 @@ def around(turns: Sequence[Document], place: int, long: int) -> list[Document]:
 def plain(documents: Sequence[Document], query: Query, long: int, kinds: Collection[Kind]) -> dict[int, float]:
     """Return the score of every document of these kinds above zero, one by one; dates are left to another test."""
     count = len(documents)
-    p = Parameters()
 
-    def bm25(tf: float, length: float, average: float, k1: float, b: float) -> float:
-        return tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average)) if tf else 0.0
+    def bm25(tf: float, length: float, average: float) -> float:
+        return tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average)) if tf else 0.0
 
     def idf(total: int, having: int) -> float:
         return math.log(1 + (total - having + 0.5) / (having + 0.5))
@@ -110,21 +111,17 @@ def plain(documents: Sequence[Document], query: Query, long: int, kinds: Collect
         having = sum(any(tf(turn) for turn in turns) for turns in sessions.values())
         is_common = 5 * sum(tf(each) > 0 for each in documents) >= max(count, 40)
         for each in documents:
-            own = rare * bm25(tf(each), each.length, averages[each.kind], p.k1, p.b)
+            own = rare * bm25(tf(each), each.length, averages[each.kind])
             if is_common:
                 own = rare * (tf(each) > 0)
             if each.kind == "turn":
                 neighbours = near[each.number]
                 length = sum(turn.length for turn in neighbours)
                 said = sum(tf(turn) for turn in neighbours)
-                stretch = rare * bm25(said, length, around_average, p.k1, p.b)
+                stretch = rare * bm25(said, length, around_average)
                 turns = sessions[each.session]
                 words = sum(turn.length for turn in turns)
-                session = (
-                    term.weight
-                    * idf(len(sessions), having)
-                    * bm25(sum(map(tf, turns)), words, session_average, p.k1, p.b)
-                )
+                session = term.weight * idf(len(sessions), having) * bm25(sum(map(tf, turns)), words, session_average)
             else:
                 stretch = session = own
             text[each.number] += WEIGHTS["terms"] * own + WEIGHTS["around"] * stretch + WEIGHTS["session"] * session
@@ -140,7 +137,7 @@ def plain(documents: Sequence[Document], query: Query, long: int, kinds: Collect
         if best or (is_turn and is_meant):  # without a known word, only whose turns are meant is told apart
             bonus += WEIGHTS["statement"] * (QUESTION_MARK not in each.terms)
             bonus += WEIGHTS["time"] * (query.asks_time and bool(time_terms().intersection(each.terms)))
-        share = min(best, text[each.number] / p.gate) if best else 1.0
+        share = min(best, text[each.number] / GATE) if best else 1.0
         if score := text[each.number] + share * bonus:
             scores[each.number] = score
     return scores
@@ -190,7 +187,7 @@ def test_the_best_are_those_of_scoring_every_document(
 ) -> None:
     corpus, filters = Corpus(), Filters(kinds=kinds)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus_module, "LONG_TURN", long)
+        patch.setattr(layout_module, "LONG_TURN", long)
         patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
         patch.setattr(scoring_module, "_SURE", 3 if is_loaded else 128)
         if is_loaded:
@@ -205,15 +202,3 @@ def test_the_best_are_those_of_scoring_every_document(
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:limit], rel=1e-4)
     for hit in hits:
         assert hit.score == pytest.approx(scores[hit.number], rel=1e-4)
-
-
-def test_equal_documents_have_equal_scores_wherever_they_stand() -> None:
-    corpus = Corpus()
-    terms = document_terms("the green ship")
-    corpus.add(
-        Document(number, "turn", str(number), terms, 3, session=f"s{number}", author="ada", at=0.0)
-        for number in range(9)
-    )
-    hits = search(corpus, "green ship", now=NOW, limit=9)
-    assert len({hit.score for hit in hits}) == 1
-    assert [hit.number for hit in hits] == list(range(8, -1, -1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
 from honeybadger_host.search.language.analyzer import document_terms, length_in_words
-from honeybadger_host.search.ranking import Filters, objection, search
+from honeybadger_host.search.ranking import EVERY, Filters, objection, search
 from honeybadger_host.search.scoring import Hit
 from honeybadger_host.search.vectors import UNRELATED_COUNT, Vectors, standing_out
 from tests.host.hashing import HashEmbedder
@@ -38,10 +38,10 @@ def corpus_of(*texts: str, without: tuple[int, ...] = ()) -> Corpus:
     return corpus
 
 
-def ask(corpus: Corpus, question: str, *, needs_word: bool = False, filters: Filters | None = None) -> dict[int, Hit]:
+def ask(corpus: Corpus, question: str, filters: Filters = EVERY) -> dict[int, Hit]:
     """Return what is found, the best first."""
     vector = HashEmbedder().embed_query(question)
-    hits = search(corpus, question, now=NOW, limit=9, filters=filters, vector=vector, needs_word=needs_word)
+    hits = search(corpus, question, now=NOW, limit=9, filters=filters, vector=vector)
     return {hit.number: hit for hit in hits}
 
 
@@ -108,15 +108,6 @@ def test_words_are_worth_more_than_a_vector() -> None:
     assert next(iter(ask(corpus, "Where is the car of Zoltan?"))) == 0
 
 
-def test_a_document_without_a_vector_yet_is_found_by_its_words_and_loses_nothing() -> None:
-    texts = ("Ann bought an automobile", *OTHERS)
-    late = corpus_of(*texts, without=(0,))
-    (hit,) = ask(late, "bought").values()
-    assert "vector" not in hit.parts
-    (plain,) = search(late, "bought", now=NOW, limit=9)
-    assert hit.score == plain.score
-
-
 def test_a_question_of_unknown_words_finds_what_stands_out_by_its_vector_and_nothing_else() -> None:
     corpus = corpus_of("an automobile", *OTHERS)
     hits = ask(corpus, "car")
@@ -128,8 +119,8 @@ def test_a_question_of_unknown_words_finds_what_stands_out_by_its_vector_and_not
 
 def test_where_a_word_is_needed_a_vector_alone_finds_nothing() -> None:
     corpus = corpus_of("an automobile", "the physician is in", *OTHERS)
-    assert ask(corpus, "car", needs_word=True) == {}
-    assert list(ask(corpus, "car in the window", needs_word=True)) == [3]
+    assert ask(corpus, "car", Filters(needs_word=True)) == {}
+    assert list(ask(corpus, "car in the window", Filters(needs_word=True))) == [3]
     assert objection(ask(corpus, "car")[0]) == "shares no word with the message"
 
 
@@ -140,7 +131,7 @@ def test_filters_hold_for_what_is_found_by_its_vector() -> None:
     row = corpus.row_of(9)
     assert row is not None
     corpus.vectors.put(row, HashEmbedder().embed_query("automobile"))
-    assert list(ask(corpus, "car", filters=Filters(category="cars"))) == [9]
+    assert list(ask(corpus, "car", Filters(category="cars"))) == [9]
 
 
 def test_a_document_that_was_removed_or_replaced_has_no_vector_any_more() -> None:

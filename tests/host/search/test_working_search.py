@@ -50,11 +50,6 @@ def test_a_category_has_exact_boundaries_and_tags_must_all_be_there() -> None:
     assert not is_below(None, "a")
 
 
-def test_nothing_to_search_is_no_hit() -> None:
-    assert find([], "badger", now=NOW) == []
-    assert find(PAGES, "?!", now=NOW) == []
-
-
 def test_a_preview_shows_the_place_on_one_line() -> None:
     long = entry("k", "x\n" * 500 + "the badger\nis here" + " y" * 500)
     assert "the badger is here y" in preview(long, "Badger")

@@ -40,15 +40,6 @@ def stems(dead: Path, sender: str) -> list[str]:
     return found
 
 
-def test_below_the_limit_nothing_goes(dead: Path) -> None:
-    room = DeadLetters(dead, 80 * KIB)
-    with capture_logs() as logs:
-        for number in range(10):
-            room.take(*bury(dead, "a", f"{number}", 100 - number))
-    assert len(stems(dead, "a")) == 10
-    assert logs == []
-
-
 def test_the_oldest_of_who_has_most_make_room_for_a_while_and_the_log_says_so(dead: Path) -> None:
     room = DeadLetters(dead, 80 * KIB)
     room.take(*bury(dead, "quiet", "old", 1000))

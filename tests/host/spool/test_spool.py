@@ -401,14 +401,6 @@ def test_every_request_is_taken_once_in_order_and_no_group_waits_for_another(
     assert taken == expected
 
 
-def test_a_sender_that_the_operator_adds_is_found_though_no_folder_changed(tmp_path: Path) -> None:
-    place = Place(tmp_path, senders={})
-    place.sender("main", "alice")
-    assert place.sweep() == []
-    place.spool.senders = {("main", "alice"): None}
-    assert [box.sender for box in place.sweep()] == ["alice"]
-
-
 def test_a_complaint_ends_with_its_cause_though_nobody_sends(place: Place) -> None:
     root = place.sender("main", "alice")
     (box,) = place.sweep()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -116,6 +116,11 @@ def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path) -
         make_room(tmp_path / "groups/main/memory/file/x.json")
 
 
+def projections_of(journal: Journal, changed: Callable[[str], None] = lambda file: None) -> Projections:
+    home = journal.path.parent.parent
+    return Projections(home, settle_seconds=2.0, count_projected=journal.count_projected, changed=changed)
+
+
 def commit(journal: Journal, projections: Projections, rows: Sequence[Row], *, is_written: bool) -> None:
     batch = projections.batch(0.0)
     for row in rows:
@@ -139,10 +144,8 @@ def test_a_file_that_a_person_is_saving_in_place_is_not_taken_for_a_torn_one(tmp
     assert held(path) == b"two"
 
 
-def test_what_a_kill_left_of_replacing_a_file_is_removed_at_the_next_start(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    journal = Journal.open(tmp_path / "data" / "journal.db")
-    projections = Projections(tmp_path, settle_seconds=2.0, count_projected=journal.count_projected)
+def test_what_a_kill_left_of_replacing_a_file_is_removed_at_the_next_start(journal: Journal, tmp_path: Path) -> None:
+    projections = projections_of(journal)
     commit(journal, projections, rows_of([None, b"one", b"two"]), is_written=False)
     file = tmp_path / FILE
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
@@ -152,24 +155,17 @@ def test_what_a_kill_left_of_replacing_a_file_is_removed_at_the_next_start(tmp_p
     projections.recover(journal.unprojected(), 0.0)
     assert held(file) == b"two"
     assert (left.exists(), kept.exists()) == (False, True)
-    journal.close()
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_after_a_kill_behind_the_commit_the_next_start_writes_it(tmp_path: Path, is_written: bool) -> None:
-    (tmp_path / "data").mkdir()
-    journal = Journal.open(tmp_path / "data" / "journal.db")
+def test_after_a_kill_behind_the_commit_the_next_start_writes_it(
+    journal: Journal, tmp_path: Path, is_written: bool
+) -> None:
     changed: list[str] = []
-
-    def start() -> Projections:
-        return Projections(
-            tmp_path, settle_seconds=2.0, count_projected=journal.count_projected, changed=changed.append
-        )
-
     rows = rows_of([None, b"one", b"two"])
-    commit(journal, start(), rows, is_written=is_written)
+    commit(journal, projections_of(journal, changed.append), rows, is_written=is_written)
     assert changed == ([FILE] if is_written else [])
-    projections = start()
+    projections = projections_of(journal)
     assert projections.recover(journal.unprojected(), 0.0) == 2
     assert held(tmp_path / FILE) == b"two"
     (tmp_path / FILE).write_bytes(b"edited")
@@ -178,13 +174,10 @@ def test_after_a_kill_behind_the_commit_the_next_start_writes_it(tmp_path: Path,
     assert unsettled == {}
     assert {tmp_path / FILE, (tmp_path / FILE).parent, tmp_path / "groups"} <= set(paths)
     projections.sync(paths)
-    journal.close()
 
 
-def test_a_file_that_cannot_be_written_is_behind_until_it_can(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    journal = Journal.open(tmp_path / "data" / "journal.db")
-    projections = Projections(tmp_path, settle_seconds=2.0, count_projected=journal.count_projected)
+def test_a_file_that_cannot_be_written_is_behind_until_it_can(journal: Journal, tmp_path: Path) -> None:
+    projections = projections_of(journal)
     commit(journal, projections, rows_of([None, b"one"]), is_written=True)
     (tmp_path / FILE).unlink()
     (tmp_path / FILE).mkdir()
@@ -198,18 +191,16 @@ def test_a_file_that_cannot_be_written_is_behind_until_it_can(tmp_path: Path) ->
     projections.settle(10.0)
     assert not projections.behind
     assert held(tmp_path / FILE) == b"two"
-    journal.close()
 
 
-def test_what_was_written_just_before_a_stop_is_settled_as_whoever_saves_it_has_the_last_word(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    journal = Journal.open(tmp_path / "data" / "journal.db")
-    projections = Projections(tmp_path, settle_seconds=2.0, count_projected=journal.count_projected)
+def test_what_was_written_just_before_a_stop_is_settled_as_whoever_saves_it_has_the_last_word(
+    journal: Journal, tmp_path: Path
+) -> None:
+    projections = projections_of(journal)
     commit(journal, projections, rows_of([None, b"one"]), is_written=True)
     assert projections.settle(1.0).unsettled == {FILE: 1}
     paths, unsettled = projections.settle(1.0, is_final=True)
     assert (tmp_path / FILE in paths, unsettled) == (True, {})
-    journal.close()
 
 
 def test_no_file_has_a_fingerprint_of_its_own() -> None:

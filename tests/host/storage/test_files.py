@@ -67,12 +67,7 @@ def test_a_regular_file_is_read_whole_with_what_the_file_system_knows(tmp_path: 
     assert read_incoming(fd, "a.json", 100).links == 2
 
 
-def test_an_empty_file_is_empty(tmp_path: Path, fd: int) -> None:
-    (tmp_path / "a").touch()
-    assert read_incoming(fd, "a", 100)[:2] == (b"", 0)
-
-
-@pytest.mark.parametrize(("size", "read"), [(9, 9), (10, 10), (11, 11), (50_000_000, 11)])
+@pytest.mark.parametrize(("size", "read"), [(0, 0), (9, 9), (10, 10), (11, 11), (50_000_000, 11)])
 def test_no_more_is_read_than_tells_that_it_is_too_large(tmp_path: Path, fd: int, size: int, read: int) -> None:
     with (tmp_path / "a").open("wb") as file:
         file.truncate(size)

@@ -7,8 +7,6 @@ import hashlib
 import os
 import resource
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -592,21 +590,6 @@ def test_a_wal_that_is_never_folded_to_its_end_begins_anew_when_it_is_long(
     assert wal.stat().st_size == before
     assert not journal.checkpoint()
     assert content(path)[0] == list(range(1, 25))
-
-
-def test_what_was_committed_survives_a_process_that_just_ends(path: Path) -> None:
-    script = """
-import os, sys, pathlib
-from tests.host.storage.test_journal import Journal, receipt, row
-journal = Journal.open(pathlib.Path(sys.argv[1]))
-journal.commit([row(1)], [receipt(1)])
-os._exit(0)
-"""
-    subprocess.run([sys.executable, "-c", script, str(path)], check=True, cwd=Path(__file__).parents[3])
-    again = Journal.open(path)
-    assert again.committed_seq == 1
-    assert again.receipts_of("main", "user", ["r1"]).keys() == {"r1"}
-    again.close()
 
 
 # ------------------------------------------------------------------------------------------------------------- counting

@@ -240,6 +240,20 @@ def test_what_was_written_again_is_not_looked_for_in_the_whole_journal_once_more
     assert world.journal.marks == Marks(3, {})
 
 
+def test_a_start_names_the_files_that_it_cannot_write_and_no_others(world: World) -> None:
+    world.add(MEMORY, note("one"))
+    with capture_logs() as logs:
+        world.recover()
+        assert logs == []
+        (world.home / MEMORY).unlink()
+        (world.home / MEMORY).mkdir()
+        world.recover()
+        (world.home / MEMORY).rmdir()
+        world.settle()
+    assert [line["event"] for line in logs] == ["projection.failed", "projection.caught_up"]
+    assert world.read() == note("one")
+
+
 def test_an_entry_written_where_a_lost_one_stood_does_not_pass_for_it(world: World) -> None:
     world.add(MEMORY, note("same"), note("one"))
     world.write(b"")
@@ -247,3 +261,11 @@ def test_an_entry_written_where_a_lost_one_stood_does_not_pass_for_it(world: Wor
     assert world.read() == note("same") + note("one\n  and more")
     world.settle()
     assert world.read() == note("same") + note("one\n  and more") + note("same") + note("one")
+
+
+def test_what_was_placed_and_never_committed_is_not_waited_for(world: World) -> None:
+    world.add(MEMORY, note("one"))
+    world.settle()
+    with (world.home / MEMORY).open("ab"):  # somebody saves it
+        world.projections.batch(world.now).target(MEMORY)
+    assert world.projections.settled.unsettled == {}

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from honeybadger_host.storage import projections as projections_module
 from honeybadger_host.storage.appended import to_put_back
+from honeybadger_host.storage.files import read_all
 from honeybadger_host.storage.journal_schema import Row
 from tests.host.storage.projected import LOOKS, MEMORY, SETTLE, TURNS, World, note, turn
 
@@ -223,14 +223,13 @@ def test_a_file_that_changes_between_the_look_and_the_write_is_not_written(
     world.add(MEMORY, note("one"))
     world.save_as_an_editor(TEXT)
     look_for(world, 1)
-    reads = projections_module._read_all
 
-    def read_and_be_overtaken(fd: int) -> bytes:
-        text = reads(fd)
+    def read_and_be_overtaken(fd: int, size: int) -> bytes:
+        text = read_all(fd, size)
         world.write(TEXT + note("one") + b"My last word.\n")
         return text
 
-    monkeypatch.setattr(projections_module, "_read_all", read_and_be_overtaken)
+    monkeypatch.setattr("honeybadger_host.storage.projections.read_all", read_and_be_overtaken)
     look_for(world, 1)
     monkeypatch.undo()
     world.settle()
@@ -296,6 +295,16 @@ def test_an_earlier_note_that_a_person_deletes_while_it_settles_stays_deleted(
     world.add(MEMORY, note("four"))
     world.restart()
     assert world.read() == text + note("four")
+
+
+def test_a_note_behind_an_older_text_of_the_same_length_does_not_pass_for_one_behind_the_lost(world: World) -> None:
+    text = world.read()
+    world.add(MEMORY, note("lost"))
+    world.save_as_an_editor(text + b"x" * (len(note("lost")) - 1) + b"\n")
+    world.add(MEMORY, note("kept"))
+    world.save_as_an_editor(b"A line.\n" + world.read())
+    world.settle()
+    assert counts(world, "lost", "kept") == [1, 1]
 
 
 def test_earlier_notes_are_deleted_one_after_another(world: World) -> None:

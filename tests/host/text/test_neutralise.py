@@ -181,6 +181,7 @@ def test_what_was_changed_is_said_and_nothing_is_said_of_what_was_not(content: s
         ("> ## Title", "- > \\## Title", {"headings": 1}),
         ("- ### Title", "- - \\### Title", {"headings": 1}),
         ("see <!-- this", "- see \\<!-- this", {"comments": 1}),
+        ("see \\\\<!-- this", "- see \\\\\\<!-- this", {"comments": 1}),
         ("a\n===", "  \\===", {"underlines": 1}),
         ("a\n> b\n> --", "  > \\--", {"underlines": 1}),
         ("a\n#x", "  \\#x", {"headings": 1}),
@@ -195,6 +196,14 @@ def test_each_rule_changes_one_thing_and_says_so(content: str, line: str, change
     note = render_note(content, "Notes", "a", AT)
     assert line in note.data.decode().splitlines()
     assert note.changed == changed
+
+
+def test_a_comment_that_was_made_harmless_stays_as_it_is_when_its_note_is_edited() -> None:
+    first = render_note("see <!-- this\n<!--", "of <!-- x", "a", AT)
+    assert first.changed == {"comments": 3}
+    content = first.data.decode().split("\n- ")[1].replace("\n  ", "\n").rstrip("\n")
+    again = render_note(content, first.section, "a", AT)
+    assert (again.data, again.changed) == (first.data, {})
 
 
 def test_what_is_changed_in_a_section_is_said_too_however_often_it_is_used() -> None:

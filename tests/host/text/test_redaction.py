@@ -19,7 +19,7 @@ from honeybadger_host.text.redaction import find_secrets, redact, redact_below, 
 from tests.conftest import HostFactory
 from tests.host.credentials import Credential, Lot, credentials
 from tests.host.ordinary import ordinary
-from tests.hosting import HostProcess, RawSender, assert_refused, request
+from tests.hosting import HostProcess, RawSender, assert_refused, request, status_of
 
 SAMPLE = credentials(seed=2026)
 LOT = Lot(seed=7)
@@ -401,7 +401,7 @@ def test_a_bug_that_shows_the_text_in_its_exception_shows_no_secret(
     deadline = time.monotonic() + 50
     while not status.get("last_error") and time.monotonic() < deadline:
         time.sleep(0.05)
-        status = orjson.loads((host.home / "data/status.json").read_bytes())
+        status = status_of(host.home)
     assert "[REDACTED:github-token]" in status["last_error"]
     (line,) = host.events("pipeline.failed")
     assert "KeyError" in line["exception"]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from honeybadger_host.web.access import SESSION_SECONDS, Access, Buckets
+from honeybadger_host.web.access import SESSION_SECONDS, Access
 from tests.hosting import run_cli
 from tests.page import Browser, Page
 
@@ -167,15 +167,6 @@ def test_a_flood_is_slowed_down(home: Path) -> None:
     with Page(home, ()) as page:
         stranger = page.browser(is_signed_in=False)
         assert 429 in {stranger.get("/").status for _ in range(200)}
-
-
-def test_a_bucket_fills_again() -> None:
-    now = 0.0
-    buckets = Buckets(2, 3, lambda: now)
-    assert [buckets.takes("a") for _ in range(4)] == [True, True, True, False]
-    assert buckets.takes("b")
-    now = 1.0
-    assert [buckets.takes("a") for _ in range(3)] == [True, True, False]
 
 
 def test_a_socket_is_for_its_user_alone(home: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.web.looking_back import activity, look_back, newest_seq, note_changes
 
 
@@ -31,11 +32,11 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_look_ends_after_a_stretch_and_goes_on_where_it_ended(journal: Path) -> None:
     assert newest_seq(journal) == 45_001
-    looks = [look_back(journal, group="rare")]
+    looks = [look_back(journal, LogFilter("rare"))]
     while not looks[-1].lines:
         assert looks[-1].before is not None, looks
         assert looks[-1].before == looks[-1].down_to
-        looks.append(look_back(journal, group="rare", before=looks[-1].before))
+        looks.append(look_back(journal, LogFilter("rare", before=looks[-1].before)))
     assert [look.down_to for look in looks] == [25_002, 5_002, 0]
     (line,) = looks[-1].lines
     assert (line.seq, line.by, line.gist, line.can_undo) == (1, "cook", "tea", True)
@@ -53,13 +54,13 @@ def test_activity_is_counted_by_the_hour_among_the_last_changes(journal: Path) -
 
 
 def test_a_full_page_ends_at_its_last_line(journal: Path) -> None:
-    first = look_back(journal, limit=3)
+    first = look_back(journal, LogFilter(), limit=3)
     assert [line.seq for line in first.lines] == [45_001, 45_000, 44_999]
-    second = look_back(journal, limit=3, before=first.before)
+    second = look_back(journal, LogFilter(before=first.before), limit=3)
     assert [line.seq for line in second.lines] == [44_998, 44_997, 44_996]
     assert second.lines[0].gist == "[ann]: hello"
 
 
 def test_where_nothing_was_ever_changed_there_is_nothing_to_look_at(tmp_path: Path) -> None:
-    looked = look_back(tmp_path / "journal.db")
+    looked = look_back(tmp_path / "journal.db", LogFilter())
     assert (looked.lines, looked.before, newest_seq(tmp_path / "journal.db")) == ((), None, 0)

@@ -1,0 +1,153 @@
+"""What the doctor looks at where several machines keep the home: the servers, the log, the machines, their clocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent.wording import count_of
+from honeybadger_host.cluster.lease import OWNERS, holder
+from honeybadger_host.cluster.log import Names, read_place
+from honeybadger_host.cluster.moving import MOST_BEHIND, State, present
+from honeybadger_host.cluster.placing import KEPT
+from honeybadger_host.cluster.servers import Servers, Unreachable
+from honeybadger_host.configuration import load_settings
+from honeybadger_host.errors import HostError, SettingsError
+from honeybadger_host.ops.findings import Finding
+from honeybadger_host.settings import Cluster
+from honeybadger_host.storage.files import printable
+from honeybadger_host.storage.home import JOURNAL_FILE
+
+_MOST_SKEW_SECONDS: Final = 1.0
+"""Between this machine's clock and the servers'. Nothing is lost by more: people read wrong times, and a lease, which
+the servers time, ends early or late where they differ among themselves."""
+_NEARLY_FULL: Final = 0.8
+_NOT_SEEN: Final = (
+    "whether the servers have `sync_interval: always`, and how full their disks are, is not told to hosts"
+)
+
+
+def cluster(home: Path) -> Iterator[Finding]:
+    """Everything about several machines; nothing for a home of one."""
+    for path in sorted((home / KEPT).rglob("*")):
+        if path.is_file():
+            kept = printable(str(path.relative_to(home)))
+            yield Finding("kept aside", "warning", f"{kept} was only on this machine", "compare, then remove it")
+    try:
+        settings = load_settings(home).settings.cluster
+    except SettingsError:  # said elsewhere
+        return
+    if not settings.urls:
+        return
+    try:
+        names, here, _ = read_place(home / JOURNAL_FILE)
+    except HostError as error:
+        yield Finding("cluster", "problem", str(error), "see docs/machines.md")
+        return
+    yield from _servers(settings)
+    try:
+        with closing(Servers(settings.urls, settings.credentials)) as servers:
+            for stream in (names.stream, OWNERS):
+                yield from _stream(servers, stream, len(settings.urls))
+            yield from _snapshots(servers, names)
+            yield from _machines(present(servers, names), holder(servers, names), here.seq)
+    except (HostError, Unreachable) as error:
+        what = f"no server, or no majority of them, answers: {error}"
+        yield Finding("cluster", "problem", what, "start them: nothing is answered until most of them run")
+        return
+    yield Finding("servers", "ok", _NOT_SEEN, "look into nats.conf and at `df` there")
+
+
+def _servers(settings: Cluster) -> Iterator[Finding]:
+    """Each server by itself."""
+    for url in settings.urls:
+        try:
+            with closing(Servers([url], settings.credentials)) as server:
+                yield Finding("servers", "ok", f"{url} answers, version {server.version}")
+        except (HostError, Unreachable) as error:
+            yield Finding("servers", "problem", f"{url} cannot be used: {error}", "start it, or mend cluster.servers")
+
+
+def _stream(servers: Servers, stream: str, count: int) -> Iterator[Finding]:
+    asked_at = time.time()
+    data = servers.ask(f"$JS.API.STREAM.INFO.{stream}", b"")
+    answered_at = time.time()
+    info: Mapping[str, Any] = orjson.loads(data or b"{}")
+    if "config" not in info:
+        why = info.get("error", {}).get("description", "most of its servers do not answer")
+        yield Finding("shared log", "problem", f"{stream}: {why}", "start the servers; see docs/machines.md")
+        return
+    config, state, others = info["config"], info["state"], info.get("cluster", {}).get("replicas") or []
+    behind = [f"{one['name']} is {'offline' if one.get('offline') else 'behind'}" for one in others if not _is_up(one)]
+    replicas = config["num_replicas"]
+    if behind:
+        yield Finding("shared log", "problem", f"{stream}: {', '.join(behind)}", "start it, or look at its log")
+    elif replicas < min(3, count):
+        what = f"{stream} has {count_of(replicas, 'replica')} on {count} servers"
+        yield Finding("shared log", "warning", what, f"nats stream edit {stream} --replicas=3")
+    elif replicas == 1:
+        yield Finding("shared log", "warning", f"{stream} is on one server: its disk may not fail", "use three servers")
+    else:
+        yield Finding("shared log", "ok", f"{stream} has {replicas} replicas, all current")
+    for name, used in (("max_bytes", state["bytes"]), ("max_msgs", state["messages"])):
+        limit = config[name]
+        if limit > 0 and used > _NEARLY_FULL * limit:
+            what = f"{stream} holds {used} of {limit} ({name}): the oldest records go when it is full"
+            yield Finding("shared log", "problem", what, f"nats stream edit {stream}, without this limit")
+    yield from _clock(stream, str(info.get("ts", "")), asked_at, answered_at)
+
+
+def _is_up(replica: Mapping[str, Any]) -> bool:
+    return bool(replica.get("current")) and not replica.get("offline")
+
+
+def _clock(stream: str, said: str, asked_at: float, answered_at: float) -> Iterator[Finding]:
+    whole, _, parts = said.rstrip("Z").partition(".")
+    if not whole:
+        return
+    at = datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{parts or 0}")
+    off = max(asked_at - at, at - answered_at, 0.0)
+    if off > _MOST_SKEW_SECONDS:
+        what = f"this machine's and that of the server that leads {stream} differ by {off:.1f} s"
+        yield Finding("clocks", "warning", what, "set them (timedatectl, chrony)")
+    else:
+        within = answered_at - asked_at + off
+        yield Finding("clocks", "ok", f"this machine's and that of {stream}'s leader agree within {within:.2f} s")
+
+
+def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
+    first, last = servers.end_of(names.stream) or (1, 0)
+    taken = [int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots)]
+    if not taken or max(taken) < first - 1:
+        what = f"there is none from which the log goes on at {first}: no machine can join"
+        yield Finding("snapshots", "problem", what, "stop a host, run `cluster init` there again, start it")
+    else:
+        behind = count_of(last - max(taken), "message")
+        yield Finding("snapshots", "ok", f"the newest is at {max(taken)}, {behind} before the log's end")
+
+
+def _machines(machines: Sequence[State], owner: str | None, here: int) -> Iterator[Finding]:
+    if owner is None:
+        yield Finding("machines", "problem", "none owns the home", "start a host; one begins within some seconds")
+    if len(machines) < 2:
+        what = f"{count_of(len(machines), 'host runs', 'hosts run')}: nobody goes on when it dies"
+        yield Finding("machines", "warning", what, "start the others")
+    for machine in machines:
+        if machine.behind > MOST_BEHIND:
+            what = f"{machine.node} is {machine.behind} messages behind"
+            yield Finding("machines", "warning", what, "let it catch up")
+    versions = ", ".join(f"{machine.node} {machine.version} ({machine.schema})" for machine in machines)
+    if len({machine.schema for machine in machines}) > 1:
+        what = f"they have different schemas of the journal: {versions}"
+        yield Finding("machines", "problem", what, "see Upgrades in docs/machines.md")
+    elif len({machine.version for machine in machines}) > 1:
+        yield Finding("machines", "warning", f"they run different versions: {versions}", "upgrade the rest")
+    elif machines and owner:
+        hosts = count_of(len(machines), "host runs", "hosts run")
+        yield Finding("machines", "ok", f"{owner} owns the home; {hosts}, version {machines[0].version}; here {here}")

@@ -1,0 +1,159 @@
+"""Which machines keep a home just now, and how its owner hands it over to one of them on purpose.
+
+Each machine answers who it is. The owner, asked to move, ends in order as if it were stopped, gives its lease to the
+next one instead of back, and follows. Only hosts may ask: see the keys in deploy/cluster/nats.conf.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import PurePath
+
+import orjson
+import structlog
+from nats.aio.msg import Msg
+
+from honeybadger_host.cluster.log import Names
+from honeybadger_host.cluster.servers import Servers
+from honeybadger_host.errors import HostError, NotFound, StorageFailed
+
+log = structlog.get_logger()
+
+MOST_BEHIND = 1_000
+"""Messages: a machine that has to read more keeps everybody waiting."""
+_MOVING_SECONDS = 60.0
+_AGAIN_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a machine says of itself.
+
+    Args:
+        node: its name; see `records.name_machine`.
+        seq: how far its journal has come.
+        epoch: with which it owns the home; 0: it follows.
+        serves: it answers requests; one that begins to own brings its files up to date first.
+        renewed_seconds: since the lease was renewed; 0 for one that follows.
+        behind: messages of the log that it does not have.
+    """
+
+    node: str
+    version: str = ""
+    schema: int = 0
+    seq: int = 0
+    epoch: int = 0
+    serves: bool = False
+    renewed_seconds: float = 0.0
+    behind: int = 0
+
+    @classmethod
+    def load(cls, data: bytes) -> State:
+        """Return what another version may have said."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in orjson.loads(data).items() if name in known})
+
+
+class Presence:
+    """Answers for this machine until it is closed.
+
+    Args:
+        state: asked on another thread.
+        hand_over: told which machine comes next.
+    """
+
+    def __init__(
+        self, servers: Servers, names: Names, state: Callable[[], State], hand_over: Callable[[str], None]
+    ) -> None:
+        """Begin."""
+        self._servers, self._names, self._state, self._hand_over = servers, names, state, hand_over
+        self._task = servers.start(self._run())
+
+    def close(self) -> None:
+        self._servers.cancel(self._task)
+
+    async def _run(self) -> None:
+        client = self._servers.client
+        subscriptions = [
+            await client.subscribe(self._names.who, cb=self._tell),
+            await client.subscribe(self._names.move, cb=self._move),
+        ]
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for subscription in subscriptions:
+                await subscription.unsubscribe()
+
+    async def _tell(self, message: Msg) -> None:
+        await message.respond(orjson.dumps(asdict(self._state())))
+
+    async def _move(self, message: Msg) -> None:
+        if self._state().epoch:
+            self._hand_over(message.data.decode())
+            await message.respond(b"")
+
+
+def present(servers: Servers, names: Names) -> list[State]:
+    """Return the machines that run, the owner first. Raises Unreachable."""
+    states = [State.load(data) for data in servers.ask_all(names.who)]
+    return sorted(states, key=lambda state: (-state.epoch, state.node))
+
+
+def is_called(node: str, name: str) -> bool:
+    """Return whether a machine's name is meant: all of it, its host name, its folder or the last part of that."""
+    host, _, rest = node.partition(":")
+    folder, _, number = rest.rpartition(":")
+    return name in (node, host, folder, PurePath(folder).name, number)
+
+
+def place_of(node: str) -> tuple[str, str]:
+    """Return the host name and the folder of a machine's home."""
+    host, _, rest = node.partition(":")
+    return host, rest.rpartition(":")[0]
+
+
+def choose(machines: Sequence[State], owner: State, name: str | None) -> State:
+    """Return the machine that is to own the home: the one that is named, else the one that has come furthest.
+
+    Raises NotFound: none runs that is called so; HostError: it cannot take over at once.
+    """
+    others = [machine for machine in machines if machine is not owner]
+    if name is None:
+        if not others:
+            raise NotFound("no other machine follows: start one, or stop this host with systemctl stop")
+        found = [max(others, key=lambda machine: (machine.schema == owner.schema, machine.seq))]
+    else:
+        found = [machine for machine in machines if is_called(machine.node, name)]
+    if not found:
+        there = ", ".join(machine.node for machine in machines)
+        raise NotFound(f"no machine called {name!r} runs; these do: {there}")
+    if len(found) > 1:
+        raise HostError(f"{name!r} may be {' or '.join(one.node for one in found)}: name the folder, too, or all of it")
+    (next_one,) = found
+    if next_one.schema != owner.schema:
+        raise HostError(
+            f"{next_one.node} runs version {next_one.version} with schema {next_one.schema} of the journal, the owner "
+            f"{owner.schema}: it cannot follow; nothing was moved"
+        )
+    if (behind := owner.seq - next_one.seq) > MOST_BEHIND:
+        raise HostError(f"{next_one.node} is {behind} messages behind: let it catch up; nothing was moved")
+    return next_one
+
+
+def move(servers: Servers, names: Names, owner: State, target: State) -> float:
+    """Let another machine own the home; return after how many seconds it served it. Raises HostError, Unreachable."""
+    began = time.monotonic()
+    if servers.ask(names.move, target.node.encode()) is None:
+        raise StorageFailed(f"{owner.node} did not answer: nothing was moved, unless `cluster status` says so")
+    while time.monotonic() < began + _MOVING_SECONDS:
+        data = servers.ask_all(names.who, until=lambda data: State.load(data).node == target.node)
+        if any(state.node == target.node and state.serves for state in map(State.load, data)):
+            return time.monotonic() - began
+        time.sleep(_AGAIN_SECONDS)
+    raise HostError(
+        f"{owner.node} was asked to hand the home over, and {target.node} does not serve it after "
+        f"{_MOVING_SECONDS:g} s: see `honeybadger-host cluster status`"
+    )

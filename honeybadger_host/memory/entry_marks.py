@@ -1,0 +1,129 @@
+"""What an entry knows of itself: where it comes from what it says, and whether it still stands. Pure.
+
+Each is a part of the entry's file that a person may have written as well: what is not ours there stays a member of the
+person's own. Source: docs/decisions/031-what-an-entry-knows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, get_args
+
+from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN, OPERATOR
+from honeybadger_agent.wire import ENTRY_ID, OriginKind
+from honeybadger_host.text.time_stamps import time_in, time_stamp
+
+KINDS: Final = frozenset(get_args(OriginKind))
+_BY_AUTHOR: Final[Mapping[str | None, OriginKind]] = {None: "human", HUMAN: "human", CONSOLIDATOR: "inferred"}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where it comes from what an entry says.
+
+    Args:
+        is_claimed: the host has only the sender's word for it.
+        where: which file, page or tool it was.
+    """
+
+    kind: OriginKind
+    is_claimed: bool = False
+    where: str | None = None
+
+
+def origin_of(sender: str, claim: OriginKind | None, where: str | None, *, is_agent: bool) -> Origin | None:
+    """Return the origin of what a sender saves; None: nobody knows.
+
+    Args:
+        claim: what the sender says of it.
+        is_agent: whether the sender is an agent of this home.
+    """
+    if sender == OPERATOR:  # a command of the operator's, who is a person, or brings in what others wrote
+        return Origin(claim or "human", where=where)
+    if claim is None:
+        return Origin("agent") if is_agent else None
+    return Origin(claim, not (is_agent and claim == "agent"), where)
+
+
+def origin_by(author: str | None) -> Origin | None:
+    """Return the origin of an entry that says none, as far as its author tells; None: it was a person's file."""
+    kind = _BY_AUTHOR.get(author)
+    return None if kind is None else Origin(kind)
+
+
+def take_origin(members: dict[str, Any]) -> Origin | None:
+    """Return the origin that a file says, taken out of its members; None: it says none.
+
+    What is not an origin is a member of the person's own, and stays.
+    """
+    if not isinstance(members.get("origin"), str) or members["origin"] not in KINDS:
+        return None
+    kind: OriginKind = members.pop("origin")
+    is_claimed = members.pop("origin_claimed") is True if isinstance(members.get("origin_claimed"), bool) else False
+    where = members.pop("origin_from") if isinstance(members.get("origin_from"), str) else None
+    return Origin(kind, is_claimed, where or None)
+
+
+def origin_members(origin: Origin | None) -> dict[str, Any]:
+    """Return an origin as the members of a file; those that say nothing are left out."""
+    if origin is None:
+        return {}
+    members = {"origin": origin.kind, "origin_claimed": origin.is_claimed, "origin_from": origin.where}
+    return {name: value for name, value in members.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether an entry still stands.
+
+    Args:
+        supersedes: ids of those whose place it took, each once.
+        superseded_by: id of the one that took its place; of an entry in the archive.
+        valid_until: UTC; from then on nothing recalls it.
+    """
+
+    supersedes: tuple[str, ...] = ()
+    superseded_by: str | None = None
+    valid_until: datetime | None = None
+
+    def is_over(self, now: datetime) -> bool:
+        """Return whether it is not valid any more."""
+        return self.valid_until is not None and self.valid_until <= now
+
+    def again(self, said: Standing, now: datetime) -> Standing:
+        """Return how it stands after the same was said again: what had expired stands once more."""
+        supersedes = tuple(dict.fromkeys((*self.supersedes, *said.supersedes)))
+        return Standing(supersedes, None, said.valid_until or (None if self.is_over(now) else self.valid_until))
+
+
+STANDS: Final = Standing()
+
+
+def take_standing(members: dict[str, Any]) -> Standing:
+    """Return what a file says of it, taken out of its members. What is not a time or an id is a person's, and stays."""
+    ids = members.get("supersedes")
+    is_ids = isinstance(ids, list) and all(isinstance(one, str) and ENTRY_ID.fullmatch(one) for one in ids)
+    by = members.get("superseded_by")
+    until = time_in(members.get("valid_until"))
+    standing = Standing(
+        tuple(dict.fromkeys(ids)) if is_ids and isinstance(ids, list) else (),
+        by if isinstance(by, str) and ENTRY_ID.fullmatch(by) else None,
+        until,
+    )
+    for name in standing_members(standing):
+        del members[name]
+    return standing
+
+
+def standing_members(standing: Standing) -> dict[str, str | Sequence[str]]:
+    """Return it as members of a file; those that say nothing are left out."""
+    members: dict[str, str | Sequence[str]] = {}
+    if standing.supersedes:
+        members["supersedes"] = [*standing.supersedes]
+    if standing.superseded_by is not None:
+        members["superseded_by"] = standing.superseded_by
+    if standing.valid_until is not None:
+        members["valid_until"] = time_stamp(standing.valid_until, "auto")
+    return members

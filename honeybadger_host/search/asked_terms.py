@@ -1,0 +1,156 @@
+"""The terms of a question in a corpus: which rows have each, how often, how rare it is, and which authors it names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from honeybadger_host.search.corpus import TURN, Corpus, Floats, view
+from honeybadger_host.search.language.analyzer import Query, QueryTerm, common_terms, document_terms, is_cjk, names_in
+from honeybadger_host.search.language.spelling import guesses
+from honeybadger_host.search.postings import TF_BITS, TF_MASK
+
+SUBJECT: Final = 0.5
+"""Least rarity of a word that may name the group's subject, however many documents have it; 1: only one has it."""
+_MOST_GUESSED: Final = 64
+"""At most this many unknown words of a question are checked for typos, 0.3 ms each: a pasted page has thousands."""
+_FIRST_HAN: Final = "\u3400"  # kana are before it
+_FEW: Final = 40
+"""A smaller group says little about how rare a word is: rarity is computed as if it had this many documents."""
+Rows: TypeAlias = npt.NDArray[np.intp]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+class AskedTerm(NamedTuple):
+    """A term of the question in the corpus: where, how often, how rare.
+
+    Args:
+        rarity: `idf`, for at least `_FEW` documents.
+    """
+
+    term: QueryTerm
+    rows: Rows
+    counts: Floats
+    idf: float
+    rarity: float
+
+
+class Asked(NamedTuple):
+    """A question in the corpus.
+
+    Args:
+        missing: the weight of the terms that the corpus does not have.
+        named: numbers of the authors that it names.
+        many: how many documents rarity is computed for.
+    """
+
+    terms: Sequence[AskedTerm]
+    missing: float
+    named: Collection[int]
+    many: int
+
+
+def look_up(corpus: Corpus, query: Query) -> Asked:
+    """Return what a question asks for in a corpus.
+
+    A speaker's name is not looked up in turns: it says whose turns are meant, and the turns that contain it are
+    mostly the other side's. A question of names alone finds these speakers' turns and the turns that name them.
+    """
+    many = max(len(corpus), _FEW)
+    alive, kinds = view(corpus.is_alive, np.bool_), view(corpus.kinds, np.int8)
+    authors = view(corpus.author_of, np.int32)
+    named = [
+        number
+        for number, name in enumerate(corpus.authors.names)
+        if corpus.turns_by_author[number] and _is_named(name, query)
+    ]
+    names = {form for number in named for form in _label_terms(corpus.authors.names[number])}
+    asked, missing = [], 0.0
+    heard = _heard(corpus, query)
+    is_name = [bool(names.intersection(term.forms)) for term in heard]
+    for term, names_somebody in zip(heard, is_name, strict=True):
+        rows, counts, frequency = _found(corpus, term, alive)
+        if names_somebody and all(is_name):
+            rows = np.union1d(rows, np.flatnonzero(np.isin(authors, named) & alive & (kinds == TURN)))
+            counts, frequency = np.ones(len(rows), np.float32), len(rows)
+        elif names_somebody:
+            keep = kinds[rows] != TURN
+            rows, counts = rows[keep], counts[keep]
+        if frequency:
+            idf = term.weight * idf_of(len(corpus), frequency)
+            asked.append(AskedTerm(term, rows, counts, idf, _rarity(term, many, frequency)))
+        elif not term.is_optional:
+            missing += _rarity(term, many, 0)
+    return Asked(asked, missing, named, many)
+
+
+def idf_of(documents: int, frequency: int) -> float:
+    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def _rarity(term: QueryTerm, many: int, frequency: int) -> float:
+    """Return how rare a term is, for the floor; for a term that may be a subject, at least half of the maximum.
+
+    A common word that the group does not have says little about the question.
+    """
+    most = idf_of(many, 1)
+    if common_terms().isdisjoint(term.forms):
+        return term.weight * max(idf_of(many, frequency), SUBJECT * most)
+    return term.weight * (idf_of(many, frequency) if frequency else SUBJECT / 2 * most)
+
+
+def _found(corpus: Corpus, term: QueryTerm, alive: Mask) -> tuple[Rows, Floats, int]:
+    """Return the live rows that have a term, how often, and how many documents have its usual form."""
+    postings = [packed for form in term.forms if len(packed := corpus.postings(form))]
+    if not postings:
+        return np.zeros(0, np.intp), np.zeros(0, np.float32), 0
+    if corpus.has_dead:
+        postings = [packed[alive[packed >> np.uint32(TF_BITS)]] for packed in postings]
+    rows, counts = _merged(postings)
+    return rows, counts, max(map(len, postings))
+
+
+def _heard(corpus: Corpus, query: Query) -> list[QueryTerm]:
+    """Return the question's terms, with guesses in place of words that the group does not know."""
+    heard: dict[str, QueryTerm] = {}
+    left = _MOST_GUESSED
+    for term in query.terms:
+        is_guessed = left > 0 and not term.is_optional and not any(form in corpus for form in term.forms)
+        left -= is_guessed
+        for each in (guesses(term, corpus) if is_guessed else ()) or [term]:
+            if each.forms[0] not in heard or not each.is_optional:
+                heard[each.forms[0]] = each
+    return list(heard.values())
+
+
+def _merged(postings: Sequence[npt.NDArray[np.uint32]]) -> tuple[Rows, Floats]:
+    """Return the rows in any of the postings, ascending, and how often."""
+    if len(postings) == 1:
+        packed = postings[0]
+        return (packed >> np.uint32(TF_BITS)).astype(np.intp), (packed & np.uint32(TF_MASK)).astype(np.float32)
+    packed = np.concatenate(postings)
+    rows, places = np.unique(packed >> np.uint32(TF_BITS), return_inverse=True)
+    return rows.astype(np.intp), np.bincount(places, packed & np.uint32(TF_MASK)).astype(np.float32)
+
+
+def _label_terms(name: str) -> list[str]:
+    return [term for word in names_in(name) for term in document_terms(word)]
+
+
+def _is_named(name: str, query: Query) -> bool:
+    """Return whether the question has a word of a name.
+
+    Chinese has no space after a name, and three characters are a family name and a given name.
+    """
+    for part in names_in(name):
+        if is_cjk(part):
+            given = part[1:] if len(part) == 3 and part[0] >= _FIRST_HAN else part
+            if len(part) > 1 and any(part in run or given in run for run in query.words):
+                return True
+        elif len(part) > 1 and (part in query.words or f"{part}s" in query.words):  # `Miriams`
+            return True
+    return False

@@ -1,0 +1,100 @@
+"""What a document may score by, and what it earns besides its text: by its author, its date, and what it says.
+
+A turn scores by its author when the question names one or says "my", and by a time it says when the question asks for
+one. Sources: docs/decisions/017-recall.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from honeybadger_host.search.asked_terms import Mask, Rows
+from honeybadger_host.search.corpus import ASKS, SAYS_TIME, TURN, Corpus, view
+from honeybadger_host.search.language.analyzer import Query
+from honeybadger_host.search.language.dates import dates_said
+
+Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "statement", "vector"]
+WEIGHTS: Final[Mapping[Signal, float]] = {
+    "terms": 1.0,
+    "around": 1.2,
+    "session": 1.2,
+    "author": 0.36,
+    "date": 0.7,
+    "time": 0.36,
+    "statement": 0.13,
+}
+"""The weight of each signal: the first three in BM25 points, the rest as a share of the best text score.
+
+Fitted on LoCoMo, tested on held-out conversations (docs/decisions/017-recall.md).
+"""
+_GRACE_DAYS: Final = 7.0
+"""A turn this long after a date may still be about it."""
+_DAY: Final = 86_400.0
+Shares: TypeAlias = npt.NDArray[np.float64]
+
+
+class Signals:
+    """The signals other than text that a question asks for.
+
+    Args:
+        named: numbers of the authors that it names.
+    """
+
+    def __init__(self, corpus: Corpus, query: Query, now: datetime, named: Collection[int]) -> None:
+        self._corpus = corpus
+        self._authors = named
+        self._role = corpus.roles.numbers.get("user") if query.is_first_person else None
+        self._dates = dates_said(query.text, now)
+        self.asks_date = bool(self._dates)
+        self.active: list[Signal] = ["statement"]
+        if self._authors or self._role is not None:
+            self.active.append("author")
+        if self.asks_date:
+            self.active.append("date")
+        if query.asks_time:
+            self.active.append("time")
+
+    def parts(self, rows: Rows, *, has_words: bool) -> dict[Signal, Shares]:
+        """Return what each row has of every signal, 0 to 1.
+
+        Args:
+            has_words: else author and date are all there is, and the other signals only rank what has one of these.
+        """
+        corpus = self._corpus
+        says = view(corpus.says, np.int8)[rows]
+        parts: dict[Signal, Shares] = {}
+        if "author" in self.active:
+            meant = np.isin(view(corpus.author_of, np.int32)[rows], [*self._authors])
+            if self._role is not None:
+                meant |= view(corpus.role_of, np.int32)[rows] == self._role
+            parts["author"] = (meant & (view(corpus.kinds, np.int8)[rows] == TURN)).astype(np.float64)
+        if self.asks_date:
+            parts["date"] = self.dates(rows)
+        counts: Mask = np.ones(len(rows), np.bool_)
+        if not has_words:
+            counts = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(scores > 0 for scores in parts.values())])
+        parts["statement"] = ((says & ASKS == 0) & counts).astype(np.float64)
+        if "time" in self.active:
+            parts["time"] = ((says & SAYS_TIME != 0) & counts).astype(np.float64)
+        return parts
+
+    def dates(self, rows: Rows) -> Shares:
+        """Return 1 for documents from a date of the question, less for those from the days after."""
+        at = view(self._corpus.at, np.float64)[rows]
+        scores = np.zeros(len(rows))
+        known = at[np.isfinite(at)]
+        if not self._dates or not len(known):
+            return scores
+        first, last = (datetime.fromtimestamp(float(moment), UTC).year for moment in (known.min(), known.max()))
+        for said in self._dates:
+            for span in said.spans(first, last):
+                days_late = (at - span.end) / _DAY
+                grace = 1 - (days_late + 1) / (_GRACE_DAYS + 1)
+                inside = (at >= span.start) & (days_late < 0)
+                np.maximum(scores, np.where(inside, 1.0, np.where(days_late >= 0, grace, 0.0)), out=scores)
+        return np.nan_to_num(scores)

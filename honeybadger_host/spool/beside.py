@@ -1,0 +1,174 @@
+"""What runs beside the batches: queries, requests that wait for something to come, and turns of agents.
+
+Queries have threads of their own; what waits has none. A turn runs for minutes; what it ends with is decided and
+written with a later batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio.abc import TaskGroup
+
+from honeybadger_agent import wire
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.domain import QueryHandler, Served, TurnHandler, WaitingHandler
+from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.spool.answers import Answers
+from honeybadger_host.spool.inbox import Inbox
+from honeybadger_host.spool.request import RETRY_SECONDS, Answered, Asking, QueuedRequest
+from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
+from honeybadger_host.storage.journal_schema import TurnKey
+
+log = structlog.get_logger()
+
+_BUSY_QUERIES = 16
+"""A group with so many queries under way is not taken from until some are answered."""
+MOST_WAITING = 1000
+"""Requests of one sender that may wait for something to come; each is answered within minutes."""
+QUERIES_AT_ONCE = 4
+"""Queries that read at the same time: each has a thread, and Python computes in one of them."""
+
+
+class Beside:
+    """Runs each request that no batch decides. Event loop.
+
+    Args:
+        note: takes what a query put before a model, before its reply is written.
+        wake: has the pipeline look again.
+    """
+
+    def __init__(
+        self, answers: Answers, turn_queue: TurnQueue, note: Callable[[Served], None], wake: Callable[[], None]
+    ) -> None:
+        self._answers = answers
+        self._turn_queue = turn_queue
+        self._note = note
+        self._wake = wake
+        self._query_slots = anyio.CapacityLimiter(QUERIES_AT_ONCE)
+        self._queries: Counter[str] = Counter()
+        self._waiting: Counter[Inbox] = Counter()
+        self._waited_slots = anyio.CapacityLimiter(1)
+        self.come_back: list[QueuedRequest] = []
+        """Turns that ran and are to be decided."""
+
+    @property
+    def busy(self) -> set[str]:
+        """The queues from which nothing is taken now. Any thread."""
+        return {group for group, count in self._queries.items() if count >= _BUSY_QUERIES} | {*self._turn_queue.busy}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something waits for what is to come."""
+        return bool(self._waiting)
+
+    def begin(self, request: QueuedRequest, asking: Asking, tasks: TaskGroup, waiting: TaskGroup) -> None:
+        """Begin with a request.
+
+        Args:
+            waiting: where what waits is cancelled in, when the host ends.
+        """
+        match asking.handler:
+            case TurnHandler() as turn:
+                enter = self._turn_queue.enter if request.is_turn else self._turn_queue.enter_child
+                tasks.start_soon(self._run_turn, request, asking, turn, enter(asking.asked))
+            case QueryHandler() as query:
+                self._queries[request.inbox.group] += 1
+                tasks.start_soon(self._answer, request, asking, query)
+            case WaitingHandler() as handler:
+                request.inbox.held.add(request.name)
+                self._waiting[request.inbox] += 1
+                is_one_too_many = self._waiting[request.inbox] > MOST_WAITING
+                waiting.start_soon(self.wait, request, asking, handler, is_one_too_many)
+
+    # ------------------------------------------------------------------------------------------------------ queries
+
+    async def _answer(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
+        """Answer one query on a thread of its own."""
+        try:
+            await anyio.to_thread.run_sync(self.answer_query, request, asking, handler, limiter=self._query_slots)
+        finally:
+            group = request.inbox.group
+            self._queries[group] -= 1
+            if self._queries[group] == _BUSY_QUERIES - 1:
+                self._wake()
+            if not self._queries[group]:
+                del self._queries[group]
+
+    def answer_query(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
+        with self._answers.refusing(request):
+            answer = handler.ask(asking.asked, datetime.now(UTC))
+            request.state = Answered(wire.dump_reply(request.stem, answer.result))
+            if answer.served is not None:
+                self._note(answer.served)
+        self._answers.reply_beside(request)
+
+    async def wait(
+        self, request: QueuedRequest, asking: Asking, handler: WaitingHandler, is_one_too_many: bool = False
+    ) -> None:
+        """Answer one request when its handler does. Cancelled it stays in its box."""
+        inbox, request.data = request.inbox, None
+        try:
+            with self._answers.refusing(request):
+                if is_one_too_many:
+                    why = f"{MOST_WAITING} requests of this sender wait already: let some of them be answered first"
+                    raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
+                request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
+            await anyio.to_thread.run_sync(self._answers.reply_beside, request, limiter=self._waited_slots)
+        finally:
+            self._waiting[inbox] -= 1
+            if not self._waiting[inbox]:
+                del self._waiting[inbox]
+                self._wake()
+            inbox.held.discard(request.name)
+            inbox.empty.forget()  # its reply may not be written yet
+
+    # -------------------------------------------------------------------------------------------------------- turns
+
+    async def _run_turn(
+        self, request: QueuedRequest, asking: Asking, handler: TurnHandler, scope: anyio.CancelScope
+    ) -> None:
+        """Run one turn, whose lane is taken, and let the pipeline go on with it. Cancelled it stays in its box."""
+        with scope:
+            try:
+                asking.handler = await self._turn_queue.run(request.inbox, asking.asked, asking.asked.digest, handler)
+            except Refusal as refusal:
+                request.refuse(refusal)
+            except WorldFailed as error:
+                self._answers.refuse_for_world(request, error)
+            except CutShort as error:
+                why = f"{error}: it is kept in data/dead/, report it"
+                request.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
+            except Withdrawn:
+                log.info("turn.withdrawn", **request.named)
+                self._let_go(request)
+                self._wake()
+                return
+            except StorageFailed:
+                raise
+            except anyio.get_cancelled_exc_class():
+                log.info("turn.interrupted", **request.named)
+                self._let_go(request)
+                raise
+            except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
+                self._answers.refuse_for_bug(request, error)
+            request.has_run = True
+            self.come_back.append(request)
+            self._wake()
+
+    def _let_go(self, request: QueuedRequest) -> None:
+        """Let go of a turn that did not run; what lies in its box is met again."""
+        request.inbox.inflight.discard(request.name)
+        self.leave(request)
+
+    def leave(self, request: QueuedRequest) -> None:
+        """Give back the lane of a turn that is answered."""
+        if request.is_turn:
+            self._turn_queue.leave(request.inbox.group)
+        else:
+            self._turn_queue.leave_child(TurnKey(request.inbox.group, request.inbox.sender, request.stem))

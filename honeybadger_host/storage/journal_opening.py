@@ -1,0 +1,74 @@
+"""The journal of a home when it is opened: made when there never was one, else looked at whether it is its own."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from pathlib import Path
+
+import structlog
+
+from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.journal_schema import (
+    APPLICATION_ID,
+    EDITS_OF_FILE,
+    LOG_SEQ,
+    SCHEMA,
+    SCHEMA_VERSION,
+    bring_forward,
+    execute_all,
+    unknown_version,
+    use_wal,
+)
+
+log = structlog.get_logger()
+
+
+def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identity: str | None, is_shared: bool) -> str:
+    """Make the tables of a new journal, or see that it is ours and bring it forward; return its identity.
+
+    Raises JournalError, sqlite3.Error.
+    """
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        # new; or the first start was cut short after SQLite wrote its header and before our tables were committed
+        if expected_identity is not None:
+            raise gone(path, "is empty", expected_identity)
+        use_wal(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        execute_all(connection, SCHEMA)
+        connection.execute("INSERT INTO meta VALUES ('identity', ?), ('settled_seq', 0)", (uuid.uuid4().hex,))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+        application = APPLICATION_ID
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application != APPLICATION_ID:
+        raise JournalError(f"{path} is a database, but not a Honeybadger journal: move it away or choose another home")
+    if not 1 <= version <= SCHEMA_VERSION:
+        raise unknown_version(path, version)
+    use_wal(connection)
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    if expected_identity is not None and meta["identity"] != expected_identity:
+        raise JournalError(
+            f"{path} is the journal of another home ({meta['identity']}, expected {expected_identity}): put "
+            f"the right one back; or remove {path.parent / 'host.lock'} if the exchange was meant"
+        )
+    if LOG_SEQ in meta and not is_shared:
+        raise JournalError(
+            f"{path} is kept by several machines: set cluster.servers and start a host, which this asks then; or "
+            "take this machine out with `honeybadger-host cluster leave`"
+        )
+    if version != SCHEMA_VERSION:
+        bring_forward(connection, path)
+        log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
+    connection.execute(EDITS_OF_FILE)
+    return str(meta["identity"])
+
+
+def gone(path: Path, state: str, identity: str) -> JournalError:
+    return JournalError(
+        f"{path} {state}, but this home had a journal ({identity}). Starting without it would forget which requests "
+        f"were done. Restore it from a backup; or, if you accept that, remove {path.parent / 'host.lock'} and start "
+        f"again: notes and turns in the files stay."
+    )

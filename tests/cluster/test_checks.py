@@ -1,0 +1,165 @@
+"""What an operator is told of several machines: by the doctor, by the status, and by commands on one that follows."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_host.cluster import servers as connecting
+from honeybadger_host.cluster.checks import _clock, _machines, cluster
+from honeybadger_host.cluster.moving import MOST_BEHIND, State
+from honeybadger_host.cluster.servers import Servers as Connection
+from honeybadger_host.ops.findings import Finding
+from tests.cluster.machines import Cluster, Machine
+from tests.cluster.servers import Servers
+from tests.hosting import run_cli, wait_for
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Cluster]:
+    servers = Servers(tmp_path / "servers", 3)
+    with closing(Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)) as made:
+        for machine in made.machines:
+            settings = machine.home / "config" / "honeybadger.toml"
+            servers_ = ",".join(servers.urls)
+            settings.write_text(settings.read_text().replace('#servers = ""', f'servers = "{servers_}"'))
+            machine.host.settings |= {"metrics.textfile": f"{machine.home}/cluster.prom"}
+        a, b = made.machines
+        a.own()
+        b.follow()
+        yield made
+
+
+def found(machine: Machine) -> dict[str, list[Finding]]:
+    """Return what the checks of the cluster find, by level."""
+    levels: dict[str, list[Finding]] = {"ok": [], "warning": [], "problem": []}
+    for finding in cluster(machine.home):
+        levels[finding.level].append(finding)
+    return levels
+
+
+def test_the_doctor_says_what_is_wrong_with_servers_log_and_machines(
+    pair: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
+    a, b = pair.machines
+    wait_for(lambda: not found(b)["problem"], what="all replicas are current")
+    healthy = found(b)
+    assert healthy["warning"] == []
+    said = " ".join(finding.message for finding in healthy["ok"])
+    for part in (*b.urls, "3 replicas, all current", "2 hosts run", "the newest is at 0", "agree within", "not told"):
+        assert part in said
+    stream = f"HB_{pair.identity}"
+    with closing(Connection(a.urls)) as servers:
+        data = servers.ask(f"$JS.API.STREAM.INFO.{stream}", b"")
+        config = json.loads(data or b"")["config"] | {"max_msgs": 2}
+        a.box.make().note("n1", "a note")
+        a.box.reply("n1")
+        servers.ask(f"$JS.API.STREAM.UPDATE.{stream}", json.dumps(config).encode())
+        for name in list(servers.streams("HBS_")):
+            servers.remove_stream(name)
+    (b.home / "data/replaced/x").mkdir(parents=True)
+    (b.home / "data/replaced/x/MEMORY.md").write_text("only here")
+    a.kill()
+    pair.servers.all[2].kill()
+    wait_for(lambda: b.events("host.started"), what="b owns the home")
+
+    def is_all_said() -> bool:
+        levels = found(b)
+        told = "\n".join(f"{one.level} {one.message}" for one in [*levels["problem"], *levels["warning"]])
+        parts = (
+            f"problem {b.urls[2]} cannot be used",
+            f"problem {stream}: n2 is ",
+            "(max_msgs): the oldest records go",
+            "problem there is none from which the log goes on",
+            "warning 1 host runs",
+            "warning data/replaced/x/MEMORY.md was only on this machine",
+        )
+        return all(part in told for part in parts)
+
+    wait_for(is_all_said, what="the doctor says it")
+    assert run_cli("doctor", home=b.home).returncode == 1
+
+
+def test_a_machine_that_follows_says_whom_and_how_far_and_keeps_to_what_it_knows(pair: Cluster) -> None:
+    a, b = pair.machines
+    a.box.make().note("n1", "a note about tea")
+    a.box.reply("n1")
+    pair.settle()
+    wait_for(lambda: str(a.home) in status_of(b)["cluster"]["owner"], what="the status says whom it follows")
+    assert status_of(b)["mode"] == "follows"
+    wait_for(lambda: metric(b, "cluster_log_position") == b.position()[0], what="the metrics are written")
+    assert metric(b, "cluster_epoch") == metric(b, "cluster_behind_messages") == 0
+    wait_for(lambda: metric(a, "cluster_epoch") == a.lines("cluster.owns")[0]["epoch"], what="the owner's, too")
+    assert "follows   " in run_cli("status", home=b.home).stdout
+    assert "owns the home" in run_cli("status", home=a.home).stdout
+    assert "damaged" not in run_cli("doctor", home=b.home).stdout
+    archive = str(b.home.parent / "b.tar.gz")
+    for command in (
+        ("backup", archive),
+        ("export", "main", "--to", archive),
+        ("blame", "main", "MEMORY.md"),
+        ("tasks",),
+    ):
+        done = run_cli(*command, home=b.home)
+        assert (done.returncode, "another machine owns the home" in done.stderr) == (4, True), command
+        assert not Path(archive).exists()
+    shown = run_cli("log", "main", home=b.home)
+    assert "about tea" in shown.stdout
+    assert "as far as this machine" in shown.stderr
+    (b.home / "groups" / "main").rename(b.home / "groups" / "elsewhere")
+    assert "about tea" in run_cli("context", "main", home=b.home).stdout
+    assert run_cli("context", "nobody", home=b.home).returncode == 9
+    for server in pair.servers.all:
+        server.kill()
+    wait_for(lambda: "do not answer" in run_cli("status", home=b.home).stdout, what="the status says it")
+    done = run_cli("cluster", "where", home=b.home)
+    assert (done.returncode, done.stderr.count("\n")) == (8, 1), done.stderr
+    assert "most of them must run" in done.stderr
+
+
+def status_of(machine: Machine) -> dict[str, Any]:
+    status = json.loads(run_cli("status", "--json", home=machine.home).stdout)
+    return status if "cluster" in status else {"cluster": {"owner": ""}}
+
+
+def metric(machine: Machine, name: str) -> float:
+    """Return a number of the metrics of a machine; -1: there is none yet."""
+    path = machine.home / "cluster.prom"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((float(line.split()[1]) for line in lines if line.startswith(f"honeybadger_{name} ")), -1.0)
+
+
+def test_clocks_that_differ_are_told() -> None:
+    now = 1_700_000_000.4
+
+    def said(seconds: float) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now + seconds))
+        (finding,) = _clock("HB", f"{moment}.5Z", now, now + 0.1)
+        return f"{finding.level} {finding.message}"
+
+    assert said(0).startswith("ok")
+    for seconds in (-60, 60):
+        assert said(seconds).startswith("warning")
+    assert "differ by 6" in said(60)
+    assert list(_clock("HB", "", now, now)) == []
+
+
+def test_machines_that_do_not_fit_together_are_told() -> None:
+    one = State("red:/srv:01", "1.0", 7, 50, 3, True)
+    for other, level, part in (
+        (State("blue:/srv:02", "1.1", 7, 50), "warning", "different versions"),
+        (State("blue:/srv:02", "1.1", 8, 50), "problem", "different schemas"),
+        (State("blue:/srv:02", "1.0", 7, 50, behind=MOST_BEHIND + 1), "warning", "messages behind"),
+    ):
+        told = list(_machines([one, other], one.node, 50))
+        assert any(finding.level == level and part in finding.message for finding in told)
+    (good,) = _machines([one, State("blue:/srv:02", "1.0", 7, 50)], one.node, 50)
+    assert good.level == "ok"
+    assert any(finding.level == "problem" for finding in _machines([one], None, 50))

@@ -1,0 +1,29 @@
+"""`make cluster` holds what it shows, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEMO = Path(__file__).parents[2] / "docs" / "demo" / "cluster.py"
+
+
+@pytest.mark.timeout(300)
+def test_the_story_of_several_machines_holds_and_leaves_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(DEMO)], env=environment, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "Everything held" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes()
+        except OSError:
+            continue
+        assert str(tmp_path).encode() not in command, command

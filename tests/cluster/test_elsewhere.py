@@ -1,0 +1,406 @@
+"""Agents on machines without a host: a key of the servers says who somebody is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nats
+import nats.aio.client
+import nats.errors
+import nkeys
+import orjson
+import pytest
+
+from honeybadger_agent.client import SyncClient
+from honeybadger_agent.errors import Forbidden, NoMailbox, RateLimited, ReplyTimeout, TooLarge, Unavailable
+from honeybadger_agent.mailbox import Mailbox
+from honeybadger_agent.relay import BOX_HEADER, ID_HEADER, MOST_BYTES
+from honeybadger_host.cluster.lease import LEASE_SECONDS
+from honeybadger_host.cluster.log import Names
+from honeybadger_host.cluster.servers import Servers as Connection
+from tests.cluster.machines import Cluster, Machine
+from tests.cluster.servers import Server, Servers
+from tests.hosting import AGENT, RawSender, request, run_agent, run_cli, wait_for
+
+_AGENT = """
+    {{ nkey: {key}, permissions {{
+      publish: ["hb.{home}.ask.{group}.{sender}"]
+      subscribe: ["_INBOX.{group}.{sender}.>"]
+    }} }}"""
+
+
+@dataclass
+class Guarded:
+    """A home that two machines keep, behind a server that knows keys."""
+
+    cluster: Cluster
+    folder: Path
+    keys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.cluster.servers.urls[0]
+
+    @property
+    def machines(self) -> tuple[Machine, Machine]:
+        a, b = self.cluster.machines
+        return a, b
+
+    def seed(self, sender: str) -> str:
+        return str(self.folder / f"{sender}.seed")
+
+    def client(self, sender: str, **options: Any) -> SyncClient:
+        usual: dict[str, Any] = {"server": self.url, "home": self.cluster.identity, "group": "main", "sender": sender}
+        return SyncClient(**usual | {"credentials": self.seed(sender)} | options)
+
+    def arguments(self, sender: str) -> list[str]:
+        where = ["--server", self.url, "--home", self.cluster.identity, "--credentials", self.seed(sender)]
+        return [*where, "--group", "main", "--sender", sender]
+
+    def ask(self, sender: str, work: Callable[[nats.aio.client.Client], Any]) -> Any:
+        """Do something on a bare connection with a sender's key."""
+
+        async def connected() -> Any:
+            said: list[str] = []
+
+            async def note(error: Exception) -> None:
+                said.append(str(error))
+
+            inbox = f"_INBOX.main.{sender}"
+            client = await nats.connect(self.url, nkeys_seed=self.seed(sender), error_cb=note, inbox_prefix=inbox)
+            try:
+                found = await work(client)
+                await client.flush()
+                return found, said
+            finally:
+                await client.close()
+
+        return asyncio.run(connected())
+
+
+def new_key(folder: Path, name: str) -> str:
+    """Write the seed of a new key into a file; return its public half."""
+    seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
+    (folder / f"{name}.seed").write_bytes(seed)
+    return str(nkeys.from_seed(bytearray(seed)).public_key.decode())
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Guarded]:
+    host = new_key(tmp_path, "host")
+    servers = Servers(tmp_path / "servers", 1, f"authorization {{ users: [ {{ nkey: {host} }} ] }}")
+    settings = {"cluster.credentials": str(tmp_path / "host.seed")}
+    cluster = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2, settings)
+    made = Guarded(cluster, tmp_path)
+    agents = "".join(
+        _AGENT.format(key=new_key(tmp_path, name), home=cluster.identity, group="main", sender=name)
+        for name in ("scout", "spy")
+    )
+    servers.all[0].reload(f"authorization {{ users: [ {{ nkey: {host} }} {agents} ] }}")
+    new_key(tmp_path, "stranger")
+    a, b = made.machines
+    a.own()
+    b.follow()
+    yield made
+    cluster.close()
+
+
+def notes(machine: Machine, *texts: str) -> list[int]:
+    found = machine.box.memory_text()
+    return [found.count(f"{text}\n") for text in texts]
+
+
+def mcp_called(guarded: Guarded, sender: str, tool: str, **arguments: object) -> dict[str, Any]:
+    """Start an MCP server elsewhere, call one tool and return the answer."""
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}},
+    ]
+    command = [*AGENT, "mcp", "--timeout", "60", *guarded.arguments(sender)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for message in messages:
+            server.stdin.write(orjson.dumps({"jsonrpc": "2.0", **message}) + b"\n")
+            server.stdin.flush()
+            answer = orjson.loads(server.stdout.readline()) if "id" in message else {}
+        server.stdin.close()
+    return dict(answer)
+
+
+@contextlib.contextmanager
+def relayed(arguments: Sequence[str], sender: str, folder: Path) -> Iterator[RawSender]:
+    """Carry a folder elsewhere with the command."""
+    box = RawSender(folder, sender=sender).make()
+    with (folder / "said").open("wb") as said:
+        command = [*AGENT, "relay", "--box", str(box.root), *arguments]
+        child = subprocess.Popen(command, stdout=said, stderr=said)
+    try:
+        yield box
+    finally:
+        child.terminate()
+        assert child.wait(30) == 0, (folder / "said").read_text()
+
+
+def test_notes_by_client_command_and_relay_are_done_once_though_the_owner_is_killed(guarded: Guarded) -> None:
+    a, b = guarded.machines
+    scout = guarded.client("scout", timeout_seconds=60)
+    assert scout.update_memory("one of the client").file == "MEMORY.md"
+    with relayed(guarded.arguments("spy"), "spy", guarded.folder / "elsewhere") as box:
+        box.note("n1", "one of the folder")
+        assert box.reply("n1")["ok"]
+        box.wait_until_taken("n1")
+        a.host.kill()
+        box.note("n2", "two of the folder")
+        called = mcp_called(guarded, "scout", "update_memory", content="one of MCP")
+        assert not called["result"].get("isError"), called
+        scout.request("update_memory", {"content": "two of the client"}, request_id="c2")
+        said = run_agent("remember", "one of the command", *guarded.arguments("scout"))
+        assert said.returncode == 0, said.stderr
+        assert box.reply("n2")["ok"]
+        again = scout.request("update_memory", {"content": "two of the client"}, request_id="c2")
+        assert again.ok
+        wait_for(lambda: b.events("host.started"), what="b owns the home")
+        texts = [f"{number} of the {kind}" for kind in ("client", "folder") for number in ("one", "two")]
+        assert notes(b, *texts, "one of the command", "one of MCP") == [1] * 6
+    assert "scout" in b.box.memory_text()
+    assert not (guarded.folder / "data").exists()
+
+
+def test_a_key_can_neither_ask_as_another_nor_hear_it_nor_touch_the_log(guarded: Guarded) -> None:
+    a, _ = guarded.machines
+    identity, headers = guarded.cluster.identity, {BOX_HEADER: "requests", ID_HEADER: "n1"}
+    with pytest.raises(Forbidden, match="may not ask as scout in main"):
+        guarded.client("scout", credentials=guarded.seed("spy")).update_memory("a forged note")
+    with pytest.raises(Forbidden, match="may not ask as spy in other"):
+        guarded.client("spy", group="other").update_memory("a forged note")
+    subjects = [
+        *(f"hb.{identity}.{last}" for last in ("ask.main.scout", "ask.*.*", "ask.main.>", "ask.other.spy", "log")),
+        *(f"hb.{identity}.{last}" for last in ("lease", "move", "who", "ask.main.spy.more")),
+        *(f"$JS.API.STREAM.{verb}.HB_{identity}" for verb in ("INFO", "PURGE", "DELETE")),
+        *("$JS.API.INFO", "_INBOX.main.scout.x", "_INBOX.x.y"),
+    ]
+    heard = [f"_INBOX.{last}" for last in (">", "*.*.*", "main.scout.>")] + [f"hb.{identity}.>", ">", "$JS.>"]
+
+    async def try_all(client: nats.aio.client.Client) -> None:
+        for subject in subjects:
+            await client.publish(subject, request("n1"), headers=headers)
+        for subject in heard:
+            await client.subscribe(subject)
+        await client.flush()
+
+    _, said = guarded.ask("spy", try_all)
+    assert len([one for one in said if "publish" in one.lower()]) == len(subjects), said
+    assert len([one for one in said if "subscription" in one.lower()]) == len(heard), said
+    assert not a.box.memory.exists()
+    assert not (a.home / "data" / "ipc" / "main" / "scout").exists()
+
+
+def test_a_reply_goes_nowhere_but_into_an_inbox(guarded: Guarded) -> None:
+    """The owner may publish everywhere, and who asks names the subject of the reply: it could be the log."""
+    a, _ = guarded.machines
+    identity = guarded.cluster.identity
+
+    async def misdirect(client: nats.aio.client.Client) -> None:
+        for number, reply in enumerate((f"hb.{identity}.log", f"$JS.API.STREAM.DELETE.HB_{identity}", "x", "")):
+            headers = {BOX_HEADER: "requests", ID_HEADER: f"n{number}"}
+            subject = f"hb.{identity}.ask.main.spy"
+            await client.publish(subject, request(f"n{number}"), reply=reply, headers=headers)
+        for headers in ({}, {ID_HEADER: "../x", BOX_HEADER: "requests"}, {ID_HEADER: "x", BOX_HEADER: "replies"}):
+            with pytest.raises(nats.errors.TimeoutError):
+                await client.request(f"hb.{identity}.ask.main.spy", b"\x00\xff", timeout=0.3, headers=headers)
+
+    guarded.ask("spy", misdirect)
+    wait_for(lambda: a.events("cluster.not_taken") == 7, what="all are refused")
+    garbage = {BOX_HEADER: "requests", ID_HEADER: "g"}
+
+    async def send_garbage(client: nats.aio.client.Client) -> bytes:
+        answer = await client.request(f"hb.{identity}.ask.main.spy", b"\x00\xff{", timeout=20, headers=garbage)
+        return bytes(answer.data)
+
+    found, _ = guarded.ask("spy", send_garbage)
+    assert orjson.loads(found)["error"]["code"] == "invalid"
+    assert guarded.client("spy").update_memory("all is well").file
+    assert a.host.is_running, "nothing took the place of its next record"
+    assert a.command("verify").startswith("ok: ")
+
+
+def test_what_gets_no_answer_says_why_and_is_done_once_when_it_is_asked_again(guarded: Guarded) -> None:
+    a, b = guarded.machines
+    client = guarded.client("scout", timeout_seconds=1.0)
+    with pytest.raises(TooLarge):
+        client.update_memory("x" * (MOST_BYTES + 1))
+    refused = run_agent("remember", "x", *guarded.arguments("stranger"))
+    assert refused.returncode == 1
+    assert "unavailable: the servers nats://" in refused.stderr
+    assert "credentials are not accepted" in refused.stderr
+    with pytest.raises(NoMailbox, match="identity of the home"):
+        guarded.client("scout", home="/srv/home")
+    with pytest.raises(Unavailable, match="Connect call failed"):
+        guarded.client("scout", server="nats://127.0.0.1:1", timeout_seconds=1.0).ping()
+    b.host.stop()
+    a.host.stop()
+    with pytest.raises(Unavailable, match="no host owns the home"):
+        client.request("update_memory", {"content": "asked again"}, request_id="n1")
+    a.own()
+    a.host.send_signal(signal.SIGSTOP)
+    with pytest.raises(ReplyTimeout, match="a host may have taken it"):
+        client.request("update_memory", {"content": "asked again"}, request_id="n1", timeout_seconds=3.0)
+    a.host.send_signal(signal.SIGCONT)
+    reply = guarded.client("scout").request(
+        "update_memory", {"content": "asked again"}, request_id="n1", timeout_seconds=60
+    )
+    if not a.host.is_running:  # it had been still for too long, and ends
+        a.own()
+        reply = client.request("update_memory", {"content": "asked again"}, request_id="n1", timeout_seconds=60)
+    assert reply.ok
+    assert notes(a, "asked again") == [1]
+    guarded.cluster.servers.all[0].kill()
+    with pytest.raises((Unavailable, ReplyTimeout)):
+        client.ping()
+
+
+def test_a_flood_of_one_sender_is_refused_and_another_is_served(guarded: Guarded) -> None:
+    subject = f"hb.{guarded.cluster.identity}.ask.main.spy"
+
+    async def flood(client: nats.aio.client.Client) -> set[str]:
+        codes = set()
+
+        async def one(number: int) -> None:
+            headers = {BOX_HEADER: "requests", ID_HEADER: f"n{number}"}
+            answer = None
+            while answer is None:
+                data = request(f"n{number}", content=f"note {number}.")
+                try:
+                    answer = orjson.loads((await client.request(subject, data, 2, headers=headers)).data)
+                except (nats.errors.TimeoutError, nats.errors.NoRespondersError):  # the owner is connected anew
+                    await asyncio.sleep(0.2)
+            codes.add("ok" if answer["ok"] else answer["error"]["code"])
+
+        asking = asyncio.gather(*(one(number) for number in range(3000)))
+        begun = time.monotonic()
+        await asyncio.to_thread(lambda: guarded.client("scout", timeout_seconds=60).update_memory("in the flood"))
+        assert time.monotonic() - begun < 60
+        await asking
+        return codes
+
+    codes, _ = guarded.ask("spy", flood)
+    assert codes - {"ok"} == {RateLimited.code}
+    assert max(notes(machine, "in the flood") for machine in guarded.machines) == [1]  # of whoever owned the home
+
+
+FLOOD = """
+import asyncio, sys, time
+import nats
+from honeybadger_agent.relay import BOX_HEADER, ID_HEADER
+
+async def flood(url, seed, subject, seconds):
+    client = await nats.connect(url, nkeys_seed=seed)
+    until, number = time.monotonic() + float(seconds), 0
+    while time.monotonic() < until:
+        for number in range(number + 1, number + 51):
+            headers = {BOX_HEADER: "requests", ID_HEADER: f"f{number}"}
+            await client.publish(subject, b"{" * 1000, reply="_INBOX.main.spy.f", headers=headers)
+        await client.flush(60)
+    await client.close()
+
+asyncio.run(flood(*sys.argv[1:]))
+"""
+
+
+def test_an_owner_that_is_flooded_keeps_the_lease(guarded: Guarded) -> None:
+    a, b = guarded.machines
+    subject = f"hb.{guarded.cluster.identity}.ask.main.spy"
+    where = [guarded.url, guarded.seed("spy"), subject, str(2 * LEASE_SECONDS)]
+    floods = [subprocess.Popen([sys.executable, "-c", FLOOD, *where]) for _ in range(2)]
+    assert [flood.wait(60) for flood in floods] == [0, 0]
+    assert a.box.make().ask("n1", request("n1", content="behind the flood"))["ok"]
+    assert (a.events("cluster.owns"), b.events("cluster.owns")) == (1, 0)
+    assert a.host.is_running
+
+
+def test_a_closed_home_serves_a_key_whose_sender_it_knows(guarded: Guarded) -> None:
+    a, b = guarded.machines
+    b.host.stop()
+    a.host.stop()
+    a.host.settings |= {"ipc.closed": True}
+    assert run_cli("sender", "add", "main", "scout", home=a.home).returncode == 0
+    a.own()
+    assert guarded.client("scout").update_memory("of one who is known").file
+    with pytest.raises(Forbidden, match="does not know spy in main"):
+        guarded.client("spy").update_memory("of one who is not")
+    assert not (a.home / "data" / "ipc" / "main" / "spy").exists()
+
+
+def leader_of(servers: Servers, stream: str) -> Server:
+    """Return the server that leads a stream."""
+    with closing(Connection([server.url for server in servers.all if server.is_listening()])) as asked:
+        info = orjson.loads(asked.ask(f"$JS.API.STREAM.INFO.{stream}", b"") or b"{}")
+    return next(server for server in servers.all if server.folder.name == info["cluster"]["leader"])
+
+
+def test_servers_are_killed_one_after_the_other_and_each_request_from_elsewhere_is_done_once(tmp_path: Path) -> None:
+    servers = Servers(tmp_path / "servers", 3)
+    cluster = Cluster(tmp_path, ["a"], servers, [servers.urls])
+    (a,) = cluster.machines
+    where: dict[str, Any] = {"server": ",".join(servers.urls), "home": cluster.identity, "group": "main"}
+    arguments = [*(f"--{name}={value}" for name, value in where.items()), "--sender", "folder"]
+    try:
+        a.own()
+        client = SyncClient(**where, sender="scout", timeout_seconds=60)
+        with relayed(arguments, "folder", tmp_path / "elsewhere") as box:
+            for name in ("n0", "n1", "n2"):
+                leader = leader_of(servers, Names(cluster.identity).stream)
+                other = next(server for server in servers.all if server is not leader)
+                killed = {"n0": None, "n1": other, "n2": leader}[name]
+                if killed is not None:
+                    killed.kill()
+                box.note(name, f"{name} of the folder")
+                said = client.request("update_memory", {"content": f"{name} of the client"}, request_id=name)
+                assert said.ok
+                assert box.reply(name)["ok"]
+                if killed is not None:
+                    killed.start()
+                    wait_for(killed.is_listening, what="it listens again")
+        assert notes(a, *(f"n{number} of the {who}" for number in range(3) for who in ("folder", "client"))) == [1] * 6
+        assert a.events("cluster.owns") == 1
+    finally:
+        cluster.close()
+
+
+def test_a_message_in_a_folder_elsewhere_is_taken_back_until_it_is_sent_and_a_wrong_name_is_told_once(
+    guarded: Guarded,
+) -> None:
+    a, b = guarded.machines
+    b.host.stop()
+    a.host.stop()
+    folder = guarded.folder / "elsewhere"
+    with relayed(guarded.arguments("spy"), "spy", folder) as box:
+        mailbox = Mailbox(box.root)
+        (box.requests / "a note.json").write_bytes(request("n1"))
+        box.say("t1", "what is taken back")
+        wait_for(lambda: b"no host owns" in (folder / "said").read_bytes(), what="it is said that nobody answers")
+        wait_for(lambda: mailbox.withdraw("t1"), what="it was not under way just then")
+        a.own()
+        assert box.chat("t2", "what stays")["ok"]
+        assert not mailbox.withdraw("t2"), "it is answered"
+        assert box.peek("t1") is None
+        text = "".join(path.read_text() for path in (a.home / "data" / "sessions").rglob("*.jsonl"))
+        assert ("what is taken back" in text, "what stays" in text) == (False, True)
+        told = [line for line in (folder / "said").read_text().splitlines() if "a note.json" in line]
+        assert len(told) == 1
+        assert "not a request id" in told[0]
+        assert (box.requests / "a note.json").exists()

@@ -1,0 +1,198 @@
+"""The home is handed over on purpose: to the machine that is named, or to any other."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.cluster.log import Names
+from honeybadger_host.cluster.moving import MOST_BEHIND, State, choose
+from honeybadger_host.cluster.servers import Servers as Connection
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
+from tests.cluster.machines import Cluster, Machine
+from tests.cluster.servers import Servers
+from tests.cluster.story import Client
+from tests.cluster.test_machines import name_of
+from tests.hosting import run_cli, wait_for
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Cluster]:
+    servers = Servers(tmp_path / "servers", 1)
+    with closing(Cluster(tmp_path, ["a", "b", "c"], servers, [servers.urls] * 3)) as made:
+        first, *others = made.machines
+        first.own()
+        for machine in others:
+            machine.follow()
+        yield made
+
+
+def refused(machine: Machine, *arguments: str) -> tuple[int, str]:
+    done = run_cli("cluster", *arguments, "--set", f"cluster.servers={machine.urls[0]}", home=machine.home)
+    return done.returncode, done.stderr
+
+
+def is_answered(client: Client, count: int) -> bool:
+    return len(client.acknowledged) > count
+
+
+def test_a_home_is_moved_to_the_machine_that_is_named_and_nothing_is_lost(three: Cluster) -> None:
+    a, b, c = three.machines
+    clients = [Client(three, f"c{number}", number) for number in range(3)]
+    for client in clients:
+        client.start()
+    wait_for(lambda: all(len(client.acknowledged) > 5 for client in clients), what="all are answered")
+    for machine in (b, c, a):
+        moved = json.loads(a.command("move", machine.home.name, "--json"))
+        assert json.loads(c.command("where", "--json"))["folder"] == str(machine.home)
+        assert moved["owner"].split(":")[1] == str(machine.home)
+        for client in clients:
+            count = len(client.acknowledged) + 2
+            wait_for(partial(is_answered, client, count), what="all are answered again")
+    for client in clients:
+        client.ending.set()
+        client.join(30)
+    assert [client.failed for client in clients] == [""] * 3
+    three.settle()
+    text = a.box.memory_text()
+    assert {text.count(f"note {stem}.") for client in clients for _, stem in client.acknowledged} == {1}
+    assert a.dump() == b.dump() == c.dump()
+    assert [machine.events("host.started") for machine in three.machines] == [2, 1, 1]
+
+
+def test_a_machine_that_cannot_take_over_is_named_and_nothing_is_moved(three: Cluster) -> None:
+    a, b, c = three.machines
+    c.host.stop()
+    for name, why in (("c", "no machine called 'c' runs"), ("nowhere", str(b.home))):
+        code, said = refused(b, "move", name)
+        assert code == 9
+        assert why in said
+    b.host.stop()
+    code, said = refused(a, "drain")
+    assert code == 9
+    assert "no other machine follows" in said
+    assert json.loads(a.command("where", "--json"))["is_here"]
+    a.kill()
+    code, said = refused(a, "move", "b")
+    assert code == 7
+    assert "no machine serves" in said
+    assert a.events("cluster.moves") == 0
+
+
+def test_a_machine_is_drained_then_stopped_and_another_one_goes_on(three: Cluster) -> None:
+    a, b, c = three.machines
+    a.box.make().note("n1", "a note")
+    assert a.box.reply("n1")["ok"]
+    assert a.command("drain").split()[0] != a.command("where").split(":")[0]
+    a.box.note("n2", "a note of an agent whose machine follows now")
+    assert a.box.reply("n2")["ok"]
+    assert "already" in a.command("drain")
+    a.host.stop()
+    next_one = b if b.events("host.started") else c
+    assert [next_one.box.memory_text().count(text) for text in ("- a note\n", "follows now")] == [1, 1]
+
+
+def test_a_machine_that_is_stopped_while_it_hands_over_ends(three: Cluster) -> None:
+    a, b, _ = three.machines
+    a.host.send_signal(signal.SIGSTOP)
+    with closing(Connection(a.urls)) as servers:
+        client = servers.client
+        servers.start(client.publish(Names(three.identity).move, name_of(b).encode())).result(5)
+        servers.start(client.flush()).result(5)
+    a.host.send_signal(signal.SIGTERM)
+    a.host.send_signal(signal.SIGCONT)
+    wait_for(lambda: not a.host.is_running, what="a ends")
+    wait_for(lambda: b.events("host.started") or three.machines[2].events("host.started"), what="another goes on")
+
+
+STATES = (
+    State("red:/srv/a:01", "1", 5, 9_000, 7, True),
+    State("blue:/srv/b:02", "1", 5, 8_990),
+    State("green:/srv/b:03", "1", 5, 9_000 - MOST_BEHIND - 1),
+    State("grey:/srv/d:04", "2", 6, 8_999),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [("blue", 1), ("02", 1), ("blue:/srv/b:02", 1), (None, 1), ("red", 0), ("/srv/a", 0), ("a", 0)],
+)
+def test_a_machine_is_called_by_its_host_name_its_folder_or_its_number(name: str | None, chosen: int) -> None:
+    assert choose(STATES, STATES[0], name) is STATES[chosen]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("b", "may be"), ("green", "behind"), ("grey", "schema 6"), ("lue", "no machine called"), ("", "no machine")],
+)
+def test_a_machine_that_is_not_clear_or_behind_or_of_another_schema_is_not_chosen(name: str, why: str) -> None:
+    with pytest.raises(HostError, match=why):
+        choose(STATES, STATES[0], name)
+
+
+def test_without_another_machine_none_is_chosen() -> None:
+    with pytest.raises(NotFound, match="no other machine"):
+        choose(STATES[:1], STATES[0], None)
+
+
+def test_machines_of_two_versions_keep_a_home_and_it_is_moved_between_them(three: Cluster) -> None:
+    a, b, _ = three.machines
+    b.host.stop()
+    b.host.source = "from honeybadger_host.cluster import member; member.__version__ = '0.9'"
+    b.follow()
+    a.box.make().note("n1", "a note of one version")
+    assert a.box.reply("n1")["ok"]
+    assert "0.9" in a.command("move", "b") + a.command("status")
+    b.box.make().note("n2", "a note of the other")
+    assert b.box.reply("n2")["ok"]
+    a.command("move", "a")
+    three.settle()
+    assert a.dump() == b.dump()
+
+
+@pytest.mark.parametrize("left", [None, 1, 0], ids=["whole log", "its end", "nothing of it"])
+def test_a_host_of_another_schema_neither_follows_nor_changes_its_journal_until_all_are_stopped(
+    three: Cluster, tmp_path: Path, left: int | None
+) -> None:
+    a, b, c = three.machines
+    a.box.make().note("n1", "a note")
+    assert a.box.reply("n1")["ok"]
+    three.settle()
+    if left is not None:  # the message with which a began to own the home is gone, as when the log was trimmed
+        with closing(Connection(a.urls)) as servers:
+            all_have = min(machine.position()[0] for machine in three.machines)
+            servers.purge(Names(three.identity).stream, all_have - left)
+    b.host.stop()
+    before = b.journal.read_bytes()
+    newer = {f"cluster.{name}.SCHEMA_VERSION": SCHEMA_VERSION + 1 for name in ("member", "records")}
+    older = dict(b.host.settings)
+    b.host.settings |= newer
+    b.host.launch()
+    assert b.host.wait() == 6
+    assert "see Upgrades in docs/machines.md" in b.host.log_text()
+    assert b.journal.read_bytes() == before
+    b.host.settings = older
+    b.follow()
+    c.host.stop()
+    a.host.stop()
+    wait_for(lambda: b.events("host.started"), what="b owns the home, and nobody is level with it")
+    b.host.stop()
+    b.host.settings = older | newer
+    b.own()
+    assert b.box.memory_text().count("a note") == 1
+    c.host.launch()
+    assert c.host.wait() == 6
+    with closing(Machine(tmp_path, "late", a.urls)) as late:
+        wait_for(lambda: json.loads(b.command("status", "--json"))["snapshots"] != [0], what="a snapshot of b")
+        late.command("join", three.identity)
+        late.host.settings |= newer
+        late.follow()
+        wait_for(lambda: late.position() == b.position(), what="the new machine has come as far")
+        assert late.dump() == b.dump()
