@@ -151,11 +151,13 @@ class _NotYet(Exception):
 
     Args:
         else_why: what is wrong with it when it stays so; None: it is tried for as long as it takes.
+        is_linked: it has several names.
     """
 
-    def __init__(self, else_why: str | None, again_in: float = _LOOK_AGAIN_SECONDS) -> None:
+    def __init__(self, else_why: str | None, again_in: float = _LOOK_AGAIN_SECONDS, *, is_linked: bool = False) -> None:
         self.else_why = else_why
         self.again_in = again_in
+        self.is_linked = is_linked
 
 
 class _Unserved(Exception):
@@ -182,6 +184,9 @@ class RequestReader:
     counters: Counters
     throttle: Throttle
     max_request_bytes: int
+    _refused_links: dict[tuple[int, int], float] = field(default_factory=dict)
+    """Inode and time of change of files refused for their several names -> until when, monotonic: the other names are
+    refused, too, when their turn comes."""
 
     def read(self, opened: OpenInbox, name: str, now: float) -> QueuedRequest | None:
         """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
@@ -202,6 +207,8 @@ class RequestReader:
             if error.else_why is None or now - first_seen < UNFINISHED_SECONDS:
                 wait_for(inbox, name, first_seen, now + error.again_in)
                 return None
+            if error.is_linked and request.signature is not None:
+                self._refuse_other_names(request.signature, now)
             return _dead(request, "invalid", error.else_why)
         except _Unserved as error:
             return _dead(request, error.code, str(error))
@@ -232,11 +239,19 @@ class RequestReader:
                 f"the request has {incoming.size} bytes, the limit is {most} (ipc.max_request_bytes): send less",
             )
         if incoming.links > 1:  # link and unlink, as maildir delivers
-            raise _NotYet(f"{name!a} has {incoming.links} names (hard links), it was not read: rename into the box")
+            raise _NotYet(_linked(name, f"{incoming.links} names"), is_linked=True)
+        if self._refused_links.get((incoming.signature.inode, incoming.signature.mtime_ns), 0.0) > request.received:
+            request.data = None
+            raise _Unserved("invalid", _linked(name, "2 names"))
         if not REQUEST_ID.fullmatch(name[:-5]):
             raise _Unserved(
                 "invalid", f"{name!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
             )
+
+    def _refuse_other_names(self, signature: Signature, now: float) -> None:
+        """Refuse what else is this file: it has one name less now, and is no more its sender's than before."""
+        self._refused_links = {key: until for key, until in self._refused_links.items() if until > now}
+        self._refused_links[signature.inode, signature.mtime_ns] = now + 2 * UNFINISHED_SECONDS
 
     def _unread(self, request: QueuedRequest, error: Changing | NotRegular | OSError) -> Exception:
         """Return what is made of a file that could not be read."""
@@ -317,6 +332,10 @@ def wait_for(inbox: Inbox, name: str, first_seen: float, again_at: float) -> Non
     """Look at a file again later, not before `again_at`."""
     inbox.waiting[name] = (first_seen, again_at)
     inbox.inflight.discard(name)
+
+
+def _linked(name: str, names: str) -> str:
+    return f"{name!a} has {names} (hard links), it was not read: rename into the box"
 
 
 def _dead(request: QueuedRequest, code: wire.ErrorCode, why: str) -> QueuedRequest:

@@ -183,13 +183,15 @@ def test_a_hard_link_to_a_file_of_somebody_else_is_refused_after_the_grace(scene
     assert "the victim's draft" not in scene.honest.memory_text()
 
 
-def test_a_hard_link_to_a_request_of_somebody_else_is_never_the_attackers_note(scene: Scene) -> None:
+@pytest.mark.parametrize("seconds", [0, 0.5], ids=["at once", "later"])
+def test_a_hard_link_to_a_request_of_somebody_else_is_never_the_attackers_note(scene: Scene, seconds: float) -> None:
     data = request("x", content="the victim's own words")
     for sender in (scene.victim, scene.mallory):
         (sender.root / "tmp" / "both").unlink(missing_ok=True)
     (scene.victim.root / "tmp" / "both").write_bytes(data)
     os.link(scene.victim.root / "tmp" / "both", scene.mallory.root / "tmp" / "both")
     (scene.victim.root / "tmp" / "both").rename(scene.victim.requests / "x.json")
+    time.sleep(seconds)  # later, the victim's file is refused first, and the attacker's is left with one name
     (scene.mallory.root / "tmp" / "both").rename(scene.mallory.requests / "x.json")
     replies = scene.victim.reply("x"), scene.mallory.reply("x")
     assert_refused(replies[1], "invalid", says="2 names")
