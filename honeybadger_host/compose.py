@@ -145,10 +145,9 @@ def _put_together(
         home / "data" / "ipc",
         senders=None if senders is None else senders.current,
         agents=lambda: agents.current,
-        shares=shares_of(settings.limits.requests_per_second, settings.limits.pending_files),
-        max_request_bytes=settings.ipc.max_request_bytes,
+        shares=shares_of(settings.limits.requests_per_second),
     )
-    replies = ReplyRetention(spool, spool.shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
+    replies = ReplyRetention(spool, spool.shares)
     replies.mend(journal)
     _compare_clocks(journal)
 
@@ -173,7 +172,7 @@ def _put_together(
         TaskStates(journal.task_records()),
         agents,
         Screen(settings.security.secrets),
-        settings.tasks,
+        settings.tasks.least_seconds,
         host_zone(),
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
@@ -243,12 +242,7 @@ def _memory_of(
     ledger = InjectionLedger(home)
     opened.callback(ledger.close)
     return Dependencies(
-        files=GroupFiles(
-            home,
-            max_file_bytes=settings.memory.max_group_file_bytes,
-            max_cache_bytes=group_files.MAX_CACHE_BYTES,
-            edited_notes=EditedNotes(journal.path),
-        ),
+        files=GroupFiles(home, max_cache_bytes=group_files.MAX_CACHE_BYTES, edited_notes=EditedNotes(journal.path)),
         turn_logs=turn_logs,
         whole_files=whole_files,
         entry_files=EntryFiles(home),

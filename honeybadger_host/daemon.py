@@ -183,7 +183,7 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup, member: Member | N
     if host.pusher.targets:
         tasks.start_soon(host.pusher.run)
     if host.settings.web.enabled:
-        tasks.start_soon(keep_page, host.home, host.settings.web)
+        tasks.start_soon(keep_page, host.home, host.settings.web.port)
     tasks.start_soon(report, host, watcher, None if member is None else member.status)
     log.info(
         "host.started",

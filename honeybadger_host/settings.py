@@ -45,29 +45,17 @@ class Ipc(Section):
     watch: bool = Field(
         True, description="false: no file events, the sweep finds everything (for network file systems)."
     )
-    max_request_bytes: int = Field(
-        262_144, ge=1024, le=16_777_216, description="Bytes of one request file; more is answered with too_large."
-    )
-    reply_ttl_seconds: float = Field(3600, ge=1, description="Seconds after which a reply nobody removed is removed.")
 
 
 class Limits(Section):
-    """Shares of one sender in one group; over them it is answered with rate_limited. 0: no limit."""
+    """The share of one sender in one group; over it it is answered with rate_limited. 0: no limit."""
 
     requests_per_second: float = Field(0, ge=0, description="Requests of a sender in a second, on average.")
-    pending_files: int = Field(
-        200_000, ge=0, description="Requests that may wait in an inbox; those behind them are refused."
-    )
 
 
 class Memory(Section):
     """Notes and the files of a group."""
 
-    max_group_file_bytes: int = Field(
-        1_048_576,
-        ge=1024,
-        description="Bytes of a group file that are served; of a larger MEMORY.md the newest notes.",
-    )
     writes: dict[str, Literal["direct", "review"]] = Field(
         {},
         description="Groups whose notes and entries wait for `honeybadger-host review` before they are written: "
@@ -167,20 +155,12 @@ class Working(Section):
     """Working memory: scratch entries of a session that expire."""
 
     enabled: bool = Field(True, description="false: no working memory; its requests are answered with invalid.")
-    default_ttl_minutes: float = Field(5, gt=0, le=1440, description="Minutes an entry lives when it says nothing.")
-
-
-class Document(Section):
-    """Session documents."""
-
-    in_context: bool = Field(True, description="false: its facts, summary and running tasks are not in a context.")
 
 
 class Recall(Section):
     """Long-term memory: what is found, and what is put into a context by itself."""
 
     enabled: bool = Field(True, description="false: no entry is put into a context; searching works all the same.")
-    results: int = Field(8, ge=1, le=100, description="Entries recalled for one message, at most.")
     vectors: VectorsChoice = Field(
         "off",
         description="multilingual: search by meaning, too, with a local model; needs the extra "
@@ -259,7 +239,6 @@ class Turns(Section):
 class Tasks(Section):
     """What agents do by themselves: groups/<group>/tasks/."""
 
-    per_group: int = Field(100, ge=0, description="Tasks that a group may have; 0: none may be scheduled.")
     least_seconds: float = Field(
         60, ge=1, le=86_400, description="Seconds that must lie between two runs; less than a minute is for trials."
     )
@@ -327,9 +306,8 @@ class Log(Section):
         "auto", description="auto: console when a terminal looks on, else json."
     )
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="debug also prints what a context was cut from and to."
+        "info", description="info has a line for each request; debug also prints what a context was cut from and to."
     )
-    requests: bool = Field(True, description="One line for each request, with outcome and milliseconds.")
 
 
 class Life(Section):
@@ -365,7 +343,6 @@ class Web(Section):
 
     enabled: bool = Field(False, description="true: the host starts the page beside itself; it only reads then.")
     port: int = Field(7337, ge=0, le=65_535, description="Port of the loopback; 0: any that is free.")
-    socket: str = Field("", description="A unix socket instead, such as data/page.sock below the home; empty: none.")
 
 
 class Settings(BaseSettings):
@@ -384,7 +361,6 @@ class Settings(BaseSettings):
     dream: Dream = Dream()
     context: Context = Context()
     working: Working = Working()
-    document: Document = Document()
     recall: Recall = Recall()
     limits: Limits = Limits()
     security: Security = Security()

@@ -133,7 +133,6 @@ def _import(
             group,
             name,
             by=by,
-            max_request_bytes=settings.ipc.max_request_bytes,
             serve=lambda inbox: daemon.serve_box(folder, settings, inbox),
         )
         done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=doing.append)

@@ -38,7 +38,5 @@ def web(
     check_files(folder)
     settings = load_settings(folder).settings
     configure_logging(settings.log.format, settings.log.level)
-    if socket is None and port is None and settings.web.socket:
-        socket = Path(settings.web.socket)
     where = Where(settings.web.port if port is None else port, None if socket is None else folder / socket)
     serve(folder, where, lambda line: print(line, flush=True), may_write=write, opens=open_)

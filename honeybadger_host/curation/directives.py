@@ -75,7 +75,7 @@ def built_in(name: DirectiveName) -> str:
 
 def check_directives(home: Path) -> Iterator[tuple[str, str]]:
     """Yield (file, what is wrong with it and what now) for `config/directives/`."""
-    group_files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=0)
+    group_files = GroupFiles(home, max_cache_bytes=0)
     for name in NAMES:
         try:
             _own_text(group_files, name)

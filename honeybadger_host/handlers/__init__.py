@@ -152,7 +152,9 @@ def build_table(
         "list_memory_categories": entries.list_memory_categories(dependencies.entry_files),
         "search_memory": search.search_memory(dependencies.index, journal.path, dependencies.files),
         **working_table(
-            WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files, settings.working), screen
+            WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files),
+            screen,
+            is_on=settings.working.enabled,
         ),
         "undo": undo.undo(journal.path, dependencies.whole_files),
         "rewind": rewind.rewind(journal.path, dependencies.ledger, dependencies.whole_files),
@@ -214,15 +216,13 @@ def _context_handler(settings: Settings, dependencies: Dependencies, runtime: Ag
         replayed_turns=settings.history.replayed_turns if settings.conversation.enabled else 0,
         window_turns=settings.consolidation.kept_turns,
         memory_window=settings.consolidation.memory_window,
-        shows_document=settings.document.in_context,
         has_working_memory=settings.working.enabled,
-        max_file_bytes=settings.memory.max_group_file_bytes,
     )
     memory = ContextMemory(
         dependencies.files,
         dependencies.turn_logs,
         dependencies.sessions,
-        inventory_of(dependencies.working_memory, settings.working),
+        inventory_of(dependencies.working_memory, is_on=settings.working.enabled),
         ContextRecall(dependencies.index, dependencies.ledger, settings.recall, settings.history.budget_tokens),
         dependencies.watermarks,
     )

@@ -57,9 +57,7 @@ class ContextSettings:
         replayed_turns: newest turns of a session to replay; 0 when no conversation is kept.
         window_turns: turns of a session that are kept in memory.
         memory_window: turns after which older ones are consolidated; see `watermarks.replayed`.
-        shows_document: whether the session's document is a part.
-        has_working_memory: likewise.
-        max_file_bytes: of a larger MEMORY.md so many are served.
+        has_working_memory: whether it is a part.
         host: version.
     """
 
@@ -69,9 +67,7 @@ class ContextSettings:
     replayed_turns: int
     window_turns: int
     memory_window: int
-    shows_document: bool
     has_working_memory: bool
-    max_file_bytes: int
     host: str = __version__
 
 
@@ -223,8 +219,6 @@ class ContextMaker:
         Args:
             is_summarised: summary.md tells what was said, so the document does not tell it again.
         """
-        if not self.settings.shows_document:
-            return {"no_session": "document.in_context is false"}
         try:
             told = digest(self.memory.documents.standing(group, session))
             return {"session": replace(told, prose=(), said=()) if is_summarised else told}

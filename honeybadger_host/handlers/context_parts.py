@@ -180,7 +180,7 @@ def _steady(room: int) -> int:
 
 
 def _too_large(loaded: GroupText) -> str:
-    return f"the file has {loaded.size} bytes, {len(loaded.text.encode())} are served (memory.max_group_file_bytes)"
+    return f"the file has {loaded.size} bytes, {len(loaded.text.encode())} are served"
 
 
 def _left_out(made: CutNotes) -> str:

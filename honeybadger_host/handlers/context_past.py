@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -38,6 +38,9 @@ from honeybadger_host.memory.past import (
 from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.text.time_stamps import time_stamp
+
+_ONCE_SETTINGS: Final[Mapping[str, object]] = {"counter": "estimate", "shows_document": True, "max_file_bytes": 1 << 20}
+"""What a context depended on that cannot be set any more, as it is now."""
 
 
 class PastRecall:
@@ -127,7 +130,7 @@ class PastContexts:
                 served.skips_newest,
             )
         journal = PastJournal(self.home, self.journal, moment.seq)
-        files = PastFiles(journal, {} if served is None else served.files, settings.max_file_bytes)
+        files = PastFiles(journal, {} if served is None else served.files)
         recall = PastRecall(journal, served)
         memory = ContextMemory(
             files,
@@ -165,8 +168,8 @@ def _settings_of(served: Served) -> ContextSettings | None:
     """Return the settings of then; None: another version of the host had others."""
     try:
         settings = orjson.loads(served.settings)
-        is_counted_as_today = settings.pop("counter", "estimate") == "estimate"  # it was a setting
-        return ContextSettings(**settings) if is_counted_as_today else None
+        is_made_as_today = all(settings.pop(name, value) == value for name, value in _ONCE_SETTINGS.items())
+        return ContextSettings(**settings) if is_made_as_today else None
     except (orjson.JSONDecodeError, TypeError, AttributeError):
         return None
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+_MOST_RECALLED: Final = 8
 _NEAR_MISSES: Final = 5
 _NEWEST: Final = 5
 """Entries shown at the beginning of a session when nothing matches."""
@@ -224,7 +225,7 @@ class ContextRecall:
     ) -> Recalled:
         if not self.index.has_entries(group):
             return Recalled(why_none="there are no entries yet")
-        limit = self.settings.results + len(earlier) + _NEAR_MISSES
+        limit = _MOST_RECALLED + len(earlier) + _NEAR_MISSES
         vector = self.index.vector_of(message)
 
         def ask(corpus: Corpus) -> tuple[list[Hit], list[int], list[int]]:
@@ -240,7 +241,7 @@ class ContextRecall:
         from honeybadger_host.search.ranking import objection
 
         good = {hit.key: hit for hit in hits if objection(hit) is None}
-        new = [hit for hit in good.values() if hit.key not in earlier][: self.settings.results]
+        new = [hit for hit in good.values() if hit.key not in earlier][:_MOST_RECALLED]
         numbers = {key: one for key, one in self.index.lookups.entries(group, earlier).items() if one not in expired}
         found = self.index.lookups.show([*(hit.number for hit in new), *numbers.values(), *fallback])
         recollections = [_recollection(found[hit.number], "new", current, hit) for hit in new if hit.number in found]
@@ -252,7 +253,7 @@ class ContextRecall:
                 _recollection(found[number], "newest", current, None) for number in fallback if number in found
             ]
         missed = [
-            Missed(hit, objection(hit) or f"{self.settings.results} others match better (recall.results)")
+            Missed(hit, objection(hit) or f"{_MOST_RECALLED} others match better")
             for hit in hits
             if hit not in new and hit.key not in earlier
         ]

@@ -153,6 +153,6 @@ def read_group_files(files: GroupFiles) -> QueryHandler:
 def _shortened(text: GroupText) -> str:
     left_out = sum((text.unread or {}).values())
     return (
-        f"has {text.size} bytes, more than memory.max_group_file_bytes: the newest notes of each author are here, "
+        f"has {text.size} bytes, more than are served: the newest notes of each author are here, "
         f"{left_out} older ones are not; search_memory finds them all"
     )

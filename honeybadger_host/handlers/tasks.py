@@ -39,10 +39,11 @@ from honeybadger_host.memory.task_files import (
 )
 from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded
 from honeybadger_host.schedule.times import Once, Schedule, next_run, runs
-from honeybadger_host.settings import Tasks
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
 
+MOST_TASKS = 100
+"""That a group may have for another to be scheduled."""
 _SHOWN_RUNS: Final = 5
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
@@ -60,6 +61,7 @@ class TaskDependencies:
 
     Args:
         running: group -> id of the turn that runs there; empty: none.
+        least_seconds: that must lie between two runs.
         host_zone: for tasks that name no time zone.
     """
 
@@ -68,13 +70,13 @@ class TaskDependencies:
     states: TaskStates
     agents: Agents
     screen: Screen
-    settings: Tasks
+    least_seconds: float
     host_zone: str
     running: Callable[[str], str]
 
     def schedule(self, task: TaskFile, now: datetime) -> Schedule:
         """Return when a task runs. Raises WrongSchedule."""
-        return schedule_of(task, now, self.host_zone, self.settings.least_seconds)
+        return schedule_of(task, now, self.host_zone, self.least_seconds)
 
 
 def run_id(task: str, run: datetime) -> str:
@@ -117,11 +119,10 @@ def _schedule_task(deps: TaskDependencies) -> ChangeHandler[list[str]]:
 
     def decide(asked: Asked, known: list[str], now: datetime) -> Outcome:
         payload: ScheduleTask = asked.payload
-        settings = deps.settings
         there = {*(task_file(asked.group, each) for each in known), *deps.files.below(tasks_folder(asked.group))}
-        if len(there) >= settings.per_group:
-            why = f"this group has {len(there)} tasks, the limit is {settings.per_group} (tasks.per_group): cancel some"
-            raise Refusal("too_large", f"{why}; nothing was scheduled")
+        if len(there) >= MOST_TASKS:
+            why = f"this group has {len(there)} tasks, the limit is {MOST_TASKS}: cancel some; nothing was scheduled"
+            raise Refusal("too_large", why)
         free = [each for each in _new_ids(asked) if deps.files.view(task_file(asked.group, each)) is None]
         if not free:
             raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")

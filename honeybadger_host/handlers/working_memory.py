@@ -37,7 +37,6 @@ from honeybadger_host.memory.working_memory import (
 )
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, checked
 from honeybadger_host.search.working_search import find, preview
-from honeybadger_host.settings import Working
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
@@ -45,12 +44,13 @@ from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
 """(group, session, now) -> what the context tells of it."""
 
+DEFAULT_TTL_MINUTES: Final = 5.0
 MAX_TTL_MINUTES: Final = 1440.0
 """What is to last longer belongs into an entry or a note."""
 MAX_ENTRIES = 50
 """Of a session; expired ones do not count."""
 MAX_DATA_BYTES = 131_072
-"""Of one entry; `ipc.max_request_bytes` bounds it, too."""
+"""Of one entry."""
 _MOST_FILES: Final = 20
 """Times the limit: so many files of a session, expired ones too, until they are swept (60 s)."""
 _SWEPT_SECONDS: Final = 60.0
@@ -61,10 +61,9 @@ _OFF: Final = "working memory is off on this host (working.enabled): do without 
 class WorkingMemoryDependencies:
     working_memory: WorkingMemoryStore
     whole_files: WholeFiles
-    settings: Working
 
 
-def working_table(deps: WorkingMemoryDependencies, screen: Screen) -> Mapping[str, Handler]:
+def working_table(deps: WorkingMemoryDependencies, screen: Screen, *, is_on: bool) -> Mapping[str, Handler]:
     """Return the handlers of working memory; all refuse when it is off."""
     table: Mapping[str, Handler] = {
         "save_to_working_memory": _save(deps, screen),
@@ -72,16 +71,16 @@ def working_table(deps: WorkingMemoryDependencies, screen: Screen) -> Mapping[st
         "search_working_memory": _search(deps),
         "list_working_memory": _list(deps),
     }
-    return table if deps.settings.enabled else {name: switched_off(handler, _OFF) for name, handler in table.items()}
+    return table if is_on else {name: switched_off(handler, _OFF) for name, handler in table.items()}
 
 
-def inventory_of(working_memory: WorkingMemoryStore, settings: Working) -> InventoryOf:
+def inventory_of(working_memory: WorkingMemoryStore, *, is_on: bool) -> InventoryOf:
     """Return what the context asks for a session's inventory."""
 
     def off(group: str, session: str, now: datetime) -> Inventory:
         return Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
 
-    return working_memory.inventory if settings.enabled else off
+    return working_memory.inventory if is_on else off
 
 
 def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None]:
@@ -108,7 +107,7 @@ def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
             raise Refusal("too_large", f"{why}; nothing was saved", field="payload.data")
         category = None if payload.category is None else texts.line("payload.category", payload.category)
         tags = each_once(texts.line("payload.tags", tag) for tag in payload.tags or ())
-        label = Label(key, category, tags, at, at + _ttl(payload, deps.settings), asked.sender, len(data))
+        label = Label(key, category, tags, at, at + _ttl(payload), asked.sender, len(data))
         file = entry_file(asked.group, asked.session, key)
         is_new = _see_room(deps, asked, file, now)
         change = FileWritten(
@@ -185,11 +184,9 @@ def switched_off(handler: Handler, why: str) -> Handler:
     return without_preparation(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
 
 
-def _ttl(payload: SaveToWorkingMemory, settings: Working) -> timedelta:
-    minutes = payload.ttl_minutes
-    if minutes is None:
-        minutes = settings.default_ttl_minutes
-    elif minutes > MAX_TTL_MINUTES:
+def _ttl(payload: SaveToWorkingMemory) -> timedelta:
+    minutes = DEFAULT_TTL_MINUTES if payload.ttl_minutes is None else payload.ttl_minutes
+    if minutes > MAX_TTL_MINUTES:
         why = f"must be at most {MAX_TTL_MINUTES:g}; what is to last belongs into save_memory or update_memory"
         raise Refusal("invalid", f"payload.ttl_minutes {why}", field="payload.ttl_minutes")
     return timedelta(milliseconds=max(1, int(minutes * 60_000)))

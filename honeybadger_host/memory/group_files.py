@@ -31,6 +31,8 @@ from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
 MAX_CACHE_BYTES = 32 << 20
 """Of group files kept in memory."""
+MAX_FILE_BYTES = 1 << 20
+"""Of a larger MEMORY.md so many are served, of each author the newest notes; any other that is larger is a problem."""
 _ATTEMPTS: Final = 5
 
 
@@ -99,8 +101,6 @@ class GroupFiles:
 
     Args:
         home: home folder.
-        max_file_bytes: of a larger MEMORY.md so many bytes are served, of each author the newest notes; any other file
-            that is larger is a `FileProblem`.
         max_cache_bytes: the least recently read entries go first.
         wall_ns: nanoseconds since the epoch, the clock of the file system.
         edited_notes: knows whose the words of notes are; None: of those who signed them.
@@ -110,14 +110,12 @@ class GroupFiles:
         self,
         home: Path,
         *,
-        max_file_bytes: int,
         max_cache_bytes: int,
         wall_ns: Callable[[], int] = time.time_ns,
         edited_notes: EditedNotes | None = None,
     ) -> None:
         self._home = home
         self._edited_notes = edited_notes
-        self._max_file_bytes = max_file_bytes
         self._max_cache_bytes = max_cache_bytes
         self._wall_ns = wall_ns
         self._lock = threading.Lock()
@@ -140,13 +138,13 @@ class GroupFiles:
             size = os.stat(self._home / "groups" / group / MEMORY, follow_symlinks=False).st_size
         except OSError:
             return None
-        if size <= self._max_file_bytes // 2:
+        if size <= MAX_FILE_BYTES // 2:
             return None
-        is_over = size > self._max_file_bytes
+        is_over = size > MAX_FILE_BYTES
         then = "the older notes of each author are in no context" if is_over else "over it, older notes leave contexts"
         return (
-            f"MEMORY.md has {size} bytes, the limit is {self._max_file_bytes} (memory.max_group_file_bytes): {then}; "
-            "search finds all of them. Move out of it what is not needed, or raise the limit"
+            f"MEMORY.md has {size} bytes, the limit is {MAX_FILE_BYTES}: {then}; search finds all of them. Move out of "
+            "it what is not needed"
         )
 
     def read(self, file: str) -> GroupText | None:
@@ -229,17 +227,14 @@ class GroupFiles:
         try:
             if Signature.of(status) != signature:
                 raise _Changed
-            if status.st_size > self._max_file_bytes and file.endswith(f"/{MEMORY}"):
-                text, unread = newest_notes(partial(os.pread, fd), status.st_size, self._max_file_bytes)
+            if status.st_size > MAX_FILE_BYTES and file.endswith(f"/{MEMORY}"):
+                text, unread = newest_notes(partial(os.pread, fd), status.st_size, MAX_FILE_BYTES)
                 after = Signature.of(os.fstat(fd))
                 if after != signature and after.size <= signature.size:
                     raise _Changed  # one that only grew is served: it may never stand still for so long
                 return self._told_apart(GroupText(file, text, status.st_size, unread))
-            if status.st_size > self._max_file_bytes:
-                return (
-                    f"has {status.st_size} bytes, the limit is {self._max_file_bytes}: shorten it, or raise "
-                    f"memory.max_group_file_bytes"
-                )
+            if status.st_size > MAX_FILE_BYTES:
+                return f"has {status.st_size} bytes, the limit is {MAX_FILE_BYTES}: shorten it"
             data = os.read(fd, status.st_size + 1)
             if len(data) != status.st_size or Signature.of(os.fstat(fd)) != signature:
                 raise _Changed
@@ -258,14 +253,10 @@ class GroupFiles:
         return replace(text, edited=edited) if edited else text
 
 
-def text_of(file: str, data: bytes, max_bytes: int | None = None) -> GroupText | str:
-    """Return what a file holds, or what is wrong with that.
-
-    Args:
-        max_bytes: of a MEMORY.md that has more, the newest notes.
-    """
-    if max_bytes is not None and len(data) > max_bytes and file.endswith(f"/{MEMORY}"):
-        text, unread = newest_notes(lambda size, at: data[at : at + size], len(data), max_bytes)
+def text_of(file: str, data: bytes) -> GroupText | str:
+    """Return what a file holds, or what is wrong with that."""
+    if len(data) > MAX_FILE_BYTES and file.endswith(f"/{MEMORY}"):
+        text, unread = newest_notes(lambda size, at: data[at : at + size], len(data), MAX_FILE_BYTES)
         return GroupText(file, text, len(data), unread)
     try:
         return GroupText(file, data.removeprefix(BOM).decode(), len(data))

@@ -148,10 +148,9 @@ class PastFiles:
         shown: file -> digest of the text that was shown, see `Served`; of other files it is what the journal has.
     """
 
-    def __init__(self, journal: PastJournal, shown: Mapping[str, str | None], max_file_bytes: int) -> None:
+    def __init__(self, journal: PastJournal, shown: Mapping[str, str | None]) -> None:
         self._journal = journal
         self._shown = shown
-        self._max_file_bytes = max_file_bytes
         self.lost: list[str] = []
         """Files whose text of then is not known."""
 
@@ -167,7 +166,7 @@ class PastFiles:
         texts = self._journal.texts_of if digest == "?" and is_recorded else self._journal.found_in
         typed = self._journal.typed_lines(file) if file.endswith(f"/{MEMORY}") else [NOT_EDITED]
         for data in texts(file):
-            found.append(None if data is None else text_of(file, data, self._max_file_bytes))
+            found.append(None if data is None else text_of(file, data))
             match found[-1]:
                 case GroupText() as text:
                     for lines in typed:

@@ -162,10 +162,7 @@ def running(home: Path) -> Iterator[Finding]:
 
 
 def group_files(home: Path) -> Iterator[Finding]:
-    files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=0)
-    with contextlib.suppress(SettingsError):
-        limit = load_settings(home).settings.memory.max_group_file_bytes
-        files = GroupFiles(home, max_file_bytes=limit, max_cache_bytes=0)
+    files = GroupFiles(home, max_cache_bytes=0)
     good = 0
     for group in groups_in(home):
         if (large := files.size_warning(group)) is not None:

@@ -13,7 +13,6 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from honeybadger_host.settings import Web
 from honeybadger_host.storage.files import try_lock
 
 log = structlog.get_logger()
@@ -24,13 +23,12 @@ _AGAIN_SECONDS: Final = 60.0
 _ENDING_SECONDS: Final = 5.0
 
 
-async def keep_page(home: Path, settings: Web) -> None:
+async def keep_page(home: Path, port: int) -> None:
     """Keep the page running until cancelled. It says its link on standard output.
 
     A host that is killed leaves its page, which says that the host is down; the next host leaves it as it is.
     """
-    where = ["--socket", settings.socket] if settings.socket else ["--port", str(settings.port)]
-    command = [sys.executable, "-m", "honeybadger_host", "web", "--home", str(home), *where]
+    command = [sys.executable, "-m", "honeybadger_host", "web", "--home", str(home), "--port", str(port)]
     while True:
         try:
             if not await anyio.to_thread.run_sync(_is_served, home) and (code := await _ended(command)) != 0:

@@ -129,9 +129,7 @@ class Pipeline:
         self.passed = passed
         self._stopping = threading.Event()
         throttle = Throttle(_SAY_AGAIN_SECONDS)
-        self._answers = Answers(
-            spool, stores.dead_letters, journal, counters, throttle, RequestLog(is_on=settings.log.requests), passed
-        )
+        self._answers = Answers(spool, stores.dead_letters, journal, counters, throttle, RequestLog(), passed)
         self._writer = BatchWriter(
             journal,
             stores.projections,
@@ -151,11 +149,7 @@ class Pipeline:
         self._own: list[QueuedRequest] = []
         """The host's own changes that wait."""
         self._requests = RequestReader(
-            serving.handlers,
-            serving.forbids,
-            counters,
-            throttle,
-            max_request_bytes=settings.ipc.max_request_bytes,
+            serving.handlers, serving.forbids, counters, throttle, spool.shares.request_bytes
         )
         self._is_accepting = True
         self.ended = anyio.Event()

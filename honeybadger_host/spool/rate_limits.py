@@ -14,6 +14,9 @@ from typing import Final, Literal, TypeAlias
 from honeybadger_agent.wire import Refusal
 
 LimitName: TypeAlias = Literal["rate", "pending"]
+MAX_REQUEST_BYTES = 262_144
+"""Of one request file."""
+PENDING_FILES = 200_000
 PENDING_BYTES = 1 << 30
 """Of the requests that may wait in an inbox: no honest sender comes near, a runaway loop does."""
 KEPT_REPLIES = 100_000
@@ -35,20 +38,22 @@ class Shares:
 
     Args:
         requests_per_second: on average.
+        request_bytes: of one request.
         pending_files, pending_bytes: requests that may wait in its inbox.
         kept_replies, kept_reply_bytes: replies that may lie there.
     """
 
     requests_per_second: float = 0
+    request_bytes: int = 0
     pending_files: int = 0
     pending_bytes: int = 0
     kept_replies: int = 0
     kept_reply_bytes: int = 0
 
 
-def shares_of(requests_per_second: float, pending_files: int) -> Shares:
-    """Return the shares of a host: the two that an operator chooses, and those that nobody honest meets."""
-    return Shares(requests_per_second, pending_files, PENDING_BYTES, KEPT_REPLIES, KEPT_REPLY_BYTES)
+def shares_of(requests_per_second: float) -> Shares:
+    """Return the shares of a host: the one that an operator chooses, and those that nobody honest meets."""
+    return Shares(requests_per_second, MAX_REQUEST_BYTES, PENDING_FILES, PENDING_BYTES, KEPT_REPLIES, KEPT_REPLY_BYTES)
 
 
 class Buckets:
@@ -112,8 +117,7 @@ class Limiter:
     def over_pending(self, pending: int) -> tuple[LimitName, Refusal]:
         """Return what is said of a request that waits behind too many others of its sender."""
         return "pending", _refusal(
-            f"more than {self.shares.pending_files} requests (limits.pending_files) or {self.shares.pending_bytes} "
-            f"bytes of this sender wait",
+            f"more than {self.shares.pending_files} requests or {self.shares.pending_bytes} bytes of this sender wait",
             max(1.0, pending / _PENDING_PER_SECOND),
         )
 

@@ -175,7 +175,7 @@ class RequestReader:
     Args:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
-        max_request_bytes: more is refused.
+        most_bytes: of one file; more is refused.
         throttle: keeps the log short: an inbox that cannot be read is spoken of once in a while, by kind of error.
     """
 
@@ -183,7 +183,7 @@ class RequestReader:
     forbids: Callable[[str, str], str | None]
     counters: Counters
     throttle: Throttle
-    max_request_bytes: int
+    most_bytes: int
     _refused_links: dict[tuple[int, int], float] = field(default_factory=dict)
     """Inode and time of change of files refused for their several names -> until when, monotonic: the other names are
     refused, too, when their turn comes."""
@@ -218,7 +218,7 @@ class RequestReader:
 
     def _load(self, opened: OpenInbox, request: QueuedRequest) -> None:
         """Read the file and check all but its text. Raises FileNotFoundError, _NotYet, _Unserved."""
-        inbox, name, most = request.inbox, request.name, self.max_request_bytes
+        inbox, name, most = request.inbox, request.name, self.most_bytes
         try:
             incoming = opened.read(name, most)
         except FileNotFoundError:
@@ -234,10 +234,7 @@ class RequestReader:
                 "forbidden", f"the file belongs to uid {incoming.uid}, this box to {inbox.uid}: send it as its owner"
             )
         if incoming.size > most:
-            raise _Unserved(
-                "too_large",
-                f"the request has {incoming.size} bytes, the limit is {most} (ipc.max_request_bytes): send less",
-            )
+            raise _Unserved("too_large", f"the request has {incoming.size} bytes, the limit is {most}: send less")
         if incoming.links > 1:  # link and unlink, as maildir delivers
             raise _NotYet(_linked(name, f"{incoming.links} names"), is_linked=True)
         if self._refused_links.get((incoming.signature.inode, incoming.signature.mtime_ns), 0.0) > request.received:

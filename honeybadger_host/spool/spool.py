@@ -52,7 +52,6 @@ class Spool:
         senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
         agents: ids of the agents the host speaks as: in closed mode, too, it serves its own inboxes for them.
         shares: what may wait in an inbox.
-        max_request_bytes: more is refused, whatever else waits.
     """
 
     def __init__(
@@ -62,10 +61,8 @@ class Spool:
         senders: Mapping[tuple[str, str], int | None] | None,
         agents: Callable[[], Container[str]] = tuple,
         shares: Shares = _NO_LIMITS,
-        max_request_bytes: int = 0,
     ) -> None:
         self.shares = shares
-        self._max_request_bytes = max_request_bytes
         self._ipc = str(ipc)
         self.senders = senders
         self._agents = agents
@@ -230,7 +227,7 @@ class Spool:
         inbox.room_files = (
             shares.pending_files - len(inbox.queued) - len(inbox.waiting) if shares.pending_files else math.inf
         )
-        could_weigh = count * self._max_request_bytes  # what is larger is refused anyway, and not counted
+        could_weigh = count * shares.request_bytes  # what is larger is refused anyway, and not counted
         inbox.room_bytes = shares.pending_bytes if 0 < shares.pending_bytes < could_weigh else math.inf
 
     def _queue(self, inbox: Inbox, names: Sequence[str], now: float) -> None:
@@ -293,7 +290,7 @@ class Spool:
                     size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
                 except OSError:
                     size = 0
-                yield size if size <= self._max_request_bytes else 0  # else it is refused anyway
+                yield size if size <= self.shares.request_bytes else 0  # else it is refused anyway
 
     def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Inbox]]:
         """Take up to `most` requests, every group that waits getting its turn; in order within a group.

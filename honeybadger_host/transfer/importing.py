@@ -39,6 +39,7 @@ from honeybadger_host.errors import HomeError, HostError
 from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.ops.operator_client import wait_or_serve
+from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_done
@@ -92,7 +93,6 @@ class Import:
 
     Args:
         serve: serves the inbox it is given once. Raises HomeLocked when somebody else came first.
-        max_request_bytes: see the setting.
         by: whom the records are by; None: the operator.
     """
 
@@ -103,11 +103,10 @@ class Import:
         format_name: str,
         *,
         by: str | None,
-        max_request_bytes: int,
         serve: Callable[[Path], None],
     ) -> None:
         self._home, self._group, self._format, self._by = home, group, format_name, by
-        self._most_bytes = int(max_request_bytes * _SHARE)
+        self._most_bytes = int(MAX_REQUEST_BYTES * _SHARE)
         self._serve = serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
         self._under_way: deque[_Sent] = deque()

@@ -314,7 +314,7 @@ def test_a_rate_limit_says_when_to_come_back(mailbox: Mailbox, answering: Answer
 
 
 def test_too_much_for_the_host_alone_is_too_large(make_host: HostFactory, home: Path) -> None:
-    make_host({"ipc.max_request_bytes": 2048}).start()
+    make_host({"spool.rate_limits.MAX_REQUEST_BYTES": 2048}).start()
     with pytest.raises(TooLarge, match="the limit is 2048"):
         SyncClient(home).update_memory("x" * 3000)
 

@@ -41,7 +41,7 @@ KILLS: Final = int(os.environ.get("HB_ACTING_KILLS", "3000"))
 _AT_ONCE: Final = 4
 SETTINGS: Final[Mapping[str, object]] = {
     "life.grace_seconds": 60,
-    "log.requests": False,
+    "log.level": "warning",
     "ops.push.FIRST_PAUSE_SECONDS": 0.05,
     "ops.push.LONGEST_PAUSE_SECONDS": 0.5,
     "spool.turn_queue.ATTEMPTS": 1000,

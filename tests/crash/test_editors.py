@@ -172,7 +172,7 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     editor = Editor(story, random.Random(rng.getrandbits(64)))
 
     def start() -> Child:
-        return nursery.start(home, base={"log.requests": False}, faults=faults)
+        return nursery.start(home, base={"log.level": "warning"}, faults=faults)
 
     with at_work(story, editor):
         for _ in range(kills):

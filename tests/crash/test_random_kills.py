@@ -14,7 +14,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.story import BOXES, Editor, Story
 from tests.hosting import HostProcess, wait_for
 
-SETTINGS = {"ipc.sweep_seconds": 0.02, "log.requests": False}
+SETTINGS = {"ipc.sweep_seconds": 0.02, "log.level": "warning"}
 _KILLS = 75 if IS_LONG else 3
 _PAUSE_SECONDS = 0.004
 

@@ -95,7 +95,7 @@ def test_a_backup_under_load_restores_to_everything_acknowledged_exactly_once(
     settings: dict[str, object] = {
         "storage.projections.SETTLE_SECONDS": 0,
         "ops.maintenance.CHECKPOINT_SECONDS": 0.1,
-        "log.requests": False,
+        "log.level": "warning",
     }
     host = make_host(settings).start()
     dropper = Dropper(RawSender(home, sender="dropper"))

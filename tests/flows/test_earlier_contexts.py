@@ -75,17 +75,18 @@ def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
         assert (refused.returncode != 0, says in refused.stderr) == (True, True), refused.stderr
 
 
-def test_a_context_that_a_host_served_which_counted_tokens_by_a_setting_is_made_with_the_settings_of_then(
+def test_a_context_of_a_host_that_had_more_settings_is_made_with_the_settings_of_then(
     host: HostProcess, stranger: RawSender
 ) -> None:
     ask(stranger, "s1", "update_session", add_facts=["the sky is blue"])
     shown = ask(stranger, "c1", "get_context")
     host.stop()
     served = host.home / "data" / "served.jsonl"
-    of_then = served.read_text().replace('"is":"{\\"budget', '"is":"{\\"counter\\":\\"estimate\\",\\"budget')
+    once = '"is":"{\\"counter\\":\\"estimate\\",\\"shows_document\\":true,\\"max_file_bytes\\":1048576,\\"budget'
+    of_then = served.read_text().replace('"is":"{\\"budget', once)
     assert of_then != served.read_text()
     served.write_text(of_then)
-    (host.home / "config" / "honeybadger.toml").write_text("[document]\nin_context = false\n[tokens]\n")
+    (host.home / "config" / "honeybadger.toml").write_text("[recall]\nbudget_tokens = 7\n[tokens]\n")
     told = json.loads(run_cli("context", "main", "--as-of", shown["hash"], "--json", home=host.home).stdout)
     assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
 

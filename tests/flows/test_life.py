@@ -380,13 +380,9 @@ def test_wrong_settings_are_refused_and_the_right_name_said(
 
 def test_the_environment_may_name_home_and_settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HONEYBADGER_HOME", str(home))
-    monkeypatch.setenv("HONEYBADGER_IPC__MAX_REQUEST_BYTES", "2048")
+    monkeypatch.setenv("HONEYBADGER_TURNS__STEPS", "20")
     rows = {row["name"]: row for row in json.loads(_command("config", "--json").out)}
-    assert rows["ipc.max_request_bytes"] == {
-        "name": "ipc.max_request_bytes",
-        "value": 2048,
-        "from": "environment HONEYBADGER_IPC__MAX_REQUEST_BYTES",
-    }
+    assert rows["turns.steps"] == {"name": "turns.steps", "value": 20, "from": "environment HONEYBADGER_TURNS__STEPS"}
     assert rows["ipc.closed"] == {"name": "ipc.closed", "value": False, "from": "default"}
 
 

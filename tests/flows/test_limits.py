@@ -140,11 +140,11 @@ def test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_c
     for number in range(30):
         stranger.note(f"{number:02}", f"note {number}")
     peer.note("99", "note of a peer")
-    host = make_host({"limits.pending_files": 20, "ops.status.STATUS_SECONDS": 0.1}).start()
+    host = make_host({"spool.rate_limits.PENDING_FILES": 20, "ops.status.STATUS_SECONDS": 0.1}).start()
     replies = [stranger.reply(f"{number:02}") for number in range(30)]
     assert [reply["ok"] for reply in replies] == [True] * 20 + [False] * 10
     for reply in replies[20:]:
-        assert_refused(reply, "rate_limited", says="limits.pending_files")
+        assert_refused(reply, "rate_limited", says="more than 20 requests")
         assert reply["error"]["retry_after_seconds"] >= 1
     assert peer.reply("99")["ok"]
     stranger.wait_until_taken("29")
@@ -162,7 +162,7 @@ def test_the_bytes_that_wait_are_limited_and_a_file_that_is_too_large_does_not_c
     stranger.drop("0", b"x" * 50_000)
     for number in range(1, 10):
         stranger.drop(f"{number}", request(f"{number}", content=f"{number}" + "x" * 2900))
-    make_host({"ipc.max_request_bytes": 4096, "spool.rate_limits.PENDING_BYTES": 12_500}).start()
+    make_host({"spool.rate_limits.MAX_REQUEST_BYTES": 4096, "spool.rate_limits.PENDING_BYTES": 12_500}).start()
     replies = [stranger.reply(f"{number}") for number in range(10)]
     assert_refused(replies[0], "too_large")
     assert [reply["ok"] for reply in replies[1:]] == [True] * 4 + [False] * 5
@@ -174,7 +174,7 @@ def test_a_box_of_thousands_is_listed_bit_by_bit_and_served_in_order(
 ) -> None:
     for number in range(1300):
         stranger.note(f"{number:04}", f"{number}")
-    make_host({"limits.pending_files": 1100}).start()
+    make_host({"spool.rate_limits.PENDING_FILES": 1100}).start()
     wait_for(lambda: not os.listdir(stranger.requests), what="a box of more than is listed at once served")
     assert notes(stranger) == [f"{number}" for number in range(1100)]
     assert_refused(stranger.reply("1100"), "rate_limited")

@@ -154,7 +154,7 @@ class FuzzedHost:
         for name in ("tmp", "requests", "replies"):
             (self.box / name).mkdir(parents=True)
         if self._settings is None:
-            self._settings = load_settings(self.home, {"log.requests": False}).settings
+            self._settings = load_settings(self.home).settings
             request.UNFINISHED_SECONDS = 0.0
         self._host = build(self.home, self._settings)
         self._host.spool.discover()

@@ -61,17 +61,15 @@ def test_a_home_without_a_file_has_the_defaults(tmp_path: Path) -> None:
 def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_default(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(folder, "[ipc]\nsweep_seconds = 1\nmax_request_bytes = 2000\nreply_ttl_seconds = 3\n")
+    path = write(folder, "[ipc]\nsweep_seconds = 1\nclosed = true\n[turns]\nsteps = 3\n")
     monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "10")
-    monkeypatch.setenv("HONEYBADGER_IPC__MAX_REQUEST_BYTES", "20000")
+    monkeypatch.setenv("HONEYBADGER_IPC__CLOSED", "false")
     loaded = load_settings(folder, {"ipc.sweep_seconds": "0.5"})
-    ipc = loaded.settings.ipc
-    assert (ipc.sweep_seconds, ipc.max_request_bytes, ipc.reply_ttl_seconds, ipc.closed) == (0.5, 20_000, 3, False)
-    assert [
-        loaded.origins[f"ipc.{name}"] for name in ("sweep_seconds", "max_request_bytes", "reply_ttl_seconds", "closed")
-    ] == [
+    ipc, turns = loaded.settings.ipc, loaded.settings.turns
+    assert (ipc.sweep_seconds, ipc.closed, turns.steps, turns.at_once) == (0.5, False, 3, 4)
+    assert [loaded.origins[name] for name in ("ipc.sweep_seconds", "ipc.closed", "turns.steps", "turns.at_once")] == [
         "--set",
-        "environment HONEYBADGER_IPC__MAX_REQUEST_BYTES",
+        "environment HONEYBADGER_IPC__CLOSED",
         str(path),
         "default",
     ]
@@ -246,15 +244,15 @@ def test_no_number_is_endless_or_none(folder: Path, name: str, value: str) -> No
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("ipc.max_request_bytes", 16_777_217),
+        ("turns.at_once", 257),
         ("turns.at_once", 0),
         ("turns.at_once", 1.5),
         ("life.grace_seconds", 10**9),
-        ("ipc.max_request_bytes", 10),
+        ("turns.steps", 0),
         ("history.replayed_turns", 0),
         ("history.budget_tokens", -1),
         ("context.budget_tokens", ""),
-        ("memory.max_group_file_bytes", None),
+        ("turns.steps", None),
         ("life.grace_seconds", [1]),
     ],
 )

@@ -23,7 +23,7 @@ from honeybadger_host.storage.atomic_files import WholeFiles
 
 @pytest.fixture
 def uses(home: Path) -> Iterator[PassDependencies]:
-    files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=1 << 20)
+    files = GroupFiles(home, max_cache_bytes=1 << 20)
     turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
     whole_files = WholeFiles(home)
     ledger = InjectionLedger(home)

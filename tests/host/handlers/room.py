@@ -88,7 +88,7 @@ class Room:
         stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]
         self.unit = UnitOfWork(stores)
         dependencies = Dependencies(
-            files=GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576),
+            files=GroupFiles(home, max_cache_bytes=1_048_576),
             turn_logs=self.turn_logs,
             whole_files=self.whole_files,
             entry_files=EntryFiles(home),
@@ -108,7 +108,7 @@ class Room:
             self.task_states,
             agents,
             Screen(self.settings.security.secrets),
-            self.settings.tasks,
+            self.settings.tasks.least_seconds,
             "Europe/Berlin",
             running=lambda group: self.running,
         )

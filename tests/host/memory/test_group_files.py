@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 def files_of(folder: Path, wall_ns: Callable[[], int] | None = None, max_cache_bytes: int = 32 * MIB) -> GroupFiles:
     home = folder.parent.parent
-    return GroupFiles(home, max_file_bytes=MIB, max_cache_bytes=max_cache_bytes, wall_ns=wall_ns or Wall())
+    return GroupFiles(home, max_cache_bytes=max_cache_bytes, wall_ns=wall_ns or Wall())
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_a_larger_file_is_served_as_soon_as_it_changes_even_while_it_grows(tmp_p
     path = tmp_path / "groups/main/MEMORY.md"
     path.parent.mkdir(parents=True)
     path.write_text(signed("bot", "x" * 1000) * 2000)
-    files = GroupFiles(tmp_path, max_file_bytes=MIB, max_cache_bytes=32 * MIB)
+    files = GroupFiles(tmp_path, max_cache_bytes=32 * MIB)
     for number in range(5):
         with path.open("a") as file:
             file.write(signed("ann", f"number {number}"))
@@ -122,7 +122,7 @@ from pathlib import Path
 from honeybadger_host.memory.group_files import GroupFiles
 
 home = Path(sys.argv[1])
-files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=32 << 20)
+files = GroupFiles(home, max_cache_bytes=32 << 20)
 
 
 def peak():

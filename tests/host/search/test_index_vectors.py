@@ -38,7 +38,7 @@ class World(Indexed):
 
     def find(self, question: str, group: str = "main") -> dict[str, dict[str, float]]:
         """Return name of a hit -> what it earned from what."""
-        files = GroupFiles(self.home, max_file_bytes=1 << 20, max_cache_bytes=0)
+        files = GroupFiles(self.home, max_cache_bytes=0)
         handler = search_memory(self.index, self.home / "no journal", files)
         answered = handler.ask(Asked(group, "front", "main", "id", SearchMemory(query=question)), NOW)
         return {hit["id"]: hit["points"] for hit in answered.result["hits"]}
