@@ -202,7 +202,7 @@ def test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called(
     line = inventory_line(label(key, category, *tags), NOW)
     assert line.startswith("- ")
     assert len(line.splitlines()) == 1
-    assert re.match(r"- #{1,6}\s", line) is None  # `#:` is not a heading
+    assert re.match(r"- #{1,6}[ \t]", line) is None  # `#:` is not a heading, nor is one before a no-break space
     assert "\\<!--" in line or "<!--" not in line
     assert ": expires in 5m00s" in line
 
