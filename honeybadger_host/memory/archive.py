@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -128,26 +128,24 @@ def standing_span(held: bytes, note: bytes) -> tuple[int, int] | None:
         note: as it was written, whatever blank lines stand around it.
     """
     note = note.strip(b"\r\n")
-    begin = held.rfind(note)
-    while begin >= 0:
-        before, after = held[:begin], held[begin + len(note) :]
-        if (
-            before[-1:] in (b"", b"\n")
-            and after[:1] in (b"", b"\n", b"\r")
-            and not after.lstrip(b"\r").startswith(b"\n  ")
-        ):
+    for begin in _begins_of(held, note):
+        after = held[begin + len(note) :]
+        if after[:1] in (b"", b"\n", b"\r") and not after.lstrip(b"\r").startswith(b"\n  "):
             return span_of(held, begin, begin + len(note))
-        begin = held.rfind(note, 0, begin + len(note) - 1)
     return None
 
 
 def _archived_span(archive: bytes, note: bytes, taken: Container[tuple[int, int]]) -> tuple[int, int] | None:
     """Return where a note stands in the archive with the line that says why, the last one that is not taken."""
     head = note.strip(b"\r\n") + b"\n" + _RETIRED
-    begin = archive.rfind(head)
+    spans = (span_of(archive, begin, begin + len(head)) for begin in _begins_of(archive, head))
+    return next((span for span in spans if span not in taken), None)
+
+
+def _begins_of(text: bytes, part: bytes) -> Iterator[int]:
+    """Yield where a part stands at the beginning of a line, the last place first."""
+    begin = text.rfind(part)
     while begin >= 0:
-        span = span_of(archive, begin, begin + len(head))
-        if archive[:begin][-1:] in (b"", b"\n") and span not in taken:
-            return span
-        begin = archive.rfind(head, 0, begin + len(head) - 1)
-    return None
+        if begin == 0 or text[begin - 1 : begin] == b"\n":
+            yield begin
+        begin = text.rfind(part, 0, begin + len(part) - 1)

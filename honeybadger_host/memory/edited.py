@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire import MAX_NUMBER
 from honeybadger_agent.wire.refusals import described
 from honeybadger_host.storage.files import BOM
-from honeybadger_host.text.time_stamps import time_in
+from honeybadger_host.text.time_stamps import time_in, time_stamp
 
 _SHALLOW: Final = 250
 """Brackets that are not worth a look at how deep they stand."""
@@ -43,6 +43,8 @@ def _time(value: object) -> datetime:
 
 
 Time: TypeAlias = Annotated[datetime, BeforeValidator(_time)]
+Stamp: TypeAlias = Annotated[Time, PlainSerializer(lambda at: time_stamp(at, "milliseconds"))]
+"""The same, dumped as the host writes it."""
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 Texts: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import orjson
 import structlog
@@ -16,11 +16,10 @@ from pydantic import Field
 
 from honeybadger_agent.wire import FeedbackKind
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.edited import Edited, Time, checked, read_json
+from honeybadger_host.memory.edited import Edited, Stamp, checked, read_json
 from honeybadger_host.storage.files import opened_plain
 from honeybadger_host.storage.lines_back import lines_back
 from honeybadger_host.text.neutralise import estimate_tokens
-from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -40,7 +39,7 @@ class Feedback(Edited):
         request: id of the request.
     """
 
-    at: Time
+    at: Stamp
     kind: FeedbackKind
     content: str = ""
     session: str
@@ -54,19 +53,7 @@ def feedback_file(group: str) -> str:
 
 
 def dump_feedback(feedback: Feedback) -> bytes:
-    line: dict[str, Any] = {"at": time_stamp(feedback.at, "milliseconds"), "kind": feedback.kind}
-    if feedback.content:
-        line["content"] = feedback.content
-    line["session"] = feedback.session
-    if feedback.turn is not None:
-        line["turn"] = feedback.turn
-    line |= {"by": feedback.by, "request": feedback.request}
-    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def parse_feedback(line: bytes) -> Feedback:
-    """Return the feedback of one line. Raises ValueError: what is wrong with it."""
-    return checked(Feedback, read_json(line))
+    return orjson.dumps(feedback.model_dump(exclude_defaults=True), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> list[Feedback]:
@@ -87,7 +74,7 @@ def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> li
             if not line.strip():
                 continue
             try:
-                feedback = parse_feedback(line)
+                feedback = checked(Feedback, read_json(line))
             except ValueError as error:
                 log.warning("feedback.skipped", file=file, why=str(error))
                 continue

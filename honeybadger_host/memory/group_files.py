@@ -163,7 +163,9 @@ class GroupFiles:
                 if not is_young(signature, seen_ns):
                     self._keep(file, this_read, entry)
             else:
-                self._touch(file)
+                with self._lock:
+                    if file in self._entries:
+                        self._entries.move_to_end(file)
             if isinstance(entry.value, str):
                 raise FileProblem(file, entry.value)  # a new one: an error raised twice keeps the frames of both
             return entry.value
@@ -190,11 +192,6 @@ class GroupFiles:
     @property
     def cached_bytes(self) -> int:
         return self._bytes
-
-    def _touch(self, file: str) -> None:
-        with self._lock:
-            if file in self._entries:
-                self._entries.move_to_end(file)
 
     def _keep(self, file: str, this_read: object, entry: _Entry) -> None:
         with self._lock:

@@ -17,10 +17,9 @@ import structlog
 from pydantic import Field
 
 from honeybadger_host.domain import MESSAGES_FOLDER
-from honeybadger_host.memory.edited import Edited, Texts, Time, checked, read_json
+from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
 from honeybadger_host.storage.files import opened_plain
 from honeybadger_host.storage.lines_back import lines_back
-from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -38,7 +37,7 @@ class Message(Edited):
     """
 
     seq: Annotated[int, Field(ge=1)]
-    at: Time
+    at: Stamp
     sender: str
     content: str
     session: str
@@ -63,26 +62,11 @@ class MessagesRead(NamedTuple):
 
 def members_of(message: Message) -> dict[str, Any]:
     """Return it as it is shown and pushed; `to` is None when it is for everybody."""
-    return {
-        "seq": message.seq,
-        "at": time_stamp(message.at, "milliseconds"),
-        "sender": message.sender,
-        "content": message.content,
-        "session": message.session,
-        "to": None if message.to is None else list(message.to),
-    }
+    return message.model_dump(include=Message.model_fields.keys() - {"request"})
 
 
 def dump_message(message: Message) -> bytes:
-    line = members_of(message)
-    if message.to is None:
-        del line["to"]
-    return orjson.dumps(line | {"request": message.request}, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def parse_message(line: bytes) -> Message:
-    """Return the message of one line. Raises ValueError: what is wrong with it."""
-    return checked(Message, read_json(line))
+    return orjson.dumps(message.model_dump(exclude_none=True), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read_messages(
@@ -125,7 +109,7 @@ def _parsed(lines: Iterator[bytes]) -> Iterator[Message]:
     for line in lines:
         if line.strip():
             try:
-                yield parse_message(line)
+                yield checked(Message, read_json(line))
             except ValueError as error:
                 log.warning("message.skipped", why=str(error), line=ascii(line[:80]))
 

@@ -61,19 +61,8 @@ class TaskState:
 
     def after(self, event: Event, now: datetime, **members: Any) -> TaskState:
         """Return what follows: what this event does not give stays, but for what is about one run."""
-        kept = TaskState(
-            self.task,
-            now,
-            event,
-            self.until,
-            self.run,
-            runs=self.runs,
-            tokens=self.tokens,
-            asked=self.asked,
-            heard=self.heard,
-            seen=self.seen,
-        )
-        state = replace(kept, **members)
+        of_one_run: dict[str, Any] = {"missed": None, "why": "", "quiet": False, "input_tokens": 0, "output_tokens": 0}
+        state = replace(self, at=now, event=event, **of_one_run | members)
         return replace(state, until=max(state.until, self.until), why=state.why[:_LONGEST_WHY])
 
 

@@ -226,7 +226,7 @@ class TurnLogs:
                 return held.window
             window = self._read(group, session, self._window_turns)
             if window.skipped and (held is None or held.window.wrong != window.wrong):
-                aside = _set_aside(path, window)
+                aside = _set_aside(self.home / set_aside_file(group, session), window)
                 log.warning(
                     "conversation.skipped", file=turns_file(group, session), lines=window.skipped, set_aside=aside
                 )
@@ -331,9 +331,8 @@ def set_aside_file(group: str, session: str) -> str:
     return f"{turns_file(group, session)}.set-aside"
 
 
-def _set_aside(path: Path, window: Window) -> str | None:
-    """Write beside a log what is wrong with its lines, for a person; return the name of the file, None: impossible."""
-    aside = path.with_name(f"{path.name}.set-aside")
+def _set_aside(aside: Path, window: Window) -> str | None:
+    """Write down what is wrong with lines of a log, for a person; return the name of the file, None: impossible."""
     try:
         replace(aside, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in window.wrong))
     except OSError:

@@ -16,10 +16,9 @@ from pydantic import Field
 
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.edited import Count, Edited, Time, checked, read_json
+from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import names_in
-from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -41,7 +40,7 @@ class Watermark(Edited):
 
     v: Literal[1] = 1
     turn: Count
-    at: Time | None = None
+    at: Stamp | None = None
     proposal: str = ""
     part: str | None = None
     passes: Annotated[Count, Field(default=0)] = 0
@@ -69,11 +68,7 @@ def parse_watermark(data: bytes | None) -> Watermark | None:
 
 
 def dump_watermark(mark: Watermark) -> bytes:
-    value = {
-        **mark.model_dump(exclude_none=True),
-        "at": None if mark.at is None else time_stamp(mark.at, "milliseconds"),
-    }
-    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(mark.model_dump(exclude_none=True), option=orjson.OPT_APPEND_NEWLINE)
 
 
 class Watermarks:

@@ -194,9 +194,7 @@ class WorkingMemoryStore:
             if data is None:
                 raise FileNotFoundError(file)
             return _Seen(signature, parse_own(data, group, session, file).label, None)
-        except WorldFailed as error:
-            return _Seen(signature, None, str(error))
-        except ValueError as error:
+        except (WorldFailed, ValueError) as error:
             return _Seen(signature, None, str(error))
 
     # ------------------------------------------------------------------------------------------------ sweeping

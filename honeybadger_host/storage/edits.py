@@ -19,7 +19,7 @@ import orjson
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import Row, read_rows
+from honeybadger_host.storage.journal_schema import Row, read_meta, read_rows
 from honeybadger_host.storage.line_hunks import Hunk
 
 LOOKED_AT: Final = "looked_at"
@@ -166,9 +166,8 @@ class EditReader:
 
     def looked_at(self) -> int | None:
         """Return up to which change the files were looked at; None: never to the end."""
-        for (value,) in self._rows("SELECT value FROM meta WHERE key = ?", (LOOKED_AT,)):
-            return int(value)
-        return None
+        value = read_meta(self._path, LOOKED_AT)
+        return None if value is None else int(value)
 
     def seen(self, files: Collection[str]) -> dict[str, Seen]:
         """Return those of some files that were looked at."""

@@ -22,7 +22,7 @@ from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, EditReader, Seen, digest_of
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey, read_rows
+from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey, read_meta, read_rows
 from honeybadger_host.storage.revised import REVISED_KINDS
 from honeybadger_host.storage.tombstones import bury, salt_of, salted
 from honeybadger_host.text.phrases import Phrases
@@ -111,9 +111,8 @@ class Found:
 
 def read_forgetting(path: Path) -> Forgetting | None:
     """Return what was begun and is not done. Raises JournalError."""
-    for (value,) in read_rows(path, "SELECT value FROM meta WHERE key = ?", (_PLAN,)):
-        return Forgetting(**orjson.loads(value))
-    return None
+    value = read_meta(path, _PLAN)
+    return None if value is None else Forgetting(**orjson.loads(value))
 
 
 def keep_forgetting(connection: sqlite3.Connection, plan: Forgetting) -> None:

@@ -42,6 +42,8 @@ CHANGE_KINDS: Final = (
 )
 """What the host's own changes are called."""
 
+_TABLES: Final = ("changes", "edits")
+
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
@@ -68,24 +70,21 @@ class LogFilter:
         Args:
             author, kind: how a table says it.
         """
-        wanted: list[tuple[str, tuple[object, ...]]] = []
-        if self.group is not None:
-            wanted.append(("grp = ?", (self.group,)))
-        if self.by is not None:
-            wanted.append((f"{author} = ?", (self.by,)))
-        if self.kind is not None:
-            wanted.append((f"{kind} = ?", (self.kind,)))
-        if self.since is not None:
-            wanted.append(("at >= ?", (self.since,)))
-        if self.after is not None:
-            wanted.append(("seq > ?", (self.after,)))
-        if self.before is not None:
-            wanted.append(("seq < ?", (self.before,)))
+        conditions: dict[str, object] = {
+            "grp = ?": self.group,
+            f"{author} = ?": self.by,
+            f"{kind} = ?": self.kind,
+            "at >= ?": self.since,
+            "seq > ?": self.after,
+            "seq < ?": self.before,
+        }
+        texts = [text for text, value in conditions.items() if value is not None]
+        values = [value for value in conditions.values() if value is not None]
         if self.file is not None:
-            ends = [f"/{self.file.removeprefix('/')}{end}" for end in ("", ".json")]
-            ended = " OR ".join("substr('/' || file, -length(?)) = ?" for _ in ends)
-            wanted.append((f"({ended})", tuple(end for end in ends for _ in range(2))))
-        return " AND ".join(text for text, _ in wanted) or "1", tuple(value for _, some in wanted for value in some)
+            end = f"/{self.file.removeprefix('/')}"
+            texts.append("(substr('/' || file, -length(?)) = ? OR substr('/' || file, -length(?)) = ?)")
+            values += (end, end, f"{end}.json", f"{end}.json")
+        return " AND ".join(texts) or "1", tuple(values)
 
 
 class SaidIn(NamedTuple):
@@ -147,10 +146,7 @@ def read_turn(path: Path, file: str, name: str) -> dict[str, Any] | None:
 
 def read_seq_at(path: Path, at: int) -> int:
     """Return the last change or edit up to a time, milliseconds since the epoch; 0: none. Raises JournalError."""
-    query = "SELECT coalesce(max(seq), 0) FROM {} WHERE at <= ?"
-    with reading(path) as connection:
-        found = [connection.execute(query.format(table), (at,)).fetchone()[0] for table in ("changes", "edits")]
-        return max(map(int, found))
+    return _greatest(path, "SELECT coalesce(max(seq), 0) FROM {} WHERE at <= ?", at)
 
 
 def read_time_of(path: Path, seq: int) -> int:
@@ -159,9 +155,12 @@ def read_time_of(path: Path, seq: int) -> int:
     Raises JournalError.
     """
     query = "SELECT coalesce(max(at), 0) FROM (SELECT at FROM {} WHERE seq <= ? ORDER BY seq DESC LIMIT 1)"
-    with reading(path) as connection:
-        found = [connection.execute(query.format(table), (seq,)).fetchone()[0] for table in ("changes", "edits")]
-        return max(map(int, found))
+    return _greatest(path, query, seq)
+
+
+def _greatest(path: Path, query: str, value: int) -> int:
+    """Return the greater answer of the two tables of what was changed, by the host and by people."""
+    return max(int(found) for table in _TABLES for (found,) in read_rows(path, query.format(table), (value,)))
 
 
 def read_activity(path: Path, group: str | None, after: int, since: int, span: int) -> dict[int, int]:
@@ -174,7 +173,7 @@ def read_activity(path: Path, group: str | None, after: int, since: int, span: i
     """
     query = "SELECT (at - ?) / ?, count(*) FROM {} WHERE seq > ? AND at >= ? AND grp = coalesce(?, grp) GROUP BY 1"
     found: dict[int, int] = defaultdict(int)
-    for table in ("changes", "edits"):
+    for table in _TABLES:
         for number, count in read_rows(path, query.format(table), (since, span, after, since, group)):
             found[number] += count
     return found

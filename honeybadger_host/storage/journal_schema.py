@@ -331,6 +331,11 @@ def read_rows(path: Path, query: str, values: Sequence[object] = ()) -> Iterator
         yield from connection.execute(query, values)
 
 
+def read_meta(path: Path, key: str) -> Any:
+    """Return what `meta` says, of a journal that a host may have open; None: nothing. Raises JournalError."""
+    return next((value for (value,) in read_rows(path, "SELECT value FROM meta WHERE key = ?", (key,))), None)
+
+
 def use_wal(connection: sqlite3.Connection) -> None:
     """Switch to the WAL, which the file remembers: only for a database that is known to be a journal, or new."""
     connection.execute("PRAGMA journal_mode = WAL")

@@ -23,6 +23,7 @@ from honeybadger_host.storage.journal_schema import (
     Transaction,
     connect,
     read_marks,
+    read_meta,
     read_rows,
     reading,
     write_marks,
@@ -136,19 +137,18 @@ def write_events(path: Path, group: str, events: Iterable[Row | Edit], arriving:
 
 def is_shared(path: Path) -> bool:
     """Return whether several machines keep a journal: what is written past their log only this one would have."""
-    return any(read_rows(path, "SELECT 1 FROM meta WHERE key = ?", (LOG_SEQ,)))
+    return read_meta(path, LOG_SEQ) is not None
 
 
 def are_files_behind(path: Path) -> bool:
     """Return whether another machine owns the home that this journal is of, or did when this one looked last."""
-    return path.exists() and any(read_rows(path, "SELECT 1 FROM meta WHERE key = ?", (FILES_BEHIND,)))
+    return path.exists() and read_meta(path, FILES_BEHIND) is not None
 
 
 def read_loaded(path: Path) -> str | None:
     """Return the group whose files are to be put in their place; None: nothing is left to do. Raises JournalError."""
-    for (value,) in read_rows(path, "SELECT value FROM meta WHERE key = ?", (LOADED,)):
-        return str(value)
-    return None
+    value = read_meta(path, LOADED)
+    return None if value is None else str(value)
 
 
 def forget_loaded(path: Path) -> None:
