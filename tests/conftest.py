@@ -75,8 +75,11 @@ def host(make_host: HostFactory) -> Iterator[HostProcess]:
     process.log_lines()
 
 
+MakeClient = Callable[..., SyncClient]
+
+
 @pytest.fixture
-def client(home: Path) -> Callable[..., SyncClient]:
+def client(home: Path) -> MakeClient:
     """Make clients: `client("researcher")`, `client("user", "kitchen")`."""
 
     def make(sender: str = "researcher", group: str = "main", **more: Any) -> SyncClient:
@@ -127,7 +130,7 @@ def asker(served: HostProcess) -> RawSender:
 
 
 @pytest.fixture
-def member(asker: RawSender) -> Callable[..., SyncClient]:
+def member(asker: RawSender) -> MakeClient:
     """Make clients of `served`, in the group of `asker`: `member("researcher")`."""
 
     def make(sender: str = "researcher", **more: Any) -> SyncClient:

@@ -122,6 +122,15 @@ def status_of(home: Path) -> dict[str, Any]:
     return value
 
 
+def turns_of(home: Path, session: str = "main", group: str = "main") -> list[dict[str, Any]]:
+    """Return the turns in a session's log, oldest first."""
+    try:
+        lines = (home / "data" / "sessions" / group / f"{session}.jsonl").read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    return [orjson.loads(line) for line in lines]
+
+
 def at_once(*acts: Callable[[], T]) -> list[T]:
     """Do things at once, each in a thread; return what each gives, or raise what one of them raises."""
     with ThreadPoolExecutor(len(acts)) as threads:
@@ -541,6 +550,13 @@ class RawSender:
         value = self.reply(stem, timeout)
         self.wait_until_taken(stem)
         return value
+
+    def do(self, stem: str, type_name: str = "update_memory", /, **payload: Any) -> dict[str, Any]:
+        """Have a request served, which must be well; return its result."""
+        reply = self.ask(stem, request(stem, type_name, payload=payload))
+        assert reply["ok"], reply
+        result: dict[str, Any] = reply["result"]
+        return result
 
     def wait_until_taken(self, stem: str, timeout: float = PATIENCE, box: str = "requests") -> None:
         """Wait until the host has removed the request."""

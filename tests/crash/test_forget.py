@@ -42,11 +42,11 @@ def settled(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
         wait_for(lambda: reader.looked_at() is not None, what="the first look")
         for number in range(4):
             content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
-            assert ann.ask(f"n{number}", request(f"n{number}", content=content))["ok"]
+            ann.do(f"n{number}", content=content)
             entry = {"content": content, "category": "home"}
-            assert ann.ask(f"e{number}", request(f"e{number}", "save_memory", payload=entry))["ok"]
+            ann.do(f"e{number}", "save_memory", **entry)
             turn = {"role": "user", "content": content}
-            assert ann.ask(f"t{number}", request(f"t{number}", "append_turn", payload=turn))["ok"]
+            ann.do(f"t{number}", "append_turn", **turn)
         (folder / "CLAUDE.md").write_text(f"Be kind.\n{SECRET}\nBe brief.\n")
         wait_for(lambda: len(reader.edits(LogFilter("main"), 9)) == 1, what="an edit")
         wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 12, what="everything settled")

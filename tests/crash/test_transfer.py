@@ -20,7 +20,7 @@ from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_po
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, ended, is_up, struck
 from tests.crash.test_kill_points import POINTS
-from tests.hosting import Child, RawSender, request, run_cli, wait_for
+from tests.hosting import Child, RawSender, run_cli, wait_for
 
 SECRET: Final = "the cellar key hangs behind the third barrel"
 TURNS: Final = 60
@@ -49,11 +49,11 @@ def archive(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with ended(nursery.start(home, {"ops.maintenance.CHECKPOINT_SECONDS": 0.05})) as host:
         for number in range(4):
             content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
-            assert ann.ask(f"n{number}", request(f"n{number}", content=content))["ok"]
+            ann.do(f"n{number}", content=content)
             entry = {"content": content, "category": "home"}
-            assert ann.ask(f"e{number}", request(f"e{number}", "save_memory", payload=entry))["ok"]
+            ann.do(f"e{number}", "save_memory", **entry)
             turn = {"role": "user", "content": content}
-            assert ann.ask(f"t{number}", request(f"t{number}", "append_turn", payload=turn))["ok"]
+            ann.do(f"t{number}", "append_turn", **turn)
         wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 12, what="everything settled")
         host.send_signal(signal.SIGTERM)
         wait_for(lambda: host.poll() is not None, what="the end of the host")

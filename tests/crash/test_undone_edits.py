@@ -41,7 +41,7 @@ def edited(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[
         wait_for((home / "data" / "status.json").exists, what="a host that serves")
         wait_for(lambda: reader.looked_at() is not None, what="the first look")
         for number in range(2):
-            assert ann.ask(f"a{number}", request(f"a{number}", content=f"note {number}"))["ok"]
+            ann.do(f"a{number}", content=f"note {number}")
         wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
         before = memory.read_bytes(), persona.read_bytes()
         memory.write_bytes(b"Above.\n" + before[0].replace(b"note 1", b"nothing"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.flows.test_turns import HELLO, REMEMBER, said
 from tests.flows.world import script
@@ -37,7 +38,7 @@ def host(make_host: HostFactory, home: Path) -> HostProcess:
 
 def context_of(home: Path, sender: str) -> dict[str, Any]:
     asker = RawSender(home, sender=sender).make()
-    result = asker.ask("c", request("c", "get_context"))["result"]
+    result = asker.do("c", "get_context")
     (asker.replies / "c.json").unlink()
     assert isinstance(result, dict)
     return result
@@ -95,12 +96,12 @@ def test_only_the_tools_listed_are_offered_and_taken(home: Path, host: HostProce
     wait_for(is_forbidden)
     before = reader.memory_text()
     assert_refused(reader.ask("m", request("m", content="another")), "forbidden", says="config/agents/reader.json")
-    assert reader.ask("s", request("s", "search_memory", payload={"query": "tea"}))["ok"]
-    assert reader.ask("t", request("t", "append_turn", payload={"role": "assistant", "content": "hi"}))["ok"]
+    reader.do("s", "search_memory", query="tea")
+    reader.do("t", "append_turn", role="assistant", content="hi")
     result = stranger.chat("a1", "remember", agent="reader")["result"]
     assert [(tool["name"], tool["ok"]) for tool in result["tools"]] == [("update_memory", False)]
     assert reader.memory_text() == before
-    assert stranger.ask("n", request("n", content="mine"))["ok"]  # others are not affected
+    stranger.do("n", content="mine")  # others are not affected
 
 
 def test_a_broken_file_is_reported_and_leaves_the_agent_as_it_was_and_the_others(
@@ -180,7 +181,7 @@ def test_the_operator_sees_agents_and_turns_and_what_is_wrong_with_them(home: Pa
     shown = run_cli("status", home=home)
     assert "agents    2; 0 answers being written, 0 waiting" in shown.stdout
     assert "as it was before: config/agents/keeper.json: 'display_nam' is unknown" in shown.stdout
-    examined = run_cli("doctor", home=home).stdout
+    examined = cli_text("doctor", home=home)
     assert "agents: config/agents/keeper.json: 'display_nam' is unknown; did you mean display_name?" in examined
     assert "problem   model: agent oracle: there is no model 'opnai:gpt': models are " in examined
     context = run_cli("context", "main", "--agent", "oracle", home=home)
@@ -199,4 +200,4 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_the_doctor_says_whether_a_model_can_be_asked(home: Path, name: str) -> None:
     (home / "config" / "honeybadger.toml").write_text(f'[model]\nname = "{name}"\n')
-    assert MODELS[name] in run_cli("doctor", home=home).stdout
+    assert MODELS[name] in cli_text("doctor", home=home)

@@ -21,6 +21,7 @@ from typing import Any, Final
 import pytest
 
 from honeybadger_host.storage.home import make_home
+from tests.commands import cli_error
 from tests.hosting import AGENT, HostProcess, RawSender, assert_refused, request, run, run_cli, status_of, wait_for
 
 pytestmark = pytest.mark.skipif(
@@ -335,9 +336,7 @@ def test_a_file_of_another_user_is_never_a_senders_request(place: Place, way: Ca
         assert os.listdir(place.alice.dead) == ["x.reason.json"]  # not read, and where it was
     else:
         assert (place.alice.dead / "x.json").read_bytes() == request("x", content=SECRET)  # nothing is lost
-        again = run_cli("dead", "retry", "main/alice/x", home=place.home)
-        assert again.returncode == 1
-        assert "somebody else's" in again.stderr
+        assert "somebody else's" in cli_error("dead", "retry", "main/alice/x", home=place.home)
         assert os.listdir(place.alice.requests) == []
     _drop(place.alice, "x", request("x", content="her own"), ALICE)
     wait_for(lambda: "- her own" in place.alice.memory_text())

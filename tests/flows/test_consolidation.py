@@ -15,6 +15,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.memory.watermarks import kept_turns
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, openai, refusal, served
 from tests.hosting import PATIENCE, RawSender, request, run_cli, status_of, wait_for
@@ -324,7 +325,7 @@ def test_a_session_that_begins_again_is_not_told_of_what_was_before(
 
 
 def review(home: Path, *words: str) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(run_cli("review", *words, "--home", str(home), "--json").stdout)
+    value: dict[str, Any] = cli_json("review", *words, home=home)
     return value
 
 
@@ -381,7 +382,7 @@ def test_everything_waits_for_a_person_who_wants_to_review(make_host: HostFactor
     talk.fill(14)  # one that waits is not made a second time
     (row,) = review(home, "list", "main")["proposals"]
     assert row["waiting"] == 2
-    shown = run_cli("review", "show", "main", row["id"], "--home", str(home)).stdout
+    shown = cli_text("review", "show", "main", row["id"], home=home)
     assert f"+{ANSWER['history_entry']}" in shown
     assert review(home, "strike", "main", row["id"], "2")["waiting"] == 1
     assert review(home, "accept", "main", row["id"])["applied"] == 1
@@ -440,9 +441,8 @@ def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: P
     done = run_cli("consolidate", "main", "--home", str(home))
     assert done.stdout == "session main is consolidated up to turn 3\n", done.stderr
     talk.is_consolidated(3)
-    misspelt = run_cli("consolidate", "main", "mian", "--home", str(home))
-    assert (misspelt.returncode, misspelt.stdout) == (9, "")
-    assert "nothing was said in session 'mian' of group main" in misspelt.stderr
+    misspelt = cli_error("consolidate", "main", "mian", home=home, code=9)
+    assert "nothing was said in session 'mian' of group main" in misspelt
     talk.fill(12)
     host.stop()
     alone = run_cli("consolidate", "main", "--home", str(home))  # without a host the command is one
@@ -461,7 +461,7 @@ def test_the_same_request_to_consolidate_gets_the_first_answer_and_consolidates_
     (operator.replies / "c1.json").unlink()
     assert operator.ask("c1", request("c1", "consolidate")) == first
     assert talk.mark["turn"] == 3
-    assert operator.ask("c2", request("c2", "consolidate"))["result"]["up_to"] == 5
+    assert operator.do("c2", "consolidate")["up_to"] == 5
 
 
 WHOLE = json.dumps({**ANSWER, "memory_update": "## Notes\n- Ann moves to Lisbon on 12 March.\n"})
@@ -532,10 +532,7 @@ def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
         status = wait_for(lambda: (found := status_of(home)["curation"])["failed"] and found)
         assert status["spent_today"] == [{"group": "main", "kind": "consolidation", "tokens": 1000}]
         assert status["budgets"] == [{"setting": "curation.tokens_per_day", "used": 1000, "limit": 2600}]
-        assert (
-            "failed: consolidation of main/main: 1000 tokens were used today"
-            in run_cli("status", "--home", str(home)).stdout
-        )
+        assert "failed: consolidation of main/main: 1000 tokens were used today" in cli_text("status", home=home)
         host.restart()
         talk.fill(18)
         wait_for(lambda: host.events("curation.failed"))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from honeybadger_agent.models.model import ModelSaid
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
@@ -62,7 +63,7 @@ class Memory:
         return value
 
     def review(self, *words: str) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(run_cli("review", *words, "--home", str(self.home), "--json").stdout)
+        value: dict[str, Any] = cli_json("review", *words, home=self.home)
         return value
 
     def state(self) -> dict[str, bytes]:
@@ -91,17 +92,17 @@ def test_an_undone_fold_brings_back_all_of_it_and_leaves_the_proposal(make_host:
     for n in range(12):
         memory.save(TEA, f"drinks/{n}")
     before = memory.entries()
-    told = run_cli("dream", "main", home=host.home).stdout
+    told = cli_text("dream", "main", home=host.home)
     assert ("merge (applied)" in told, told.count(TEA)) == (True, 12)
     proposals = memory.proposals()
     assert len(memory.entries()) == 1
-    log = json.loads(run_cli("log", "main", "--json", home=host.home).stdout)
-    assert "up to turn" not in run_cli("log", "main", "--kind", "watermark", home=host.home).stdout
+    log = cli_json("log", "main", home=host.home)
+    assert "up to turn" not in cli_text("log", "main", "--kind", "watermark", home=host.home)
     seq = next(row["seq"] for row in log if row["kind"] == "entry_removed")
     assert run_cli("undo", seq, home=host.home).stderr == ""
     assert (memory.entries(), memory.entries("archive/memory"), memory.proposals()) == (before, {}, proposals)
     assert (host.home / "data/consolidated/main.dream.json").exists()
-    entry = next(row["seq"] for row in json.loads(run_cli("log", "main", "--json", home=host.home).stdout))
+    entry = next(row["seq"] for row in cli_json("log", "main", home=host.home))
     assert run_cli("undo", entry, home=host.home).stderr == ""
     assert len(memory.entries()) == 1
     host.stop()
@@ -149,7 +150,7 @@ def test_the_same_request_to_dream_gets_the_first_answer_and_dreams_no_more(
     (operator.replies / "d1.json").unlink()
     assert operator.ask("d1", request("d1", "dream")) == first
     assert len(memory.proposals()) == 1
-    assert len(operator.ask("d2", request("d2", "dream"))["result"]["proposals"]) == 1
+    assert len(operator.do("d2", "dream")["proposals"]) == 1
 
 
 def test_what_a_dream_archived_is_found_when_asked_for_and_never_else(
@@ -184,9 +185,9 @@ def test_what_a_dream_archived_is_found_when_asked_for_and_never_else(
     assert "Cora" not in recalled["system"]
     host.stop()
     (home / "data/index.db").unlink()
-    told = run_cli("search", "main", "green tea", "--archived", "--home", str(home)).stdout
+    told = cli_text("search", "main", "green tea", "--archived", home=home)
     assert told.count("(archived, ") == 3
-    assert "Cora" not in run_cli("search", "main", "green tea", "--home", str(home)).stdout
+    assert "Cora" not in cli_text("search", "main", "green tea", home=home)
 
 
 def test_a_dream_is_taken_back_byte_for_byte(make_host: HostFactory, memory: Memory) -> None:
@@ -210,7 +211,7 @@ def test_a_trial_shows_the_proposal_and_changes_nothing(make_host: HostFactory, 
     (proposal,) = memory.dream("--dry-run")["proposals"]
     assert [each["op"] for each in proposal["operations"]] == ["merge"]
     assert memory.state() == before
-    shown = run_cli("dream", "--dry-run", "--home", str(memory.home)).stdout
+    shown = cli_text("dream", "--dry-run", home=memory.home)
     assert "1. merge (waiting)" in shown
     assert "a trial: nothing was changed\n" in shown
     assert host.events("dream.finished") == []
@@ -296,11 +297,9 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
     memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "b")
     memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.")
     before = memory.state()
-    done = run_cli("dream", "--home", str(home))
-    assert done.returncode == 1
-    assert "nothing was changed" in done.stderr
+    assert "nothing was changed" in cli_error("dream", home=home)
     assert memory.state() == before
-    status = json.loads(run_cli("status", "--home", str(home), "--json").stdout)
+    status = cli_json("status", home=home)
     wait_for(lambda: status_of(home)["curation"]["tokens_today"] == 780)
     assert [budget["setting"] for budget in status["curation"]["budgets"]] == ["curation.tokens_per_day"]
 
@@ -349,7 +348,7 @@ def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
         bee = RawSender(home, group=group, sender="bee").make()
         for number, content in enumerate((TEA, f"{TEA} Always.")):
             stem = f"save-{number}"
-            assert bee.ask(stem, request(stem, "save_memory", payload={"content": content}))["ok"] is True
+            bee.do(stem, "save_memory", content=content)
         RawSender(home, group=group, sender="operator").make().drop("dream", request("dream", "dream"))
 
     def curation() -> Any:
@@ -362,7 +361,7 @@ def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
     for number in range(8):
         found = bee.ask(f"find-{number}", request(f"find-{number}", "search_memory", payload={"query": "tea"}))
         assert len(found["result"]["hits"]) == 2
-    told = run_cli("status", "--home", str(home)).stdout
+    told = cli_text("status", home=home)
     assert "now dream of group-" in told
     assert told.count("waits for its turn: dream of group-") == 3
     host.stop()
@@ -424,9 +423,8 @@ def test_a_dream_that_was_missed_is_made_once_when_the_host_is_back(
     assert run_cli("status", "--home", str(home)).returncode == 0
     assert len(host.events("dream.finished")) == 1
     host.stop()
-    refused = run_cli("run", "--home", str(home), "--set", "dream.schedule=sometimes")
-    assert refused.returncode == 3
-    assert "setting dream.schedule: cron line 'sometimes' cannot be read" in refused.stderr
+    refused = cli_error("run", "--set", "dream.schedule=sometimes", home=home, code=3)
+    assert "setting dream.schedule: cron line 'sometimes' cannot be read" in refused
 
 
 # -------------------------------------------------------------------------------------------------------- preferences

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from honeybadger_host.storage.edits import digest_of
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
@@ -63,12 +63,12 @@ def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
     assert again["as_of"] == {**again["as_of"], "is_identical": True, "served": shown["hash"], "why": []}
     assert again["system"] == shown["system"]
     host.stop()
-    told = json.loads(run_cli("context", "main", "--as-of", shown["hash"][:12], "--json", home=host.home).stdout)
+    told = cli_json("context", "main", "--as-of", shown["hash"][:12], home=host.home)
     assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
     printed = run_cli("context", "main", "--as-of", shown["seq"], home=host.home)
     assert printed.stdout == shown["system"], printed.stderr
     assert "byte for byte what was served" in printed.stderr
-    memory = run_cli("show", "main/MEMORY.md", "--as-of", shown["hash"], home=host.home).stdout
+    memory = cli_text("show", "main/MEMORY.md", "--as-of", shown["hash"], home=host.home)
     assert ("likes tea" in memory, "likes cake" in memory) == (True, False)
     for moment, says in (("f" * 32, "no context of main with the hash"), ("last tuesday", "is not a time")):
         refused = run_cli("context", "main", "--as-of", moment, home=host.home)
@@ -87,7 +87,7 @@ def test_a_context_of_a_host_that_had_more_settings_is_made_with_the_settings_of
     assert of_then != served.read_text()
     served.write_text(of_then)
     (host.home / "config" / "honeybadger.toml").write_text("[recall]\nbudget_tokens = 7\n[tokens]\n")
-    told = json.loads(run_cli("context", "main", "--as-of", shown["hash"], "--json", home=host.home).stdout)
+    told = cli_json("context", "main", "--as-of", shown["hash"], home=host.home)
     assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
 
 
@@ -112,8 +112,7 @@ def test_an_answer_keeps_the_context_it_was_given_from(host: HostProcess, strang
         told = run_cli("why", "main", turn, home=host.home)
         assert (told.returncode, "likes tea" in told.stdout, "likes cake" in told.stdout) == (0, True, False)
         assert "byte for byte what was served" in told.stderr
-    user = run_cli("why", "main", 1, home=host.home)
-    assert (user.returncode, "turn 1 of main keeps no context" in user.stderr) == (9, True), user.stderr
+    assert "turn 1 of main keeps no context" in cli_error("why", "main", 1, home=host.home, code=9)
     host.stop()
     (host.home / "data" / "served.jsonl").unlink()
     told = run_cli("why", "main", "a1", home=host.home)

@@ -12,6 +12,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.wire import ErrorCode
 from honeybadger_host.storage.home import JOURNAL_FILE
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
@@ -26,7 +27,7 @@ def stood(make_host: HostFactory, stranger: RawSender) -> HostProcess:
     host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     for number, text in enumerate(("likes tea", "has a cat\ncalled Mimi", "likes cake")):
-        assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["ok"]
+        stranger.do(f"n{number}", content=text)
     settle(host.home)
     return host
 
@@ -67,18 +68,18 @@ def test_a_note_keeps_its_place_and_all_that_looks_back_says_who_gave_it_another
     assert not [hit for hit in found if "Mimi" in hit.text]
     newest = newest_change(home)
     assert (newest["seq"], newest["sender"], newest["kind"]) == (reply["seq"], "operator", "note_edited")
-    assert "has a dog" in run_cli("log", home=home).stdout
-    blamed = run_cli("blame", "main", "MEMORY.md", home=home).stdout
+    assert "has a dog" in cli_text("log", home=home)
+    blamed = cli_text("blame", "main", "MEMORY.md", home=home)
     for words, by in (("called Rex", "operator"), ("likes tea", stranger.sender), ("likes cake", stranger.sender)):
         assert by in next(line for line in blamed.splitlines() if words in line)
-    then = run_cli("context", "main", "--as-of", str(reply["seq"] - 1), home=home).stdout
+    then = cli_text("context", "main", "--as-of", str(reply["seq"] - 1), home=home)
     assert "called Mimi" in then
     assert "called Rex" not in then
     assert run_cli("undo", reply["seq"], home=home).returncode == 0
     assert stranger.memory_text() == before
     assert run_cli("undo", newest_change(home)["seq"], home=home).returncode == 0
     assert stranger.memory_text() == held
-    blamed = run_cli("blame", "main", "MEMORY.md", home=home).stdout
+    blamed = cli_text("blame", "main", "MEMORY.md", home=home)
     assert "operator" in next(line for line in blamed.splitlines() if "called Rex" in line)
     settle(home)
     stood.restart()
@@ -98,7 +99,7 @@ def test_a_note_is_pinned_and_unpinned_and_stays_its_authors(
     assert_refused(operator.ask("p2", request("p2", "edit_note", payload=pin)), "conflict")
     again = operator.ask("p3", request("p3", "edit_note", payload={**pin, "id": hit.id}))
     assert (again["ok"], again.get("seq")) == (True, None)  # it is: nothing changes
-    blamed = run_cli("blame", "main", "MEMORY.md", home=home).stdout
+    blamed = cli_text("blame", "main", "MEMORY.md", home=home)
     assert "operator" in next(line for line in blamed.splitlines() if "called Mimi" in line)
     assert stranger.sender in next(line for line in blamed.splitlines() if "has a cat" in line)
     newest = newest_change(home)
@@ -149,7 +150,7 @@ def test_what_is_not_a_note_that_has_settled_and_is_signed_is_refused_and_nothin
     assert memory.read_text() == held
     stood.settings["storage.projections.SETTLE_SECONDS"] = 100
     stood.restart()
-    assert stranger.ask("n9", request("n9", content="just said"))["ok"]
+    stranger.do("n9", content="just said")
     assert_refused(edit(operator, "e9", id_of(stood, "just said"), "x"), "unavailable")
     stood.settings |= AT_ONCE
     stood.restart()

@@ -13,13 +13,14 @@ import pytest
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter, read_position
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
 
 
 def logged(home: Path, group: str = "main") -> list[dict[str, Any]]:
     """Return the edits of a group, oldest first."""
-    rows = json.loads(run_cli("log", group, "--json", "--limit", "1000", home=home).stdout or "[]")
+    rows = json.loads(cli_text("log", group, "--json", "--limit", "1000", home=home) or "[]")
     return [row for row in rows if row["kind"].startswith("edit")][::-1]
 
 
@@ -59,8 +60,8 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
     (home / "groups" / "other").mkdir()
     host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
-    assert stranger.ask("n", request("n", content="likes tea"))["ok"] is True
-    assert stranger.ask("e", request("e", "save_memory", payload={"content": "likes cake", "name": "cake"}))["ok"]
+    stranger.do("n", content="likes tea")
+    stranger.do("e", "save_memory", content="likes cake", name="cake")
     return host
 
 
@@ -87,7 +88,7 @@ def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stra
     (group / "CLAUDE.md").unlink()
     fourth = edits(home, 4)[3]
     assert told(fourth)[:5] == ("human", "edit_removed", "groups/main/CLAUDE.md", 0, 3)
-    printed = run_cli("log", "main", home=home).stdout.splitlines()
+    printed = cli_text("log", "main", home=home).splitlines()
     assert [line.split(maxsplit=2)[2] for line in printed[:2]] == [
         "human             edit_removed  groups/main/CLAUDE.md  -3 lines",
         f"human             edit          groups/main/memory/general/{value['id']}.json  +1 -1 lines",
@@ -98,9 +99,9 @@ def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stra
 
 def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawSender) -> None:
     for number in range(30):
-        assert stranger.ask(f"n{number}", request(f"n{number}", content=f"note {number}"))["ok"]
+        stranger.do(f"n{number}", content=f"note {number}")
         payload = {"content": f"entry {number % 7}", "category": f"c{number % 3}"}
-        assert stranger.ask(f"e{number}", request(f"e{number}", "save_memory", payload=payload))["ok"]
+        stranger.do(f"e{number}", "save_memory", **payload)
     wait_for(lambda: run_cli("undo", 1, home=stood.home).returncode == 0, what="an undone note")
     (stood.home / "groups" / "main" / "CLAUDE.md").write_text("The only edit.\n")
     assert [told(edit)[2] for edit in edits(stood.home, 1)] == ["groups/main/CLAUDE.md"]
@@ -154,26 +155,22 @@ def test_what_an_agent_replaced_before_anybody_looked_is_the_persons_with_its_te
     host = make_host({**AT_ONCE, "memory.edit_recorder.QUIET_SECONDS": 1.5}).start()
     wait_until_looked_at(host)
     entry = {"content": "likes cake", "category": "food"}
-    saved = stranger.ask("e", request("e", "save_memory", payload=entry))["result"]["id"]
+    saved = stranger.do("e", "save_memory", **entry)["id"]
     file = f"groups/main/memory/food/{saved}.json"
     path = home / file
     temporary = path.with_name(".swp")
     temporary.write_bytes(path.read_bytes().replace(b"likes cake", b"loves cake"))
     temporary.rename(path)
     changed = {"id": saved, "tags": ["sweet"]}
-    assert stranger.ask("t", request("t", "edit_memory", payload=changed))["ok"]
+    stranger.do("t", "edit_memory", **changed)
     (edit,) = edits(home, 1)
     assert (edit["sender"], edit["file"], edit["added"], edit["removed"]) == ("human", file, 1, 1)
     assert "loves cake" in edit["text"]
-    lines = json.loads(run_cli("blame", "main", saved, "--json", home=home).stdout)
+    lines = cli_json("blame", "main", saved, home=home)
     authors = {line["member"]: line["author"] for line in lines}
     assert (authors["content"], authors["tags"], authors["created"]) == ("human", "stranger", "stranger"), lines
 
-    refused = run_cli("undo", edit["seq"], home=home)
-    assert (refused.returncode, f"changed since (changes since: {edit['seq'] - 1} by stranger)" in refused.stderr) == (
-        1,
-        True,
-    )
+    assert f"changed since (changes since: {edit['seq'] - 1} by stranger)" in cli_error("undo", edit["seq"], home=home)
     for seq, content in ((edit["seq"] - 1, "loves cake"), (edit["seq"], "likes cake")):
         assert run_cli("undo", seq, home=home).stderr == ""
         assert (json.loads(path.read_bytes())["content"], json.loads(path.read_bytes())["tags"]) == (content, [])

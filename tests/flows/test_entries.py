@@ -13,6 +13,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Forbidden, NotFound
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, request, run_agent, run_cli
 
@@ -64,9 +65,7 @@ def test_the_operator_undoes_with_and_without_a_running_host(
     assert (undone.returncode, undone.stderr) == (0, "")
     assert undone.stdout == f"groups/main/{saved.file}: restored; change 3 undoes 2\n"
     assert path.exists()
-    again = run_cli("undo", 2, home=host.home)
-    assert again.returncode == 1
-    assert "is there again, and nothing is written over it" in again.stderr
+    assert "is there again, and nothing is written over it" in cli_error("undo", 2, home=host.home)
     assert log_of(host.home) == [
         (1, "researcher", "entry"),
         (2, "researcher", "entry_removed"),
@@ -96,7 +95,7 @@ def test_an_edit_and_a_move_are_undone_each_in_one_step(make_host: HostFactory, 
     assert client().get_memory(saved.id).model_dump() == edited.model_dump(exclude={"neutralised", "similar"})
     with pytest.raises(NotFound):
         client().get_memory(moved.id)
-    assert run_cli("undo", 2, home=host.home).stdout == f"groups/main/{saved.file}: put back; change 7 undoes 2\n"
+    assert cli_text("undo", 2, home=host.home) == f"groups/main/{saved.file}: put back; change 7 undoes 2\n"
     assert client().get_memory(saved.id).model_dump() == saved.model_dump(exclude={"neutralised", "similar"})
     assert run_cli("undo", 6, home=host.home).returncode == 1  # it was changed since
     assert [(row.name, row.category) for row in client().list_memory_entries().entries] == [("drinks.md", "likes")]
@@ -107,9 +106,7 @@ def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFa
     host = make_host({"storage.projections.SETTLE_SECONDS": 100}).start()
     assert run_cli("undo", 1, home=host.home).returncode == 9
     client().update_memory("a note")
-    refused = run_cli("undo", 1, home=host.home)
-    assert refused.returncode == 1
-    assert "too new: it settles within seconds" in refused.stderr
+    assert "too new: it settles within seconds" in cli_error("undo", 1, home=host.home)
     host.stop()
 
 
@@ -117,9 +114,7 @@ def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFa
 def test_no_agent_undoes(make_host: HostFactory, home: Path, closed: bool) -> None:
     if closed:
         assert run_cli("sender", "add", "main", "stranger", home=home).returncode == 0
-    reserved = run_cli("sender", "add", "main", "operator", home=home)
-    assert reserved.returncode == 2
-    assert "reserved" in reserved.stderr
+    assert "reserved" in cli_error("sender", "add", "main", "operator", home=home, code=2)
     host = make_host({"ipc.closed": closed}).start()
     stranger = RawSender(home).make()
     saved = stranger.ask("a", request("a", "save_memory", payload={"content": "x"}))
@@ -173,11 +168,7 @@ def test_the_doctor_names_each_file_that_is_no_entry(home: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.json")).write_text('{"content": "x"}')
     subprocess.run(["mkdir", "-p", f"{folder}/{'a/' * 1500}"], check=True)
-    found = [
-        (item["level"], item["message"])
-        for item in orjson.loads(run_cli("doctor", "--json", home=home).stdout)
-        if item["check"] == "entries"
-    ]
+    found = [(item["level"], item["message"]) for item in cli_json("doctor", home=home) if item["check"] == "entries"]
     assert ("warning", "groups/main/memory/home/bad.json: content must be a string") in found
     subprocess.run(["rm", "-r", f"{folder}/a"], check=True)  # pytest cannot
     assert [level for level, _ in found] == ["warning"] * 4 + ["ok"]

@@ -18,6 +18,7 @@ import pytest
 from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.transfer.loading import load_export
+from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
@@ -208,9 +209,7 @@ def test_into_a_home_with_such_numbers_all_are_shifted_and_into_a_group_with_any
     lived: Path, tmp_path: Path
 ) -> None:
     exported(lived, tmp_path / "a.tar.gz")
-    result = run_cli("import", "main", tmp_path / "a.tar.gz", home=lived)
-    assert result.returncode == 1
-    assert "name one that is not there yet" in result.stderr
+    assert "name one that is not there yet" in cli_error("import", "main", tmp_path / "a.tar.gz", home=lived)
     dry = json.loads(printed(lived, "import", "twin", tmp_path / "a.tar.gz", "--dry-run", "--json"))
     assert not (lived / "groups/twin").exists()
     told = json.loads(printed(lived, "import", "twin", tmp_path / "a.tar.gz", "--json"))
@@ -367,9 +366,7 @@ def test_a_folder_with_links_in_it_is_no_export(lived: Path, tmp_path: Path) -> 
     memory = tmp_path / "folder/files/group/MEMORY.md"
     shutil.move(memory, tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", memory)
-    result = run_cli("import", "main", tmp_path / "folder", home=new_home(tmp_path / "other"))
-    assert result.returncode == 1
-    assert "a link" in result.stderr
+    assert "a link" in cli_error("import", "main", tmp_path / "folder", home=new_home(tmp_path / "other"))
 
 
 def tree(home: Path) -> dict[str, bytes]:

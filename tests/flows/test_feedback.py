@@ -8,6 +8,7 @@ from pathlib import Path
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import read_position
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, RawSender, request, run_cli, wait_for
 
@@ -37,7 +38,7 @@ def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
         ("praise", "ann", 2),
     ]
 
-    log = run_cli("log", "main", home=home).stdout
+    log = cli_text("log", "main", home=home)
     assert "stranger feedback data/feedback/main.jsonl correction use grep" in " ".join(log.split())
     seq = str(first["seq"])
     refused = run_cli("undo", seq, home=home)

@@ -22,6 +22,7 @@ from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter, read_position
 from honeybadger_host.storage.tombstones import read_tombstones
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.test_edits import wait_until_looked_at
@@ -253,7 +254,7 @@ def test_of_200_texts_in_every_place_nothing_is_left_and_all_else_stays(
     assert "[forgotten]" not in memory
     for name in ("CLAUDE.md", "summary.md"):
         assert "\nMine.\nAlso mine.\n" in (planted / "groups" / "main" / name).read_text()
-    log = json.loads(run_cli("log", "main", "--limit", 9999, "--json", home=planted).stdout)
+    log = cli_json("log", "main", "--limit", 9999, home=planted)
     notes = [row for row in log if row["kind"] == "note"]
     assert len(notes) == 40
     assert {row["sender"] for row in notes} == {"stranger"}
@@ -305,15 +306,13 @@ def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
     shown = run_cli("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home)
     assert (shown.returncode, shown.stdout) == (0, f"{first}Mine.\n[forgotten]\nMine, too.\n"), shown.stderr
     assert persona.read_text() == f"{first}Mine.\nMine, too.\n"
-    blamed = json.loads(run_cli("blame", "main", "MEMORY.md", "--json", home=home).stdout)
+    blamed = cli_json("blame", "main", "MEMORY.md", home=home)
     whose = {line["text"]: (line["author"], line["seq"]) for line in blamed if line["text"].startswith("- ")}
     assert whose["- likes cake"] == ("stranger", 3)
     assert whose["- likes green tea"][0] == "human"
     for seq in (2, edit.seq):
-        result = run_cli("undo", seq, home=home)
-        assert (result.returncode, result.stdout) == (1, "")
-        assert "was forgotten, and that is for good" in result.stderr
-    assert "put back" in run_cli("undo", edit.seq + 1, home=home).stdout
+        assert "was forgotten, and that is for good" in cli_error("undo", seq, home=home)
+    assert "put back" in cli_text("undo", edit.seq + 1, home=home)
     assert "likes tea" in stranger.memory_text()
     host.stop()
 
@@ -329,8 +328,8 @@ def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
             content = f"{sender.sender} ordered {number} {words}"
             payload = {"content": content, "category": "shop", "tags": ["wood"], "title": f"order {number}"}
             stem = f"e{number}"
-            saved[content] = sender.ask(stem, request(stem, "save_memory", payload=payload))["result"]
-            assert sender.ask(f"n{number}", request(f"n{number}", content=f"{content}, noted"))["ok"]
+            saved[content] = sender.do(stem, "save_memory", **payload)
+            sender.do(f"n{number}", content=f"{content}, noted")
             session = f"s{number}"
             turn = request(f"t{number}", "append_turn", session=session, payload={"role": "user", "content": content})
             assert sender.ask(f"t{number}", turn)["ok"]
@@ -378,7 +377,7 @@ def test_what_is_forgotten_is_forgotten_without_a_host_too_and_two_at_once_wait_
 ) -> None:
     host = make_host(AT_ONCE).start()
     for number in range(6):
-        assert stranger.ask(f"n{number}", request(f"n{number}", content=f"the number of safe {number} is secret"))["ok"]
+        stranger.do(f"n{number}", content=f"the number of safe {number} is secret")
     settle(home)
     host.stop()
     assert forget(home, "--text", "number of safe 0")["changes"] == {"note": 1}
@@ -392,7 +391,7 @@ def test_what_is_forgotten_is_forgotten_without_a_host_too_and_two_at_once_wait_
         thread.start()
     asked = 0
     while any(thread.is_alive() for thread in threads):  # others are answered meanwhile
-        assert stranger.ask(f"w{asked}", request(f"w{asked}", content=f"while {asked}"))["ok"]
+        stranger.do(f"w{asked}", content=f"while {asked}")
         asked += 1
     for thread in threads:
         thread.join()
@@ -414,7 +413,7 @@ def test_a_full_disk_leaves_it_to_be_finished(disk: Path, make_host: HostFactory
     sender = RawSender(home).make()
     for number in range(12):
         content = f"{number} {'filling ' * 1000}" if number else f"zero: {PHRASE}"
-        assert sender.ask(f"n{number}", request(f"n{number}", content=content))["ok"]
+        sender.do(f"n{number}", content=content)
     settle(home)
     operator = RawSender(home, sender="operator").make()
     os.kill(host.pid, signal.SIGSTOP)
@@ -426,7 +425,7 @@ def test_a_full_disk_leaves_it_to_be_finished(disk: Path, make_host: HostFactory
     wait_for(lambda: host.events("pipeline.reply_failed") or operator.peek("f1"), what="an end of the space")
     (disk / "filler").unlink()
     operator.reply("f1", timeout=100)
-    assert sender.ask("more", request("more", content="said meanwhile"))["ok"]
+    sender.do("more", content="said meanwhile")
     assert forget(home, "--text", PHRASE)["left"] == []
     assert PHRASE.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
     memory = sender.memory_text()

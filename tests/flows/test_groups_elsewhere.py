@@ -10,6 +10,7 @@ import pytest
 
 from honeybadger_host.errors import HomeError, StorageFailed
 from honeybadger_host.storage.home import check_home, make_home
+from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, request, run_cli, wait_for
 
@@ -37,7 +38,7 @@ def test_a_group_elsewhere_is_served_followed_and_backed_up(
     (stranger.home / link).symlink_to(vault)
     memory = vault / ("main/MEMORY.md" if link == "groups" else "MEMORY.md")
     host = make_host().start()
-    assert stranger.ask("a", request("a", content="The piano was tuned"))["ok"] is True
+    stranger.do("a", content="The piano was tuned")
     assert "- The piano was tuned" in memory.read_text()
 
     saved = memory.with_suffix(".swp")
@@ -47,7 +48,7 @@ def test_a_group_elsewhere_is_served_followed_and_backed_up(
 
     host.kill()
     host.start()
-    assert stranger.ask("b", request("b", content="The cello is away"))["ok"] is True
+    stranger.do("b", content="The cello is away")
     assert memory.read_text().count("- The piano was tuned") == memory.read_text().count("- The cello is away") == 1
     _back_up(stranger.home, tmp_path / "packed.tar.gz")
     host.stop()
@@ -75,14 +76,12 @@ def test_groups_that_are_not_mounted_end_the_start_with_the_code_that_is_tried_a
     (tmp_path / "vault").rename(tmp_path / "away")
     with pytest.raises(StorageFailed, match=f"is a link to {tmp_path}/vault, which is not there"):
         check_home(tmp_path / "home")
-    done = run_cli("run", home=tmp_path / "home")
-    assert done.returncode == 8
-    assert "mount or make it" in done.stderr
+    assert "mount or make it" in cli_error("run", home=tmp_path / "home", code=8)
 
 
 def test_a_link_below_a_groups_folder_is_still_refused(stranger: RawSender, make_host: HostFactory) -> None:
     make_host().start()
-    assert stranger.ask("a", request("a", content="first"))["ok"] is True
+    stranger.do("a", content="first")
     secret = stranger.home / "secret.md"
     secret.write_text("not for agents")
     (stranger.home / "groups/main/summary.md").symlink_to(secret)

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, begin, request, run_cli, wait_for
+from tests.hosting import RawSender, begin, run_cli, wait_for
 
 
 def imported(home: Path, path: Path, *more: object) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def test_a_folder_of_markdown_becomes_entries_that_say_where_they_are_from(home:
     assert found["markdown: Über uns/日本.md"]["category"] == "imported/uber-uns"
     assert found["markdown: memory/2026-03-18.md"]["created"] == "2026-03-18T00:00:00Z"
     assert found["markdown: MEMORY.md"]["updated"] == "2025-06-15T15:06:40Z"
-    search = json.loads(run_cli("search", "main", "pinch side shoots", "--json", home=home).stdout)
+    search = cli_json("search", "main", "pinch side shoots", home=home)
     assert search["hits"][0]["id"] == tomatoes["id"]
 
 
@@ -284,9 +285,9 @@ def test_a_second_import_is_none_and_one_that_has_grown_brings_what_is_new(home:
     folder = project(tmp_path / "project")
     write(folder, {"conversations/x.md": "One.\n"})
     imported(home, folder, "--from", "claude-code")
-    before = json.loads(run_cli("log", "main", "--json", "--limit", 1000, home=home).stdout)
+    before = cli_json("log", "main", "--limit", 1000, home=home)
     assert counts(imported(home, folder, "--from", "claude-code")) == (0, 0, 6)
-    assert json.loads(run_cli("log", "main", "--json", "--limit", 1000, home=home).stdout) == before
+    assert cli_json("log", "main", "--limit", 1000, home=home) == before
     (log,) = folder.glob("*.jsonl")
     more = {"role": "user", "content": "And now?"}
     with log.open("a") as file:
@@ -305,7 +306,7 @@ def test_what_was_deleted_since_does_not_come_back(home: Path, tmp_path: Path, m
     with make_host() as host:
         host.start()
         bee = RawSender(home).make()
-        assert bee.ask("d1", request("d1", "delete_memory", payload={"id": gone["id"]}))["ok"]
+        bee.do("d1", "delete_memory", id=gone["id"])
     (vault / "Garden/Tomatoes.md").write_text("Tomatoes are fruit.\n")
     told = imported(home, vault)
     assert counts(told) == (0, 0, 3)
@@ -345,7 +346,7 @@ def test_an_import_beside_agents_leaves_their_notes_and_costs_no_consolidation(
     command = begin("import", "main", path, home=home)
     number = 0
     while command.poll() is None:
-        assert bee.ask(f"n{number}", request(f"n{number}", content=f"note {number}"))["ok"]
+        bee.do(f"n{number}", content=f"note {number}")
         number += 1
     assert command.tail() == "main: 300 turns, 0 entries; 0 were there\n"
     assert bee.memory_text().count("- note ") == number > 0
@@ -442,13 +443,11 @@ def test_a_secret_is_screened_and_what_hides_or_forges_is_made_harmless(home: Pa
 
 def test_what_is_not_known_to_the_importer_is_said(home: Path, tmp_path: Path) -> None:
     write(tmp_path / "odd", {"a.xyz": "?"})
-    result = run_cli("import", "main", tmp_path / "odd", home=home)
-    assert result.returncode == 1
-    assert "say --from, one of honeybadger, markdown, claude-code, chatgpt, claude, mem0" in result.stderr
-    nothing = run_cli("import", "main", tmp_path / "odd", "--from", "chatgpt", home=home)
-    assert (nothing.returncode, "is of the format chatgpt" in nothing.stderr) == (1, True)
+    result = cli_error("import", "main", tmp_path / "odd", home=home)
+    assert "say --from, one of honeybadger, markdown, claude-code, chatgpt, claude, mem0" in result
+    assert "is of the format chatgpt" in cli_error("import", "main", tmp_path / "odd", "--from", "chatgpt", home=home)
     one = write(tmp_path / "one", {"a.md": "Fine.\n"})
-    assert run_cli("import", "main", one, home=home).stdout == "main: 0 turns, 1 entry; 0 were there\n"
+    assert cli_text("import", "main", one, home=home) == "main: 0 turns, 1 entry; 0 were there\n"
     assert run_cli("import", "main", tmp_path / "none", home=home).returncode == 9
     assert run_cli("import", "main", tmp_path / "odd", "--from", "word", home=home).returncode == 2
     (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04" + b"\0" * 100)

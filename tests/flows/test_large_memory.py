@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 
@@ -10,7 +9,8 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.wire import SearchResult
-from tests.hosting import RawSender, run_cli, wait_for
+from tests.commands import cli_json, cli_text
+from tests.hosting import RawSender, wait_for
 
 MakeClient = Callable[..., SyncClient]
 
@@ -51,11 +51,9 @@ def test_a_sender_of_large_notes_takes_nobodys_memory_away(member: MakeClient, a
         wait_for(partial(_found, member, word), 60, what=word)
 
     home = asker.home
-    status = wait_for(
-        lambda: json.loads(run_cli("status", "--json", home=home).stdout).get("large_memories"), what="the status file"
-    )
+    status = wait_for(lambda: cli_json("status", home=home).get("large_memories"), what="the status file")
     assert status[0].startswith(f"{asker.group}/MEMORY.md has ")
-    assert f"groups/{asker.group}/MEMORY.md has " in run_cli("doctor", home=home).stdout
+    assert f"groups/{asker.group}/MEMORY.md has " in cli_text("doctor", home=home)
 
 
 def _found(member: MakeClient, word: str) -> SearchResult | None:

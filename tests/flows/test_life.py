@@ -530,7 +530,7 @@ def test_in_closed_mode_an_unknown_sender_waits_until_it_is_added(make_host: Hos
     host = make_host({"ipc.closed": True}).start()
     assert host.events("host.started")[0]["mode"] == "closed"
     stranger.note("x", "let me in")
-    assert known.ask("y", request("y", content="known"))["ok"] is True
+    known.do("y", content="known")
     assert stranger.peek("x") is None
     assert known.memory_text().count("\n- ") == 1
     assert [event["what"] for event in host.events("inbox.ignored")] == ["'main/stranger'"]
@@ -556,7 +556,7 @@ def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_
     (home / "config" / "new").rename(home / "config" / "senders.json")
     said = host.wait_for_event("senders.refused")
     assert "senders.json" in said["error"]
-    assert known.ask("x", request("x", content="still served"))["ok"] is True
+    known.do("x", content="still served")
     assert len(host.events("senders.refused")) == 1
     assert "senders.json" in _run("sender", "add", "main", "other", home=home, code=3)
     host.stop()

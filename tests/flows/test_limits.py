@@ -14,8 +14,9 @@ import pytest
 from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.errors import RateLimited
 from honeybadger_agent.tools import made
+from tests.commands import cli_text
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, status_of, wait_for
 
 MakeClient = Callable[..., SyncClient]
 
@@ -149,11 +150,11 @@ def test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_c
     assert peer.reply("99")["ok"]
     stranger.wait_until_taken("29")
     (stranger.replies / "29.json").unlink()
-    assert stranger.ask("29", request("29", content="note 29"))["ok"]
+    stranger.do("29", content="note 29")
     assert notes(stranger) == [*(f"note {number}" for number in range(20)), "note of a peer", "note 29"]
     wait_for(lambda: limits_in_status(host)["refused"] == {"pending": 10}, what="it is in status")
     assert "main/stranger: pending" in limits_in_status(host)["reached_lately"]
-    assert "over a limit within 10 minutes: main/stranger: pending" in run_cli("status", home=host.home).stdout
+    assert "over a limit within 10 minutes: main/stranger: pending" in cli_text("status", home=host.home)
 
 
 def test_the_bytes_that_wait_are_limited_and_a_file_that_is_too_large_does_not_count(

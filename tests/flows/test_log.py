@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.flows.test_edits import edits, wait_until_looked_at
 from tests.hosting import AT_ONCE, RawSender, request, run_cli
@@ -51,7 +52,7 @@ def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactor
     assert (seqs("--since", "yesterday"), seqs("--since", "2999-01-01")) == ([5, 4, 3, 2, 1], [])
     assert seqs("main", "--by", "ann", "--since", "yesterday", "--limit", 1) == [2]
     assert logged(home, "--by", "ann")[1]["request"] == "a1"
-    assert run_cli("log", "--by", "nobody", home=home).stdout == "no change is like that\n"
+    assert cli_text("log", "--by", "nobody", home=home) == "no change is like that\n"
     for arguments, says in (
         (("--kind", "notes"), "there is no kind 'notes' of changes; there are: archived, archived_removed"),
         (("--since", "soon"), "'soon' is not a time: write 2026-11-21"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.storage.home import make_home
+from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
@@ -71,8 +72,7 @@ def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id
     assert (told["content"]["author"], told["content"]["seq"]) == ("human", 5)
     assert (told["created"]["author"], told["created"]["request"]) == ("stranger", "e1")
     for file, says in (("nothing", "no file or entry 'nothing'"), ("../AGENT.md", "no file or entry")):
-        refused = run_cli("blame", "main", file, home=lived.home)
-        assert (refused.returncode, says in refused.stderr) == (9, True), refused.stderr
+        assert says in cli_error("blame", "main", file, home=lived.home, code=9)
 
 
 def test_an_entry_that_a_person_edited_is_found_as_the_persons(lived: RawSender) -> None:
@@ -95,8 +95,8 @@ def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender
     assert second.startswith(first)
     assert second.endswith("- likes cake\n")
     assert printed(home, "show", "main/MEMORY.md", "--as-of", "2999-01-01") == lived.memory_text()
-    gone = run_cli("show", "main/MEMORY.md", "--as-of", "yesterday", home=home)
-    assert (gone.returncode, "groups/main/MEMORY.md was not there at yesterday" in gone.stderr) == (9, True)
+    gone = cli_error("show", "main/MEMORY.md", "--as-of", "yesterday", home=home, code=9)
+    assert "groups/main/MEMORY.md was not there at yesterday" in gone
     told = printed(home, "diff", "main", 3)
     assert "--- a/groups/main/MEMORY.md\n+++ b/groups/main/MEMORY.md\n" in told
     assert "\n+Only on Sundays.\n" in told
@@ -120,7 +120,7 @@ def test_what_is_over_the_limit_is_said_and_not_guessed(home: Path, make_host: H
     (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 60_000)
     edit = newest_edit(home, "CLAUDE.md")
     host.stop()
-    refused = run_cli("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home)
-    assert (refused.returncode, f"the text of change {edit.seq} was not kept" in refused.stderr) == (9, True)
+    refused = cli_error("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home, code=9)
+    assert f"the text of change {edit.seq} was not kept" in refused
     compared = run_cli("diff", "main", 0, home=home)
     assert (compared.stdout, "groups/main/CLAUDE.md: how it was at change" in compared.stderr) == ("", True)

@@ -39,7 +39,7 @@ def typed(stranger: RawSender, before: str, after: str) -> None:
 
 def context(stranger: RawSender, **payload: Any) -> dict[str, Any]:
     stem = f"c{next(_NUMBERS)}"
-    result: dict[str, Any] = stranger.ask(stem, request(stem, "get_context", payload=payload))["result"]
+    result: dict[str, Any] = stranger.do(stem, "get_context", **payload)
     return result
 
 
@@ -109,7 +109,7 @@ def test_who_pins_a_note_does_not_take_its_words_over(noted: HostProcess, strang
     ):
         typed(stranger, before, after)
         newest_edit(noted.home, "MEMORY.md", number)
-    assert stranger.ask("n9", request("n9", content="one more"))["ok"]
+    stranger.do("n9", content="one more")
     for words in ("likes tea", "likes cake"):
         assert heading_above(context(stranger)["system"], words).startswith("## Likes (pinned) (stranger")
 
@@ -120,7 +120,7 @@ def test_a_context_with_a_persons_words_is_made_again_byte_for_byte(noted: HostP
     newest_edit(noted.home, "MEMORY.md")
     wait_until_shown(stranger, "likes dry cake")
     served.append(context(stranger))
-    assert stranger.ask("n9", request("n9", content="one more"))["ok"]
+    stranger.do("n9", content="one more")
     served.append(context(stranger, budget_tokens=200))
     typed(stranger, "Below it.\n", "")
     newest_edit(noted.home, "MEMORY.md", 2)
@@ -135,14 +135,14 @@ def test_in_a_large_file_that_grows_each_line_is_found_once_and_as_whose_it_is(
     noted: HostProcess, stranger: RawSender
 ) -> None:
     for number in range(2):
-        assert stranger.ask(f"l{number}", request(f"l{number}", content=f"number {number} " + "filling " * 2500))["ok"]
+        stranger.do(f"l{number}", content=f"number {number} " + "filling " * 2500)
     settle(noted.home)
-    assert stranger.ask("l2", request("l2", content="ends with plums"))["ok"]
+    stranger.do("l2", content="ends with plums")
     settle(noted.home)
     stranger.memory.write_text(stranger.memory_text() + "A pear below.\n")
     found = wait_for(lambda: hits(noted.home, "pear"), what="the line is found")
     assert [(hit["author"], hit["text"]) for hit in found] == [("human", "A pear below.")]
-    assert stranger.ask("l3", request("l3", content="and some quinces"))["ok"]
+    stranger.do("l3", content="and some quinces")
     wait_for(lambda: hits(noted.home, "quinces"), what="the note is found")
     for words, author in (("pear", "human"), ("plums", "stranger"), ("quinces", "stranger")):
         assert [hit["author"] for hit in hits(noted.home, words)] == [author]

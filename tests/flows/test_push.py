@@ -19,9 +19,10 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
-from tests.hosting import run_cli, status_of, wait_for
+from tests.hosting import status_of, wait_for
 
 QUICK: dict[str, object] = {
     "ops.push.FIRST_PAUSE_SECONDS": 0.05,
@@ -178,7 +179,7 @@ def test_what_a_webhook_does_not_take_is_said_and_sent_again_in_order(
         return found is not None and (found["group"], found["seq"]) == ("main", first) and found["why"].startswith(says)
 
     wait_for(failed, what="the failure in the status")
-    shown = run_cli("status", home=home).stdout
+    shown = cli_text("status", home=home)
     assert f"push      webhook {receiver.url.partition('?')[0]}, all groups" in shown
     assert f"message {first} of main waits for" in shown
     assert "hidden" not in shown

@@ -24,7 +24,7 @@ from honeybadger_host.storage.files import Changing, Incoming, NotRegular, open_
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.fuzz.fuzzed_host import FuzzedHost
-from tests.hosting import HostProcess, RawSender, request, wait_for
+from tests.hosting import HostProcess, RawSender, wait_for
 
 WAYS: Final = ("link", "hard", "fifo", "unlink")
 SECRET: Final = b"the secret of somebody else: " + b"do not read " * 20
@@ -191,7 +191,7 @@ def test_a_host_under_a_race_writes_nothing_of_a_foreign_file_anywhere(
         # what the racer shows is looked at; of "unlink" it is mostly gone again
         while time.monotonic() < until or asked < 3 or not (way == "unlink" or mallory.dead.is_dir()):
             stem = f"honest-{asked:05}"
-            assert honest.ask(stem, request(stem, content=f"note {asked}"))["ok"] is True
+            honest.do(stem, content=f"note {asked}")
             asked += 1
     assert [line for line in honest.memory_text().splitlines() if line.startswith("- ")] == [
         f"- note {number}" for number in range(asked)

@@ -14,6 +14,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid
 from honeybadger_agent.wire import ContextResult, SearchResult
 from honeybadger_host.storage.home import make_home
+from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
@@ -193,16 +194,16 @@ def test_the_operator_searches_and_sees_a_context_with_and_without_a_running_hos
     assert re.match(
         r"\[e1\] \(.*places, human\)\n  The badger lives in Chicago\n  \d+\.\d\d points: terms \d", done.stdout
     )
-    rows = orjson.loads(run_cli("search", "main", "badger", "--json", home=home).stdout)
+    rows = cli_json("search", "main", "badger", home=home)
     assert [row["id"] for row in rows["hits"]] == ["e1"]
     assert rows["is_complete"]
-    assert "nothing matches" in run_cli("search", "main", "weasel", home=home).stdout
+    assert "nothing matches" in cli_text("search", "main", "weasel", home=home)
     asked = ("context", "main", "--message", "Where does the badger live?")
-    explained = run_cli(*asked, "--explain", home=home).stdout
+    explained = cli_text(*asked, "--explain", home=home)
     assert "Recalled from long-term memory" in explained
     assert re.search(r"\[e1\] new: \d+\.\d\d points \(terms [^)]+\): it matches the message", explained)
-    shown = run_cli(*asked, home=home).stdout
-    assert run_cli(*asked, home=home).stdout == shown
+    shown = cli_text(*asked, home=home)
+    assert cli_text(*asked, home=home) == shown
     if not is_served:
         host.start()
     context = client("user").get_context("Where does the badger live?")
@@ -230,7 +231,7 @@ def test_every_kind_of_recollection_is_explained(make_host: HostFactory, home: P
 def test_a_search_without_a_host_reads_all_files_first(home: Path) -> None:
     for number in range(2500):  # more than a host reads before it answers
         put_entry(home, "main", f"e{number}", f"badger number {number}")
-    found = orjson.loads(run_cli("search", "main", "2499", "--json", home=home).stdout)
+    found = cli_json("search", "main", "2499", home=home)
     assert (found["is_complete"], [hit["id"] for hit in found["hits"]]) == (True, ["e2499"])
 
 

@@ -11,6 +11,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_agent.wire import SaveMemory
+from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.flows.test_entries import log_of
 from tests.hosting import HostProcess, run_agent, run_cli
@@ -65,8 +66,8 @@ def test_notes_and_entries_wait_through_a_restart_and_are_written_as_they_were_a
         ("operator", "entry"),
         ("operator", "note"),
     ]
-    again = run_cli("review", "accept", "main", saved.proposal, home=home)
-    assert (again.returncode, f"nothing of proposal {saved.proposal} waits" in again.stderr) == (1, True)
+    again = cli_error("review", "accept", "main", saved.proposal, home=home)
+    assert f"nothing of proposal {saved.proposal} waits" in again
     assert client().get_memory(saved.id).reinforced == 0
     assert review(home, "list", "main") == "nothing waits for a decision\n"
     careful.stop()
@@ -104,13 +105,12 @@ def test_a_person_may_edit_what_waits_and_what_cannot_be_written_any_more_goes_o
     path.write_bytes(path.read_bytes().replace(b"Rules of the house", b"Rules of the flat"))
     review(home, "accept", "main", named.proposal)
     assert client().get_memory(named.id).content == "Rules of the flat"
-    refused = run_cli("review", "accept", "main", other.proposal, home=home)
-    assert (refused.returncode, "has this name" in refused.stderr) == (1, True)
+    assert "has this name" in cli_error("review", "accept", "main", other.proposal, home=home)
     assert orjson.loads(proposal_in(home, other.proposal).read_bytes())["operations"][0]["state"] == "waiting"
     path = proposal_in(home, other.proposal)
     path.write_bytes(path.read_bytes().replace(b'"name": "rules.md"', b'"name": 5'))
-    refused = run_cli("review", "accept", "main", other.proposal, home=home)
-    assert (refused.returncode, "name must be a string; edit it, or strike it" in refused.stderr) == (1, True)
+    refused = cli_error("review", "accept", "main", other.proposal, home=home)
+    assert "name must be a string; edit it, or strike it" in refused
     careful.stop()
 
 

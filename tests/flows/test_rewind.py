@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import cli_json
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.test_earlier_contexts import ask
@@ -66,17 +67,17 @@ def test_files_and_entries_come_back_as_they_were_and_that_is_undone_likewise(
 ) -> None:
     seq, then, last = lived(host, stranger)
     home = host.home
-    before = json.loads(run_cli("log", "main", "--json", "--limit", "99", home=home).stdout)
+    before = cli_json("log", "main", "--limit", "99", home=home)
     dry = rewound(home, seq, "--dry-run")
     assert held(home) == last
     assert sorted(one["did"] for one in dry["files"]) == ["put_back", "put_back", "removed", "restored", "restored"]
     assert rewound(home, seq)["files"] == dry["files"]
     assert held(home) == then
     assert rewound(home, seq)["files"] == []
-    log = json.loads(run_cli("log", "main", "--json", "--limit", "99", home=home).stdout)
+    log = cli_json("log", "main", "--limit", "99", home=home)
     assert log[-len(before) :] == before
     assert {row["sender"] for row in log[: -len(before)]} == {"operator"}
-    blamed = json.loads(run_cli("blame", "main", "MEMORY.md", "--json", home=home).stdout)
+    blamed = cli_json("blame", "main", "MEMORY.md", home=home)
     assert {(one["author"], one["seq"]) for one in blamed} == {("stranger", 1)}
     settle(home)
     rewound(home, before[0]["seq"])
@@ -90,7 +91,7 @@ def test_one_entry_of_a_rewind_is_undone_alone(host: HostProcess, stranger: RawS
     settle(home)
     rewound(home, 0)
     assert [*held(home)] == ["groups/main/CLAUDE.md"]
-    log = json.loads(run_cli("log", "main", "--json", home=home).stdout)
+    log = cli_json("log", "main", home=home)
     (seq,) = [row["seq"] for row in log if row["kind"] == "entry_removed" and row["file"].endswith(entries[6])]
     undone = run_cli("undo", seq, home=home)
     assert (undone.stderr, list(held(home))) == ("", ["groups/main/CLAUDE.md", f"groups/main/{entries[6]}"])
@@ -129,5 +130,5 @@ def test_two_at_once_and_a_kill_leave_all_or_nothing(host: HostProcess, stranger
         command.join()
     host.start()
     wait_for(lambda: held(home) == then, what="all of it")
-    log = json.loads(run_cli("log", "main", "--by", "operator", "--json", home=home).stdout)
+    log = cli_json("log", "main", "--by", "operator", home=home)
     assert len({row["request"] for row in log}) == 1

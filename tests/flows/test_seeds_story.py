@@ -60,7 +60,7 @@ def test_what_is_to_be_remembered_is_in_memory_md_and_a_new_session_knows_it(
         order = ["## Your Identity", "## Group Context", "## Remembered Facts", "## Tools"]
         assert [line for line in system.splitlines() if line in order] == order
         assert any(KEY in value for value in endpoint.asked[0].headers.values())
-        document = stranger.ask("d", request("d", "load_session"))["result"]
+        document = stranger.do("d", "load_session")
         assert document["tool_stats"]["by_tool"] == {"update_memory": 1}
         assert document["token_usage"]["total_input"] >= 1850
         host.stop()

@@ -13,8 +13,9 @@ from bench.session import bench_session
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_host.memory.compaction import HEADER
+from tests.commands import cli_text
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
 
 FILE = "data/context/main/main.json"
 Clients = Callable[..., SyncClient]
@@ -113,7 +114,7 @@ def test_a_deleted_session_begins_afresh_also_after_a_restart(
     agent.append_turn("user", "before")
     agent.update_session(add_facts=["a"])
     assert agent.delete_session().is_deleted
-    shown = run_cli("log", "main", home=home).stdout.splitlines()
+    shown = cli_text("log", "main", home=home).splitlines()
     assert [line.partition(" session")[2].rpartition("  ")[2] for line in shown if " session" in line] == (
         ["up to turn 1"] * 3
     )

@@ -17,6 +17,7 @@ from honeybadger_agent import Client, SyncClient
 from honeybadger_agent.errors import Forbidden, NotFound, Unavailable
 from honeybadger_agent.models.model import ModelSaid, ToolCall
 from honeybadger_agent.wire import ChatResult
+from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, Endpoint, openai, served
 from tests.flows.test_turns import said
@@ -190,9 +191,7 @@ async def test_nobody_stops_the_turn_of_another_but_the_operator(
     stopped = run_cli("stop-turn", "main", home=home)
     assert (stopped.returncode, stopped.stdout) == (0, "a1: stopped\n")
     assert answer.result().stopped_by == "asked for by operator"
-    nothing = run_cli("stop-turn", "main", "a1", home=home)
-    assert nothing.returncode == 9
-    assert "no turn a1 waits or runs" in nothing.stderr
+    assert "no turn a1 waits or runs" in cli_error("stop-turn", "main", "a1", home=home, code=9)
 
 
 def test_without_a_host_the_operator_takes_a_message_back(home: Path) -> None:

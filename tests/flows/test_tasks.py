@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from honeybadger_agent.models.model import ModelSaid
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.world import script
@@ -106,7 +107,7 @@ def test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_know
     assert row["runs"] >= 2
     assert row["tokens"] == 34 * row["runs"]
     assert said(home)[:2] == ["Execute scheduled task: morning. greet", "Good morning"]
-    told = stranger.ask("m", request("m", "get_messages", payload={"after": 0}))["result"]["messages"]
+    told = stranger.do("m", "get_messages", after=0)["messages"]
     assert [(message["sender"], message["content"]) for message in told] == [("assistant", "Good morning")] * row[
         "runs"
     ]
@@ -307,7 +308,7 @@ def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
         host = make_host({**model, **curation, **QUICK}).start()
         for number in range(14):
             said = {"role": "user", "content": f"saying {number:02}"}
-            assert stranger.ask(f"t{number}", request(f"t{number}", "append_turn", payload=said))["ok"]
+            stranger.do(f"t{number}", "append_turn", **said)
 
         def heard() -> list[int]:
             wait_for(lambda: endpoint.asked)
@@ -370,7 +371,7 @@ def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
 ) -> None:
     host = make_host({**script(home, *MODEL), **QUICK, "ops.scheduler.RETRY_SECONDS": 0.1}).start()
     task = schedule(stranger, "bad", description="break", schedule_type="cron", cron_expression="0 0 1 1 *")
-    assert stranger.ask("r", request("r", "run_task", payload={"task": task}))["result"]["state"] == "due"
+    assert stranger.do("r", "run_task", task=task)["state"] == "due"
     wait_for(lambda: records(home, "main", "failed"))
     [row] = listed(stranger, "l")
     assert (row["state"], len(row["next"]), row["runs"]) == ("failed", 5, 1)
@@ -427,36 +428,35 @@ def test_the_operator_and_an_agent_see_run_pause_and_cancel_tasks_by_a_command(
 ) -> None:
     for group in ("main", "kitchen"):
         (home / "groups" / group / "tasks").mkdir(parents=True, exist_ok=True)
-    assert run_cli("tasks", home=home).stdout == "there are no tasks\n"
+    assert cli_text("tasks", home=home) == "there are no tasks\n"
     host = make_host({**script(home, *MODEL), **QUICK}).start()
     schedule(stranger, "News", schedule_type="cron", cron_expression="0 9 * * *", time_zone="Europe/Berlin")
     put(home, "broken", "kitchen", interval_seconds=0)
     wait_for(lambda: host.events("task.refused"))
-    listing = run_cli("tasks", home=home).stdout.splitlines()
+    listing = cli_text("tasks", home=home).splitlines()
     assert listing[0] == "kitchen:"
     assert listing[1].startswith("broken  paused")
     assert "interval_seconds must be at least 1" in listing[1]
     assert listing[2] == "main:"
     assert listing[3].startswith("news  waiting  cron 0 9 * * * (Europe/Berlin)  next 20")
-    wait_for(lambda: "tasks     2, 0 due, next 20" in run_cli("status", home=home).stdout)
-    assert "does not run: groups/kitchen/tasks/broken.json: interval" in run_cli("status", home=home).stdout
-    assert "due" in run_cli("tasks", "run", "main", "news", home=home).stdout
+    wait_for(lambda: "tasks     2, 0 due, next 20" in cli_text("status", home=home))
+    assert "does not run: groups/kitchen/tasks/broken.json: interval" in cli_text("status", home=home)
+    assert "due" in cli_text("tasks", "run", "main", "news", home=home)
     wait_for(lambda: records(home, "main", "done"))
-    shown = run_cli("tasks", "show", "main", "news", home=home).stdout
+    shown = cli_text("tasks", "show", "main", "news", home=home)
     assert "done" in shown
     assert "1 run, 34 tokens" in shown
     assert "\n  description: greet\n" in shown
-    assert "by operator: too loud" in run_cli("tasks", "pause", "main", "news", "--why", "too loud", home=home).stdout
-    assert json.loads(run_cli("tasks", "main", "--json", home=home).stdout)["main"][0]["state"] == "paused"
+    assert "by operator: too loud" in cli_text("tasks", "pause", "main", "news", "--why", "too loud", home=home)
+    assert cli_json("tasks", "main", home=home)["main"][0]["state"] == "paused"
     assert "waiting" not in run_agent("tasks", home=home).stdout
     assert run_agent("tasks", "resume", "news", home=home).stdout.startswith("news  ")
     assert json.loads(run_agent("tasks", "show", "news", "--json", home=home).stdout)["task"]["by"] == "stranger"
     assert run_agent("tasks", "cancel", "news", home=home).stdout.startswith("news  over")
     assert run_agent("tasks", home=home).stdout == "there are no tasks\n"
-    changes = [line.split(maxsplit=5)[-1] for line in run_cli("log", "main", home=home).stdout.splitlines()]
+    changes = [line.split(maxsplit=5)[-1] for line in cli_text("log", "main", home=home).splitlines()]
     assert changes[:2] == ["news cancelled: by user", "News: greet"]
     assert "news paused: by operator: too loud" in changes
     assert run_agent("tasks", "pause", home=home).returncode == 2
-    unknown = run_cli("tasks", "cancel", "main", "news", home=home)
-    assert (unknown.returncode, "this group has no task news" in unknown.stderr) == (9, True)
+    assert "this group has no task news" in cli_error("tasks", "cancel", "main", "news", home=home, code=9)
     assert run_cli("tasks", "stop", "main", "news", home=home).returncode == 2

@@ -18,6 +18,7 @@ from honeybadger_agent import ReplyTimeout, SyncClient
 from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_agent.wire import StreamLine
+from tests.commands import cli_json
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
@@ -61,7 +62,7 @@ def test_a_message_is_answered_after_its_tools_ran(host: HostProcess, stranger: 
     assert [(tool["name"], tool["ok"]) for tool in result["tools"]] == [("update_memory", True)]
     assert "## Notes (assistant, " in stranger.memory_text()
     assert stranger.memory_text().count("- Likes tea\n") == 1
-    logged = json.loads(run_cli("log", "main", "--json", home=host.home).stdout)
+    logged = cli_json("log", "main", home=host.home)
     assert {(row["session"], row["turn"]) for row in logged if row["kind"] == "note"} == {("main", 2)}
     assert [(row["session"], row["turn"]) for row in logged if row["kind"] == "turn"] == [("main", 2), ("main", 1)]
     assert said(stranger) == [("user", "ann", "Remember that I like tea"), ("assistant", "assistant", "Noted.")]
@@ -233,7 +234,7 @@ def test_groups_do_not_wait_for_each_other_nor_tools_for_turns(make_host: HostFa
     slow.say("a1", "wait for it")
     wait_for(lambda: "began" in streamed(slow, "a1"))
     assert quick.chat("b1", "hello")["ok"]
-    assert slow.ask("c1", request("c1", content="meanwhile"))["ok"]
+    slow.do("c1", content="meanwhile")
     assert slow.peek("a1") is None
 
 

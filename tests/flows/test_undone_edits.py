@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 
@@ -11,9 +10,10 @@ import pytest
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
+from tests.commands import cli_json
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
-from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
 
 
 def newest_edit(home: Path, file: str, count: int = 1) -> Edit:
@@ -37,7 +37,7 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
     host = make_host(AT_ONCE).start()
     wait_until_looked_at(host)
     for number, text in enumerate(("likes tea", "likes cake")):
-        assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["ok"]
+        stranger.do(f"n{number}", content=text)
     settle(home)
     return host
 
@@ -61,7 +61,7 @@ def test_an_edit_of_memory_md_is_undone_beside_notes_that_came_since_and_that_is
     edited = before.replace("likes tea", "likes green tea") + "Mine.\n"
     stranger.memory.write_text(edited)
     edit = newest_edit(home, "MEMORY.md")
-    assert stranger.ask("n2", request("n2", content="likes milk"))["ok"]
+    stranger.do("n2", content="likes milk")
     milk = stranger.memory_text().removeprefix(edited)
     printed = undone(home, edit.seq)
     assert printed == f"groups/main/MEMORY.md: put back; change {edit.seq + 2} undoes {edit.seq}\n"
@@ -93,7 +93,7 @@ def test_while_notes_come_all_the_time_an_edit_is_undone_and_no_note_is_lost(
         busy = RawSender(home, sender="busy").make()
         while not is_over.is_set():
             text = f"note {len(sent)}"
-            assert busy.ask(f"b{len(sent)}", request(f"b{len(sent)}", content=text))["ok"]
+            busy.do(f"b{len(sent)}", content=text)
             sent.append(text)
 
     writer = threading.Thread(target=write_notes)
@@ -138,7 +138,7 @@ def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess
     home, folder = stood.home, stood.home / "groups" / "main"
     memory = stranger.memory.read_bytes()
     persona = (folder / "CLAUDE.md").read_bytes()
-    assert stranger.ask("e", request("e", "save_memory", payload={"content": "likes cake", "name": "cake"}))["ok"]
+    stranger.do("e", "save_memory", content="likes cake", name="cake")
     (entry,) = (folder / "memory" / "general").iterdir()
     saved = entry.read_bytes()
     settle(home)
@@ -185,7 +185,7 @@ def test_an_edit_is_undone_without_a_running_host_and_once(stood: HostProcess, s
     stranger.memory.write_text("Above.\n" + before)
     edit = newest_edit(stood.home, "MEMORY.md")
     stood.stop()
-    told = json.loads(run_cli("undo", edit.seq, "--json", home=stood.home).stdout)
+    told = cli_json("undo", edit.seq, home=stood.home)
     assert told == {"seq": edit.seq + 1, "group": "main", "file": "MEMORY.md", "did": "put_back"}
     assert stranger.memory_text() == before
     assert "was changed since (changes since" in refused(stood.home, edit.seq)
@@ -200,10 +200,10 @@ def test_an_edit_of_what_is_for_every_group_is_undone_and_that_too(stood: HostPr
     newest_edit(home, file)
     path.write_text("For all of us.\nAnd kindly.\n")
     edit = newest_edit(home, file, 2)
-    told = json.loads(run_cli("undo", edit.seq, "--json", home=home).stdout)
+    told = cli_json("undo", edit.seq, home=home)
     assert told == {"seq": edit.seq + 1, "group": "global", "file": file, "did": "put_back"}
     assert path.read_text() == "For all.\n"
-    rows = json.loads(run_cli("log", "global", "--json", home=home).stdout)
+    rows = cli_json("log", "global", home=home)
     assert [(row["sender"], row["kind"], row["file"]) for row in rows[:1]] == [("operator", "text", file)]
     assert undone(home, told["seq"]).startswith(f"{file}: put back; change ")
     assert path.read_text() == "For all of us.\nAnd kindly.\n"

@@ -13,8 +13,9 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
+from tests.commands import cli_text
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, run_cli, wait_for
+from tests.hosting import HostProcess, wait_for
 
 MakeClient: TypeAlias = Callable[..., SyncClient]
 
@@ -74,7 +75,7 @@ def test_an_entry_survives_the_end_of_the_host_with_its_expiry(host: HostProcess
         host.restart()
     entry = bee.get_from_working_memory("page")
     assert (entry.data, entry.expires_at, entry.tags) == ("text", saved.expires_at, ["t"])
-    assert "page.json  page: text\n" in run_cli("log", "main", "--kind", "working", home=host.home).stdout
+    assert "page.json  page: text\n" in cli_text("log", "main", "--kind", "working", home=host.home)
     wait_for(lambda: is_gone(bee, "short"))
     assert datetime.now(UTC) >= datetime.fromisoformat(short.expires_at)
 

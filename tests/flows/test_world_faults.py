@@ -21,6 +21,7 @@ import pytest
 from honeybadger_host.errors import HostError, SettingsError, may_clear
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import ask, is_idle, troubles
@@ -88,7 +89,7 @@ def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_i
     assert len(said) < 10, said  # not one for each request, nor for each sweep
     if spare == 0:
         assert not [name for name in names if stranger.peek(name)]
-        assert "LimitNOFILE=" in run_cli("doctor", home=stranger.home).stdout
+        assert "LimitNOFILE=" in cli_text("doctor", home=stranger.home)
     _limit_of_open_files(host, before)
     for name in names:
         assert stranger.reply(name)["ok"] is True
@@ -139,8 +140,8 @@ def test_a_request_that_cannot_be_removed_is_done_once_and_removed_when_that_is_
     wait_for(lambda: fault.count() >= 8)
     assert is_idle(host)
     assert troubles(host) == ["inbox.unlink_failed"] * 2
-    assert "2 cannot be removed" in run_cli("status", home=stranger.home).stdout
-    assert "2 requests are done and cannot be removed" in run_cli("doctor", home=stranger.home).stdout
+    assert "2 cannot be removed" in cli_text("status", home=stranger.home)
+    assert "2 requests are done and cannot be removed" in cli_text("doctor", home=stranger.home)
     assert [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"] == first
     assert len(host.events("request.answered")) == 2
     host.restart()  # it forgot: what was done is in the journal
@@ -181,8 +182,8 @@ def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operat
         return found
 
     wait_for(lambda: watcher().get("is_alive") is is_alive and watcher()["folders_without_events"] >= folders)
-    assert "found by the sweep only" in run_cli("status", home=stranger.home).stdout
-    assert "have no file events" in run_cli("doctor", home=stranger.home).stdout
+    assert "found by the sweep only" in cli_text("status", home=stranger.home)
+    assert "have no file events" in cli_text("doctor", home=stranger.home)
     assert len(host.events("watch.failed")) <= time.monotonic() - began + 2  # not for each folder, nor for each sweep
     fault.end()
     wait_for(lambda: watcher() == {"is_alive": True, "rebuilds": 0, "folders_without_events": 0})

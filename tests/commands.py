@@ -1,0 +1,30 @@
+"""What a `honeybadger-host` command says to its operator: a text, JSON, or why it failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tests.hosting import run_cli
+
+
+def cli_text(*arguments: object, home: Path) -> str:
+    """Run a `honeybadger-host` command that must succeed; return what it prints."""
+    done = run_cli(*arguments, home=home)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def cli_json(*arguments: object, home: Path) -> Any:
+    """Run a `honeybadger-host` command that must succeed; return its JSON."""
+    return orjson.loads(cli_text(*arguments, "--json", home=home))
+
+
+def cli_error(*arguments: object, home: Path, code: int = 1) -> str:
+    """Run a `honeybadger-host` command that must fail with this exit code; return what it says, on one line."""
+    done = run_cli(*arguments, home=home)
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.replace("│", " ").split())  # wrong usage is shown in a box

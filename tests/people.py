@@ -1,0 +1,39 @@
+"""What people do to a home beside its host: an editor's save, and when the host has seen what was changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal_reader import LogFilter, read_position
+from tests.hosting import wait_for
+
+
+def save(path: Path, data: bytes | str) -> None:
+    """Save a file as most editors do: beside it, then renamed over it."""
+    beside = path.with_name(f".{path.name}.swp")
+    beside.write_bytes(data.encode() if isinstance(data, str) else data)
+    beside.rename(path)
+
+
+def settle(home: Path) -> None:
+    """Wait until everything stands settled in its file."""
+
+    def is_settled() -> bool:
+        position = read_position(home / JOURNAL_FILE)
+        return position.projected_seq == position.committed_seq
+
+    wait_for(is_settled, what="everything settled")
+
+
+def wait_until_looked_at(home: Path) -> None:
+    """Wait until the first look at a home is over: from then on what changes is an edit."""
+    reader = EditReader(home / JOURNAL_FILE)
+    wait_for(lambda: reader.looked_at() is not None, what="the first look")
+
+
+def newest_edit(home: Path, file: str, count: int = 1) -> Edit:
+    """Return the newest edit of a file once there are so many."""
+    wanted, reader = LogFilter(file=file), EditReader(home / JOURNAL_FILE)
+    return wait_for(lambda: (found := reader.edits(wanted, 99))[count - 1 :] and found, what=f"edits of {file}")[0]
