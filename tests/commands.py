@@ -10,20 +10,21 @@ import orjson
 from tests.hosting import run_cli
 
 
-def cli_text(*arguments: object, home: Path) -> str:
-    """Run a `honeybadger-host` command that must succeed; return what it prints."""
+def cli_text(*arguments: object, home: Path, code: int = 0) -> str:
+    """Run a command that must end with this exit code; return what it prints. (`doctor` ends with 1 when it found a
+    problem.)"""
     done = run_cli(*arguments, home=home)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done
     return done.stdout
 
 
 def cli_json(*arguments: object, home: Path) -> Any:
-    """Run a `honeybadger-host` command that must succeed; return its JSON."""
+    """Run a command that must succeed; return its JSON."""
     return orjson.loads(cli_text(*arguments, "--json", home=home))
 
 
 def cli_error(*arguments: object, home: Path, code: int = 1) -> str:
-    """Run a `honeybadger-host` command that must fail with this exit code; return what it says, on one line."""
+    """Run a command that must fail with this exit code; return what it says, on one line."""
     done = run_cli(*arguments, home=home)
     assert done.returncode == code, done
     assert "Traceback" not in done.stderr

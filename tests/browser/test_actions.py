@@ -10,8 +10,8 @@ from playwright.sync_api import Error
 from tests.browser.chromium import Tab
 from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import LONG_ANSWER, LONG_QUESTION, REVIEWED
-from tests.flows.test_undone_edits import settle
 from tests.hosting import wait_for
+from tests.people import settle
 
 
 def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(

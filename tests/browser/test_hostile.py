@@ -14,9 +14,8 @@ from tests.browser.chromium import TELEPHONE, WIDE, Tab
 from tests.browser.conftest import MakeTab, Site
 from tests.browser.memories import HOSTILE, LONG_LINE, TAG
 from tests.browser.scene import REVIEWED, Scene
-from tests.flows.test_edits import wait_until_looked_at
-from tests.flows.test_undone_edits import newest_edit
 from tests.hosting import RawSender, wait_for
+from tests.people import newest_edit, wait_until_looked_at
 
 GROUP: Final = "hostile"
 _PAGES: Final = (
@@ -69,7 +68,7 @@ def places(furnished: tuple[Site, Scene]) -> dict[str, str]:
     client.schedule_task(_short(HOSTILE["script"], 60), HOSTILE["form"], "interval", interval_seconds=86_400)
     client.send_message(HOSTILE["css over everything"])
     folder = site.home / "groups" / GROUP
-    wait_until_looked_at(site.host)
+    wait_until_looked_at(site.home)
     (folder / "CLAUDE.md").write_text(f"{HOSTILE['css']}\n{LONG_LINE}\n")
     _write_by_hand(folder)
     sender = RawSender(site.home, GROUP, "mallory").make()

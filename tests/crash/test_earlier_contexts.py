@@ -22,8 +22,8 @@ from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.journal_schema import Row
 from tests.conftest import HostFactory
 from tests.crash.conftest import IS_LONG
-from tests.flows.test_edits import wait_until_looked_at
 from tests.hosting import RawSender, request, wait_for
+from tests.people import wait_until_looked_at
 
 _CHANGES: Final = 10_000 if IS_LONG else 250
 _CONTEXTS: Final = 500 if IS_LONG else 60
@@ -224,7 +224,7 @@ def test_a_random_life_with_kills_leaves_contexts_that_can_all_be_made_again(
 ) -> None:
     life = Life(home, rng)
     host = make_host(dict(_QUICKLY)).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     kills = set(rng.sample(range(_CHANGES), _KILLS))
     looks = set(rng.sample(range(_CHANGES), _CONTEXTS))
     for number in range(_CHANGES):

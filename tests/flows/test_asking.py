@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -17,17 +17,14 @@ from honeybadger_agent import Client, SyncClient, new_id
 from honeybadger_agent.errors import Conflict, Invalid, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wire import StreamLine
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import AGENT, HostProcess, RawSender, run_agent, wait_for
 from tests.terminal import Terminal
-
-Member = Callable[..., SyncClient]
-
 
 # ------------------------------------------------------------------------------------------------------------ clients
 
 
-def test_a_message_is_answered_and_the_answer_read_while_it_is_written(asker: RawSender, member: Member) -> None:
+def test_a_message_is_answered_and_the_answer_read_while_it_is_written(asker: RawSender, member: MakeClient) -> None:
     lines: list[StreamLine] = []
     result = member().chat("Remember that I like tea", sender="ann", on_line=lines.append)
     assert [run.name for run in result.tools] == ["update_memory"]
@@ -37,7 +34,7 @@ def test_a_message_is_answered_and_the_answer_read_while_it_is_written(asker: Ra
     assert "".join(line.text or "" for line in lines if line.kind == "text") in result.content
 
 
-async def test_the_asynchronous_client_does_the_same(asker: RawSender, member: Member) -> None:
+async def test_the_asynchronous_client_does_the_same(asker: RawSender, member: MakeClient) -> None:
     member().update_memory("The bees are asleep")
     client = Client(asker.home, asker.group, "researcher")
     result = await client.chat("Are the bees asleep?")
@@ -46,7 +43,7 @@ async def test_the_asynchronous_client_does_the_same(asker: RawSender, member: M
         await client.answer(new_id())
 
 
-def test_what_cannot_be_sent_is_refused_before_it_is(asker: RawSender, member: Member) -> None:
+def test_what_cannot_be_sent_is_refused_before_it_is(asker: RawSender, member: MakeClient) -> None:
     for content, agent_id, sender in (("", None, None), ("x", "../x", None), ("x", None, "")):
         with pytest.raises(Invalid, match=r"payload\."):
             member().chat(content, agent=agent_id, sender=sender)

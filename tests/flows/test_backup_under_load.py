@@ -13,14 +13,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient, new_id
+from honeybadger_agent import new_id
 from honeybadger_host.ops.archive import read_archive
 from honeybadger_host.storage.journal_reader import read_position
 from tests.commands import cli_error
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
-
-MakeClient = Callable[..., SyncClient]
 
 
 class Writer(threading.Thread):

@@ -6,18 +6,16 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.flows.world import SetClock, ask
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 
@@ -83,7 +81,7 @@ def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_befor
 
 
 def test_working_memory_is_there_again_when_a_clock_set_forward_is_set_right(
-    shim: Path, home: Path, make_host: HostFactory, client: Callable[..., SyncClient]
+    shim: Path, home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     clock = SetClock.of(shim, home)
     host = make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.05}, env=clock.env).start()

@@ -16,7 +16,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.memory.watermarks import kept_turns
 from tests.commands import cli_error, cli_json, cli_text
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, refusal, served
 from tests.hosting import PATIENCE, RawSender, request, run_cli, status_of, wait_for
 from tests.terminal import Terminal
@@ -306,7 +306,7 @@ def test_a_note_that_is_pinned_or_signed_by_a_person_stays_whatever_a_model_make
 
 
 def test_a_session_that_begins_again_is_not_told_of_what_was_before(
-    make_host: HostFactory, home: Path, client: Callable[..., SyncClient]
+    make_host: HostFactory, home: Path, client: MakeClient
 ) -> None:
     make_host(SOON).start()
     talk = Talk(home, "trip:2026.05")  # whatever a session may be called

@@ -16,12 +16,11 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.memory.session_document import MARK
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender
 
 LOG = "data/sessions/main/main.jsonl"
 ASIDE = f"{LOG}.set-aside"
-Clients = Callable[..., SyncClient]
 Damage = Callable[[bytes], bytes]
 
 
@@ -93,7 +92,7 @@ def said(client: SyncClient) -> list[str]:
 
 
 def test_a_damaged_log_serves_what_is_valid_and_the_session_goes_on(
-    home: Path, make_host: HostFactory, client: Clients
+    home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     logs = home / "data/sessions/main"
     logs.mkdir(parents=True)
@@ -125,7 +124,9 @@ def test_a_damaged_log_serves_what_is_valid_and_the_session_goes_on(
         assert said(client(session=session)) == [*kept, "the session goes on"], session
 
 
-def test_wrong_lines_are_set_aside_with_place_and_reason(home: Path, make_host: HostFactory, client: Clients) -> None:
+def test_wrong_lines_are_set_aside_with_place_and_reason(
+    home: Path, make_host: HostFactory, client: MakeClient
+) -> None:
     lines = log_of("main", KEEPS_ALL).splitlines(keepends=True)
     wrong = lines[1].replace(b'"token_count":0', b'"token_count":"many"')
     assert wrong != lines[1]
@@ -172,7 +173,7 @@ DOCUMENT_DAMAGES: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], st
     ids=[d[0] for d in DOCUMENT_DAMAGES],
 )
 def test_a_wrong_member_of_a_document_costs_no_other_member(
-    asker: RawSender, member: Clients, damage: Callable[[dict[str, Any]], dict[str, Any]], where: str
+    asker: RawSender, member: MakeClient, damage: Callable[[dict[str, Any]], dict[str, Any]], where: str
 ) -> None:
     agent = member()
     document = asker.home / f"data/context/{asker.group}/main.json"
@@ -204,7 +205,7 @@ def test_a_wrong_member_of_a_document_costs_no_other_member(
     assert where in reason["why"]
 
 
-def test_a_time_stamp_of_no_calendar_hides_no_session(home: Path, host: HostProcess, client: Clients) -> None:
+def test_a_time_stamp_of_no_calendar_hides_no_session(home: Path, host: HostProcess, client: MakeClient) -> None:
     agent = client()
     agent.append_turn("user", "Hello")
     os.utime(home / LOG, (2**38, 2**38))

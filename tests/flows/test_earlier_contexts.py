@@ -11,10 +11,9 @@ import pytest
 from honeybadger_host.storage.edits import digest_of
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.flows.test_edits import wait_until_looked_at
-from tests.flows.test_undone_edits import newest_edit, settle
 from tests.flows.world import script
 from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 
@@ -22,7 +21,7 @@ HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 @pytest.fixture
 def host(make_host: HostFactory, home: Path) -> HostProcess:
     started = make_host(AT_ONCE | script(home, HELLO, delay_seconds=0.001)).start()
-    wait_until_looked_at(started)
+    wait_until_looked_at(started.home)
     return started
 
 

@@ -14,9 +14,8 @@ from honeybadger_agent.wire import ErrorCode
 from honeybadger_host.storage.home import JOURNAL_FILE
 from tests.commands import cli_text
 from tests.conftest import HostFactory
-from tests.flows.test_edits import wait_until_looked_at
-from tests.flows.test_undone_edits import newest_edit, settle
 from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 SIGNED = re.compile(r"\(operator, \d{4}-\d\d-\d\d \d\d:\d\d\)")
 
@@ -25,7 +24,7 @@ SIGNED = re.compile(r"\(operator, \d{4}-\d\d-\d\d \d\d:\d\d\)")
 def stood(make_host: HostFactory, stranger: RawSender) -> HostProcess:
     """A host with three notes that have settled."""
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     for number, text in enumerate(("likes tea", "has a cat\ncalled Mimi", "likes cake")):
         stranger.do(f"n{number}", content=text)
     settle(host.home)

@@ -16,17 +16,13 @@ from honeybadger_host.storage.journal_reader import LogFilter, read_position
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
+from tests.people import wait_until_looked_at
 
 
 def logged(home: Path, group: str = "main") -> list[dict[str, Any]]:
     """Return the edits of a group, oldest first."""
     rows = json.loads(cli_text("log", group, "--json", "--limit", "1000", home=home) or "[]")
     return [row for row in rows if row["kind"].startswith("edit")][::-1]
-
-
-def wait_until_looked_at(host: HostProcess) -> None:
-    """Wait until the first look at a home is over: from then on what changes is an edit."""
-    wait_for(lambda: EditReader(host.home / JOURNAL_FILE).looked_at() is not None, what="the first look")
 
 
 def wait_until_kept(home: Path, is_kept: Callable[[EditReader], bool]) -> None:
@@ -59,7 +55,7 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
     (home / "groups" / "main" / "CLAUDE.md").write_text("# Keeper\nBe brief.\n")
     (home / "groups" / "other").mkdir()
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     stranger.do("n", content="likes tea")
     stranger.do("e", "save_memory", content="likes cake", name="cake")
     return host
@@ -153,7 +149,7 @@ def test_what_an_agent_replaced_before_anybody_looked_is_the_persons_with_its_te
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     host = make_host({**AT_ONCE, "memory.edit_recorder.QUIET_SECONDS": 1.5}).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     entry = {"content": "likes cake", "category": "food"}
     saved = stranger.do("e", "save_memory", **entry)["id"]
     file = f"groups/main/memory/food/{saved}.json"

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Forbidden, NotFound
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json, cli_text
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import RawSender, request, run_agent, run_cli
-
-MakeClient = Callable[..., SyncClient]
 
 
 def log_of(home: Path) -> list[tuple[int, str, str]]:

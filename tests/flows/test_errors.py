@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,9 @@ from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.errors import Internal, NoMailbox
 from honeybadger_agent.wire import ErrorCode
 from tests.commands import cli_error
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
 
-MakeClient = Callable[..., SyncClient]
 Item = dict[str, Any]
 
 

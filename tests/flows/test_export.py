@@ -20,9 +20,8 @@ from honeybadger_host.storage.home import make_home
 from honeybadger_host.transfer.loading import load_export
 from tests.commands import cli_error
 from tests.conftest import HostFactory
-from tests.flows.test_edits import wait_until_looked_at
-from tests.flows.test_undone_edits import newest_edit, settle
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stranger = RawSender(home).make()
     with HostProcess(home, AT_ONCE) as host:
         host.start()
-        wait_until_looked_at(host)
+        wait_until_looked_at(host.home)
         stranger.ask("n1", request("n1", content="likes tea ☕"))
         stranger.ask("n2", request("n2", content="likes cake"))
         served = stranger.ask("c1", request("c1", "get_context", payload={}))
@@ -133,7 +132,7 @@ def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
     other = new_home(tmp_path / "other")
     with HostProcess(other, AT_ONCE) as host:
         host.start()
-        wait_until_looked_at(host)
+        wait_until_looked_at(host.home)
         host.stop()
     printed(other, "import", "kitchen", tmp_path / "a.tar.gz")
     before = printed(other, "log", "kitchen", "--json", "--limit", 1000)
@@ -234,7 +233,7 @@ def test_an_export_beside_agents_that_write_has_all_that_was_acknowledged_before
     printed(other, "import", "main", tmp_path / "a.tar.gz")
     with HostProcess(other, AT_ONCE) as there:
         there.start()
-        wait_until_looked_at(there)
+        wait_until_looked_at(there.home)
         text = (other / "groups/main/MEMORY.md").read_text()
         assert all(text.count(f"- note {number}\n") == 1 for number in range(20))
         there.stop()

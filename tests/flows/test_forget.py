@@ -20,14 +20,14 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, read_position
+from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.tombstones import read_tombstones
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
-from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.world import fill, needs_mount
 from tests.hosting import AT_ONCE, RawSender, request, run_cli, wait_for
+from tests.people import settle, wait_until_looked_at
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
 PLANTED: Final = 200
@@ -70,16 +70,6 @@ class Planting:
 
     def wide(self, encoding: str) -> bytes:
         return self.text(FORMS[self.count % 3]).encode(encoding)
-
-
-def settle(home: Path) -> None:
-    """Wait until everything stands settled in its file."""
-
-    def is_settled() -> bool:
-        position = read_position(home / JOURNAL_FILE)
-        return position.projected_seq == position.committed_seq
-
-    wait_for(is_settled, what="everything settled")
 
 
 def plant_by_requests(sender: RawSender, planting: Planting) -> None:
@@ -226,7 +216,7 @@ def planted(home: Path, make_host: HostFactory, stranger: RawSender) -> Path:
     """A home, with no host, in which 200 texts stand in every place there is."""
     planting = Planting()
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     plant_by_requests(stranger, planting)
     plant_by_editors(home, planting)
     settle(home)
@@ -286,7 +276,7 @@ def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     reader = EditReader(home / JOURNAL_FILE)
     for number, text in enumerate(("likes tea", f"hides the {PHRASE}", "likes cake"), 1):
         assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["seq"] == number

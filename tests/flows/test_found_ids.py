@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid, NotFound
 from tests.agent.test_mcp import served, text
+from tests.conftest import MakeClient
 from tests.hosting import HostProcess, run_agent, wait_for
 
-Clients = Callable[..., SyncClient]
 NOTES = {"MEMORY.md": "\n\n## Habits (ann, 2026-11-20 06:00)\n- Ann drinks oolong\n", "HISTORY.md": "Oolong came up.\n"}
 
 
 @pytest.fixture
-def found(home: Path, host: HostProcess, client: Clients) -> dict[str, str]:
+def found(home: Path, host: HostProcess, client: MakeClient) -> dict[str, str]:
     """Return what a search for one word finds: id -> what it says."""
     for group in ("main", "global"):
         for name, notes in NOTES.items():
@@ -37,7 +35,7 @@ def found(home: Path, host: HostProcess, client: Clients) -> dict[str, str]:
     return {hit.id: hit.text for hit in agent.search_memory("oolong", limit=20).hits}
 
 
-async def test_every_hit_of_a_search_can_be_opened(home: Path, client: Clients, found: dict[str, str]) -> None:
+async def test_every_hit_of_a_search_can_be_opened(home: Path, client: MakeClient, found: dict[str, str]) -> None:
     agent = client()
     assert {"main#1", "main#2", "oolong"} < found.keys()
     for id_, says in found.items():
@@ -56,7 +54,7 @@ async def test_every_hit_of_a_search_can_be_opened(home: Path, client: Clients, 
     assert agent.get_memory("oolong").file == "groups/global/memory/teas/oolong.json"
 
 
-def test_what_is_recalled_into_a_context_can_be_opened(client: Clients, found: dict[str, str]) -> None:
+def test_what_is_recalled_into_a_context_can_be_opened(client: MakeClient, found: dict[str, str]) -> None:
     agent = client()
     context = agent.get_context("Which oolong is a tea for every group?")
     recalled = [row.id for row in context.recalled]
@@ -66,7 +64,7 @@ def test_what_is_recalled_into_a_context_can_be_opened(client: Clients, found: d
 
 
 def test_an_id_that_is_gone_or_of_another_group_opens_nothing(
-    home: Path, client: Clients, found: dict[str, str]
+    home: Path, client: MakeClient, found: dict[str, str]
 ) -> None:
     agent = client()
     for id_ in ("main#3", "nobody#1", "MEMORY.md#000000000000", "HISTORY.md#1", "main.jsonl#1"):

@@ -104,7 +104,7 @@ def test_without_inodes_requests_wait_and_are_served_once_when_there_are_some(
     assert is_idle(host)
     assert len(os.listdir(sender.requests)) == 3
     assert len(host.events("pipeline.reply_failed")) == 1
-    assert "problem   inodes: 0 inodes free" in cli_text("doctor", home=home)
+    assert "problem   inodes: 0 inodes free" in cli_text("doctor", home=home, code=1)
 
     for path in fillers:
         path.unlink()
@@ -127,7 +127,7 @@ def test_notes_for_a_full_disk_of_their_own_are_kept_by_the_journal_and_written_
             stranger.do(name, content=f"{name} {text}")
         wait_for(lambda: status_of(home)["files_behind"] == ["groups/main/MEMORY.md"])
         assert "cannot be written now: groups/main/MEMORY.md" in cli_text("status", home=home)
-        doctor = cli_text("doctor", home=home)
+        doctor = cli_text("doctor", home=home, code=1)
         assert f"problem   disk: 0 MiB free for {home}/groups" in doctor
         assert "problem   running: groups/main/MEMORY.md cannot be written" in doctor
         assert len(host.events("projection.failed")) == 1

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from honeybadger_agent import SyncClient
 from honeybadger_agent.wire import SearchResult
 from tests.commands import cli_json, cli_text
+from tests.conftest import MakeClient
 from tests.hosting import RawSender, wait_for
-
-MakeClient = Callable[..., SyncClient]
 
 NOTES = 40
 

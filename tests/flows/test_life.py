@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_host import cli
 from honeybadger_host.storage.home import make_home
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import (
     HostProcess,
     RawSender,
@@ -31,8 +31,6 @@ from tests.hosting import (
     run_cli,
     wait_for,
 )
-
-MakeClient = Callable[..., SyncClient]
 
 is_root = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not is_root, reason="only root can be somebody else")

@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from honeybadger_agent import SyncClient, wire
+from honeybadger_agent import wire
 from honeybadger_agent.errors import RateLimited
 from honeybadger_agent.tools import made
 from tests.commands import cli_text
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, assert_refused, request, status_of, wait_for
-
-MakeClient = Callable[..., SyncClient]
 
 
 def limits_in_status(host: HostProcess) -> dict[str, Any]:

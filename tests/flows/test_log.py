@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.commands import cli_text
 from tests.conftest import HostFactory
-from tests.flows.test_edits import edits, wait_until_looked_at
+from tests.flows.test_edits import edits
 from tests.hosting import AT_ONCE, RawSender, request, run_cli
+from tests.people import wait_until_looked_at
 
 
 def logged(home: Path, *arguments: object) -> list[dict[str, Any]]:
@@ -25,7 +26,7 @@ def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactor
     for group in ("main", "other"):
         (home / "groups" / group).mkdir(exist_ok=True)
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     ann, bob = RawSender(home, sender="ann").make(), RawSender(home, "other", "bob").make()
     assert ann.ask("a1", request("a1", content="likes tea"))["seq"] == 1
     saved = ann.ask("a2", request("a2", "save_memory", payload={"content": "likes cake", "name": "cake"}))

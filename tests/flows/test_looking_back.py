@@ -11,9 +11,8 @@ import pytest
 from honeybadger_host.storage.home import make_home
 from tests.commands import cli_error
 from tests.conftest import HostFactory
-from tests.flows.test_edits import wait_until_looked_at
-from tests.flows.test_undone_edits import newest_edit, settle
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stranger = RawSender(home).make()
     with HostProcess(home, AT_ONCE) as host:
         host.start()
-        wait_until_looked_at(host)
+        wait_until_looked_at(host.home)
         assert stranger.ask("n1", request("n1", content="likes tea"))["seq"] == 1
         assert stranger.ask("n2", request("n2", content="likes cake"))["seq"] == 2
         saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
@@ -116,7 +115,7 @@ def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender
 
 def test_what_is_over_the_limit_is_said_and_not_guessed(home: Path, make_host: HostFactory) -> None:
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 60_000)
     edit = newest_edit(home, "CLAUDE.md")
     host.stop()

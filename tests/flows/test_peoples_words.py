@@ -12,9 +12,8 @@ from typing import Any, Final
 import pytest
 
 from tests.conftest import HostFactory
-from tests.flows.test_edits import wait_until_looked_at
-from tests.flows.test_undone_edits import newest_edit, settle
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_agent, wait_for
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 _NUMBERS: Final = count()
 
@@ -23,7 +22,7 @@ _NUMBERS: Final = count()
 def noted(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
     """A running host whose group has two notes."""
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     for number, text in enumerate(("likes tea\nwith milk", "likes cake")):
         asked = request(f"n{number}", payload={"content": text, "section": "Likes"})
         assert stranger.ask(f"n{number}", asked)["ok"]

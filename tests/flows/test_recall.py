@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,10 +15,8 @@ from honeybadger_agent.errors import Invalid
 from honeybadger_agent.wire import ContextResult, SearchResult
 from honeybadger_host.storage.home import make_home
 from tests.commands import cli_json, cli_text
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
-
-Clients = Callable[..., SyncClient]
 
 
 def put_entry(home: Path, group: str, name: str, content: str, category: str = "general", **more: object) -> Path:
@@ -41,7 +39,7 @@ def states(context: ContextResult) -> dict[str, str]:
     return {row.id: row.state for row in context.recalled}
 
 
-def test_a_note_and_a_turn_are_found_by_the_next_request(member: Clients) -> None:
+def test_a_note_and_a_turn_are_found_by_the_next_request(member: MakeClient) -> None:
     agent = member("researcher")
     agent.update_memory("The badger prefers dark mode", "Preferences")
     agent.append_turn("user", "My badger moved to Chicago in May")
@@ -56,7 +54,7 @@ def test_a_note_and_a_turn_are_found_by_the_next_request(member: Clients) -> Non
     assert note.id.startswith("MEMORY.md#")
 
 
-def test_an_entry_a_person_saved_is_found_and_followed(member: Clients, asker: RawSender) -> None:
+def test_an_entry_a_person_saved_is_found_and_followed(member: MakeClient, asker: RawSender) -> None:
     agent = member()
     assert found(agent, "weasel").hits == []
     path = put_entry(asker.home, asker.group, "pets12345678", "The weasel sleeps in the barn", tags=["pets"])
@@ -69,7 +67,7 @@ def test_an_entry_a_person_saved_is_found_and_followed(member: Clients, asker: R
     wait_for(lambda: not found(agent, "stoat").hits, what="the removal in the index")
 
 
-def test_filters_narrow_what_is_found(member: Clients, asker: RawSender) -> None:
+def test_filters_narrow_what_is_found(member: MakeClient, asker: RawSender) -> None:
     agent = member()
     for name, category, tags, at in (
         ("one", "a", ["x", "y"], "2026-05-03T10:00:00Z"),
@@ -91,7 +89,7 @@ def test_filters_narrow_what_is_found(member: Clients, asker: RawSender) -> None
         found(agent, "badger", since="2026-02-30")
 
 
-def test_a_group_never_finds_what_is_another_groups(member: Clients, asker: RawSender) -> None:
+def test_a_group_never_finds_what_is_another_groups(member: MakeClient, asker: RawSender) -> None:
     put_entry(asker.home, asker.group, "ours", "badger")
     put_entry(asker.home, "global", "everyones", "badger")
     wait_for(lambda: set(ids(found(member(), "badger"))) == {"ours", "everyones"}, what="both in the index")
@@ -100,7 +98,7 @@ def test_a_group_never_finds_what_is_another_groups(member: Clients, asker: RawS
     wait_for(lambda: not found(member(group="elsewhere"), "badger").hits, what="its removal in the index")
 
 
-def test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn(member: Clients, asker: RawSender) -> None:
+def test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn(member: MakeClient, asker: RawSender) -> None:
     agent = member("user")
     for number in range(20):
         put_entry(asker.home, asker.group, f"filler{number}", f"Something about project number {number} and its plan")
@@ -130,7 +128,7 @@ def test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn(member: 
     assert states(agent.get_context("What is my time zone?"))["timezone"] == "new"
 
 
-def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member: Clients, asker: RawSender) -> None:
+def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member: MakeClient, asker: RawSender) -> None:
     agent = member("user", session="fresh")
     for number in range(7):
         put_entry(asker.home, asker.group, f"e{number}", f"fact {number}", updated=f"2026-05-0{number + 1}T00:00:00Z")
@@ -183,7 +181,7 @@ def test_recall_can_be_switched_off(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_served", [True, False])
 def test_the_operator_searches_and_sees_a_context_with_and_without_a_running_host(
-    make_host: HostFactory, home: Path, client: Clients, is_served: bool
+    make_host: HostFactory, home: Path, client: MakeClient, is_served: bool
 ) -> None:
     put_entry(home, "main", "e1", "The badger lives in Chicago", "places")
     host = make_host()
@@ -212,7 +210,7 @@ def test_the_operator_searches_and_sees_a_context_with_and_without_a_running_hos
     host.stop()
 
 
-def test_every_kind_of_recollection_is_explained(make_host: HostFactory, home: Path, client: Clients) -> None:
+def test_every_kind_of_recollection_is_explained(make_host: HostFactory, home: Path, client: MakeClient) -> None:
     put_entry(home, "main", "e1", "The badger lives in Chicago", "places")
     put_entry(home, "main", "e2", "The weasel lives in Denver", "places")
     explain = ("context", "main", "--explain")

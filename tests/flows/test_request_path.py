@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
 
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient, wire
+from honeybadger_agent import wire
 from honeybadger_agent.errors import Conflict
 from honeybadger_agent.tools import made
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
-
-MakeClient = Callable[..., SyncClient]
-
 
 # --------------------------------------------------------------------------------------------------- every request type
 

@@ -8,15 +8,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_agent.wire import SaveMemory
 from tests.commands import cli_error
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
 from tests.hosting import HostProcess, run_agent, run_cli
-
-MakeClient = Callable[..., SyncClient]
 
 
 @pytest.fixture

@@ -13,15 +13,14 @@ from tests.commands import cli_json
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.test_earlier_contexts import ask
-from tests.flows.test_edits import wait_until_looked_at
-from tests.flows.test_undone_edits import newest_edit, settle
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 
 @pytest.fixture
 def host(make_host: HostFactory) -> HostProcess:
     started = make_host(AT_ONCE).start()
-    wait_until_looked_at(started)
+    wait_until_looked_at(started.home)
     return started
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,10 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_host.memory.compaction import HEADER
 from tests.commands import cli_text
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
 
 FILE = "data/context/main/main.json"
-Clients = Callable[..., SyncClient]
 MEMBERS = [
     "session_id",
     "system_state",
@@ -48,7 +46,7 @@ def contents(client: SyncClient) -> list[str]:
 
 
 def test_the_document_of_a_session_stands_on_disk_and_survives_a_restart(
-    home: Path, make_host: HostFactory, client: Clients
+    home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     host = make_host({"memory.session_document_store.WRITE_OUT_SECONDS": 0.2}).start()
     agent = client()
@@ -74,7 +72,7 @@ def test_the_document_of_a_session_stands_on_disk_and_survives_a_restart(
 
 @pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied"])
 def test_killed_around_a_compaction_each_turn_is_there_once(
-    home: Path, make_host: HostFactory, client: Clients, stranger: RawSender, point: str
+    home: Path, make_host: HostFactory, client: MakeClient, stranger: RawSender, point: str
 ) -> None:
     first = make_host({"memory.session_document_store.WRITE_OUT_SECONDS": 600}).start()
     for number in range(1, 51):
@@ -107,7 +105,7 @@ def said(number: int) -> dict[str, str]:
 
 
 def test_a_deleted_session_begins_afresh_also_after_a_restart(
-    home: Path, make_host: HostFactory, client: Clients
+    home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     host = make_host().start()
     agent = client()
@@ -133,7 +131,7 @@ def test_a_deleted_session_begins_afresh_also_after_a_restart(
 
 
 def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
-    home: Path, make_host: HostFactory, client: Clients
+    home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     host = make_host().start()
     agent = client()
@@ -166,7 +164,7 @@ def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
 
 
 def test_what_the_document_tells_is_a_part_of_the_context_and_is_searched(
-    home: Path, make_host: HostFactory, client: Clients
+    home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     make_host().start()
     agent = client()
@@ -213,7 +211,7 @@ def test_what_the_document_tells_is_a_part_of_the_context_and_is_searched(
     assert agent.search_memory("heron").hits == []
 
 
-def test_turns_of_another_time_are_imported_in_their_order(host: HostProcess, client: Clients) -> None:
+def test_turns_of_another_time_are_imported_in_their_order(host: HostProcess, client: MakeClient) -> None:
     agent = client(session="imported")
     agent.append_turn("user", "Ann moves to Chicago", at="2024-03-05T10:00:00+02:00")
     agent.append_turn("assistant", "Noted", at="2024-03-05T08:00:00Z")

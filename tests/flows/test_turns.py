@@ -8,7 +8,6 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_agent.wire import StreamLine
 from tests.commands import cli_json
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import script
@@ -330,9 +329,7 @@ def test_a_thought_that_takes_all_tokens_says_so(make_host: HostFactory, strange
         assert content == "The model gave no text.\n(Cut here: the answer was longer than 16 tokens.)"
 
 
-def test_thinking_that_another_agent_appends_is_taken_out_too(
-    host: HostProcess, client: Callable[..., SyncClient]
-) -> None:
+def test_thinking_that_another_agent_appends_is_taken_out_too(host: HostProcess, client: MakeClient) -> None:
     agent = client("researcher")
     turn = agent.append_turn("assistant", "<think>SECRETS</think>\nIt rains.")
     assert turn.neutralised == {"thinking": 1}

@@ -7,35 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.commands import cli_json
 from tests.conftest import HostFactory
-from tests.flows.test_edits import wait_until_looked_at
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
-
-
-def newest_edit(home: Path, file: str, count: int = 1) -> Edit:
-    """Return the newest edit of a file once there are so many."""
-    wanted = LogFilter(file=file)
-    return wait_for(lambda: (found := EditReader(home / JOURNAL_FILE).edits(wanted, 99))[count - 1 :] and found)[0]
-
-
-def settle(home: Path) -> None:
-    """Wait until everything stands settled in its file."""
-
-    def is_settled() -> bool:
-        position = read_position(home / JOURNAL_FILE)
-        return position.projected_seq == position.committed_seq
-
-    wait_for(is_settled, what="everything settled")
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 
 @pytest.fixture
 def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     for number, text in enumerate(("likes tea", "likes cake")):
         stranger.do(f"n{number}", content=text)
     settle(home)

@@ -9,14 +9,10 @@ import shutil
 import statistics
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from honeybadger_agent import SyncClient
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, request, status_of, wait_for
-
-MakeClient = Callable[..., SyncClient]
 
 
 def _ask(sender: RawSender, number: int) -> float:

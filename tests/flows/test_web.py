@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,9 +17,10 @@ from honeybadger_agent import SyncClient
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.web.live import MOST_STREAMS
-from tests.flows.test_undone_edits import newest_edit, settle
+from tests.conftest import MakeClient
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.page import Answer, Browser, Page
+from tests.people import newest_edit, settle
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}</textarea><form action=//evil>"
 
@@ -46,7 +47,7 @@ def browser(place: tuple[HostProcess, Browser]) -> Browser:
 
 
 @pytest.fixture
-def agent(place: tuple[HostProcess, Browser]) -> Callable[..., SyncClient]:
+def agent(place: tuple[HostProcess, Browser]) -> MakeClient:
     """Make clients of a group of the test's own."""
     home = place[0].home
     number = sum(1 for _ in (home / "groups").iterdir())
@@ -68,7 +69,7 @@ def read(browser: Browser, path: str) -> Answer:
     return answer
 
 
-def test_the_groups_are_counted_and_found_by_name(browser: Browser, agent: Callable[..., SyncClient]) -> None:
+def test_the_groups_are_counted_and_found_by_name(browser: Browser, agent: MakeClient) -> None:
     kitchen = agent("kitchen", "cook")
     kitchen.update_memory("likes tea")
     kitchen.save_memory("has a cat")
@@ -79,9 +80,7 @@ def test_the_groups_are_counted_and_found_by_name(browser: Browser, agent: Calla
     assert "No group is called like that" in read(browser, "/?named=nothing").words
 
 
-def test_a_context_is_shown_with_sources_and_reasons_now_and_then(
-    browser: Browser, agent: Callable[..., SyncClient]
-) -> None:
+def test_a_context_is_shown_with_sources_and_reasons_now_and_then(browser: Browser, agent: MakeClient) -> None:
     client = agent()
     client.update_memory("likes tea")
     entry = client.save_memory("Mimi is the name of the cat")
@@ -104,7 +103,7 @@ def test_a_context_is_shown_with_sources_and_reasons_now_and_then(
     assert "is not a time" in read(browser, f"/g/{group}/context?as_of=nonsense").words
 
 
-def test_entries_are_listed_as_a_tree_and_by_pages(browser: Browser, agent: Callable[..., SyncClient]) -> None:
+def test_entries_are_listed_as_a_tree_and_by_pages(browser: Browser, agent: MakeClient) -> None:
     client = agent()
     for number in range(55):
         client.save_memory(f"fact number {number} of many", "facts/many")
@@ -117,9 +116,7 @@ def test_entries_are_listed_as_a_tree_and_by_pages(browser: Browser, agent: Call
     assert browser.get(f"/g/{group}/memory?offset=x").status == 422
 
 
-def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
-    browser: Browser, agent: Callable[..., SyncClient]
-) -> None:
+def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(browser: Browser, agent: MakeClient) -> None:
     client = agent()
     entry = client.save_memory("works in Berlin", tags=["work", "office, home"])
     group = group_of(client)
@@ -153,7 +150,7 @@ def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
 
 
 def test_of_two_who_edit_one_entry_the_second_is_told_and_nobody_is_overwritten(
-    browser: Browser, agent: Callable[..., SyncClient]
+    browser: Browser, agent: MakeClient
 ) -> None:
     client = agent()
     entry = client.save_memory("likes tea")
@@ -172,7 +169,7 @@ def test_of_two_who_edit_one_entry_the_second_is_told_and_nobody_is_overwritten(
 
 
 def test_forgetting_shows_first_what_would_go(
-    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
 ) -> None:
     client = agent()
     entry = client.save_memory("a secret wish for Xylophones")
@@ -187,7 +184,7 @@ def test_forgetting_shows_first_what_would_go(
 
 
 def test_notes_are_shown_by_author_and_a_note_is_taken_out_by_its_change(
-    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
 ) -> None:
     client = agent()
     group = group_of(client)
@@ -208,7 +205,7 @@ def test_notes_are_shown_by_author_and_a_note_is_taken_out_by_its_change(
 
 
 def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
-    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
 ) -> None:
     client = agent()
     client.update_memory("likes tea\nand milk")
@@ -239,7 +236,7 @@ def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
     assert held.read_text() == "Nothing any more.\n"
 
 
-def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, agent: Callable[..., SyncClient]) -> None:
+def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, agent: MakeClient) -> None:
     client = agent()
     entry = client.save_memory("Mimi is the name of the cat")
     found = read(browser, f"/g/{group_of(client)}/search?query=cat+name&scope=entries&limit=20")
@@ -249,9 +246,7 @@ def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, agent
     assert "must be a date or a time" in wrong.words
 
 
-def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(
-    browser: Browser, agent: Callable[..., SyncClient]
-) -> None:
+def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(browser: Browser, agent: MakeClient) -> None:
     client = agent("careful")
     asked = [client.save_memory(f"{name} likes the colour blue").proposal for name in ("Ann", "Bob", "Cid")]
     assert "write asked for by researcher" in read(browser, "/g/careful/review").words
@@ -278,7 +273,7 @@ def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(
 
 
 def test_all_operations_that_lose_nothing_are_accepted_at_once(
-    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
 ) -> None:
     client = agent()
     group = group_of(client)
@@ -294,7 +289,7 @@ def test_all_operations_that_lose_nothing_are_accepted_at_once(
 
 
 def test_a_proposal_says_what_all_of_it_leaves_out(
-    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
 ) -> None:
     group = group_of(agent())
     operations = (
@@ -311,7 +306,7 @@ def test_a_proposal_says_what_all_of_it_leaves_out(
     assert "All of it together leaves out Lisbon, 8 mg and retires 1 thing without another text." in shown
 
 
-def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, agent: Callable[..., SyncClient]) -> None:
+def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, agent: MakeClient) -> None:
     client = agent()
     task = client.schedule_task("Morning", "say good morning", "cron", cron_expression="0 9 * * *", time_zone="UTC")
     group = group_of(client)
@@ -330,7 +325,7 @@ def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, agent: Cal
 
 
 def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
-    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
 ) -> None:
     client = agent()
     group = group_of(client)
@@ -377,7 +372,7 @@ def test_health_says_what_waits_and_a_dead_letter_is_harmless_put_back_and_dropp
 
 
 def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(
-    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
 ) -> None:
     group = group_of(agent())
     form = read(browser, f"/g/{group}/talk?session=s1").form("Send")
@@ -396,7 +391,7 @@ def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(
 
 
 def test_hostile_memory_stays_text_on_every_page(
-    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
 ) -> None:
     client = agent()
     group = group_of(client)

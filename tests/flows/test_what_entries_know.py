@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid
 from honeybadger_agent.wire import SaveMemory
-from tests.conftest import HostFactory
-from tests.flows.test_edits import wait_until_looked_at
+from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
 from tests.hosting import AT_ONCE, RawSender, request, run_agent, run_cli, wait_for
-
-MakeClient = Callable[..., SyncClient]
+from tests.people import wait_until_looked_at
 
 
 def test_each_entry_says_where_it_comes_from_and_whether_the_host_knows(
@@ -109,7 +105,7 @@ def test_a_person_who_writes_supersedes_into_a_file_is_followed_also_after_a_sto
     make_host: HostFactory, client: MakeClient
 ) -> None:
     host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host)
+    wait_until_looked_at(host.home)
     first, second, new = (client().save_memory(f"Ann drinks tea number {number}").id for number in (1, 2, 3))
     folder = host.home / "groups/main/memory/general"
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from tests.commands import cli_text
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, wait_for
-
-MakeClient: TypeAlias = Callable[..., SyncClient]
 
 QUICK_HOUSE = "import honeybadger_host.ops.maintenance as housekeeping\nhousekeeping.HOUSEKEEPING_SECONDS = 0.1"
 
