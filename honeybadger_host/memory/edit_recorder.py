@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.domain import ROOT_GLOBAL_FILE, Change, FileWritten
-from honeybadger_host.memory.edits_found import compare_text, compare_whole, hunks_of, is_kept
+from honeybadger_host.memory.edits_found import HostChanges, compare_text, compare_whole, hunks_of, is_as_left, is_kept
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.peoples_files import TEXTS, Later, group_of, read_file
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint
+from honeybadger_host.storage.atomic_files import fingerprint
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, digest_of
 from honeybadger_host.storage.file_cache import signature_of
 from honeybadger_host.storage.files import names_in
-from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
+from honeybadger_host.storage.journal_schema import LAST_SEQ
 from honeybadger_host.storage.projections import Projections
 
 QUIET_SECONDS = 0.5
@@ -39,6 +39,8 @@ _LONGEST_QUIET_SECONDS: Final = 5.0
 _LONGEST_SAVE_SECONDS: Final = 30.0
 _MOST_REPLACED_BYTES: Final = 4 << 20
 """Of texts that the host replaced: some seconds of many changes."""
+_MOST_LOADED_BYTES: Final = 16 << 20
+"""Of what the host did since the last look, in one look."""
 _FILES_AT_ONCE: Final = 256
 _LOOK_SECONDS: Final = 0.05
 _PAUSE: Final = 50
@@ -227,12 +229,10 @@ class EditRecorder:
         if not files:
             return []
         own = {file: self._own[file] for file in files if file in self._own}
-        rows: dict[str, list[Row]] = {}
-        if own:
-            for row in self._reader.changes(min(own.values()), up_to, own):
-                rows.setdefault(row.file, []).append(row)
         known: dict[str, Seen | None] = {**self._reader.seen([file for file in files if file not in self._kept])}
         known |= {file: self._kept[file] for file in files if file in self._kept}
+        changes = self._changes_of(own, known, up_to)
+        files = [file for file in files if file not in own or file in changes]
         found: dict[str, tuple[list[Edit], Seen | None]] = {}
         self._has_more = len(waiting) > len(files) and files[-1] not in self._own
         touched: dict[str, float] = {}
@@ -246,7 +246,9 @@ class EditRecorder:
             is_patient = begun - since < _LONGEST_SAVE_SECONDS
             with contextlib.suppress(Later):
                 busy = time.thread_time()
-                found[file] = self._look_at(file, known.get(file), rows.get(file, ()), up_to, is_patient=is_patient)
+                found[file] = self._look_at(
+                    file, known.get(file), changes.get(file, HostChanges()), up_to, is_patient=is_patient
+                )
                 pause = _PAUSE * (time.thread_time() - busy)
                 if file in own and not found[file][0]:
                     pause = max(pause, _OWN_PAUSE_SECONDS)
@@ -257,6 +259,23 @@ class EditRecorder:
         for file in touched.keys() - found:
             self._touched[file] = touched[file]
         return self._taken(found)
+
+    def _changes_of(
+        self, own: Mapping[str, int], known: Mapping[str, Seen | None], up_to: int
+    ) -> dict[str, HostChanges]:
+        """Return what the host did to some files since they were looked at; not of all, when that is much at once."""
+        changes = {file: HostChanges() for file in own}
+        kept = 0
+        for row in self._reader.changes(min(own.values()), up_to, own) if own else ():
+            seen, some = known.get(row.file), changes.get(row.file)
+            if some is None or (seen is not None and row.seq <= seen.seq):
+                continue
+            kept -= some.kept
+            some.add(row)
+            kept += some.kept
+            while kept > _MOST_LOADED_BYTES and len(changes) > 1:
+                kept -= changes.popitem()[1].kept
+        return changes
 
     def _taken(self, found: Mapping[str, tuple[list[Edit], Seen | None]]) -> list[Edit]:
         """Take in how files are by now; return the edits, with as much of their text as is kept."""
@@ -287,21 +306,20 @@ class EditRecorder:
         return next((data for data in self._replaced.get(edit.file, ()) if digest_of(data) == edit.after), None)
 
     def _look_at(
-        self, file: str, known: Seen | None, rows: Sequence[Row], up_to: int, *, is_patient: bool
+        self, file: str, known: Seen | None, changes: HostChanges, up_to: int, *, is_patient: bool
     ) -> tuple[list[Edit], Seen | None]:
         """Return what people changed in a file, and how it is now; None: it is not there. Raises Later."""
-        if known is not None:
-            rows = [row for row in rows if row.seq > known.seq]
         is_calm = partial(self._projections.is_calm, file)
-        found = read_file(self._home, file, known, is_calm, has_rows=bool(rows), is_patient=is_patient)
+        found = read_file(self._home, file, known, is_calm, has_rows=changes.count > 0, is_patient=is_patient)
         edits: list[Edit] = []
         if known is not None or self._unknown is None or (self._is_swept and file not in self._unknown):
-            is_whole = bool(rows) and rows[0].kind in WHOLE_KINDS
-            if is_whole:
+            if changes.is_whole:
                 replaced = {fingerprint(data): data for data in self._replaced.get(file, ())}
-                edits = compare_whole(file, known, rows, found, replaced)
-            else:
-                edits = compare_text(file, known, rows, found)
+                edits = compare_whole(file, known, changes, found, replaced)
+            elif not is_as_left(known, changes, found):
+                if changes.count and file in self._reader.changed(up_to + 1, LAST_SEQ):
+                    raise Later  # and nobody compares what is out of date
+                edits = compare_text(file, known, changes, found)
         if found is None:
             return edits, None
         if known is not None and found.digest == known.digest:

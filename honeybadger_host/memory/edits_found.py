@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.domain import NOTE_RESTORED, REMOVED
 from honeybadger_host.memory.archive import standing_span
-from honeybadger_host.memory.peoples_files import PeoplesFile, group_of, name_of
+from honeybadger_host.memory.peoples_files import MOST_BYTES, PeoplesFile, group_of, name_of
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint
 from honeybadger_host.storage.edits import Edit, Seen, digest_of, fingerprint_of
 from honeybadger_host.storage.journal_schema import Row
@@ -16,21 +17,87 @@ from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
 from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
 
 
-def compare_text(file: str, known: Seen | None, rows: Sequence[Row], found: PeoplesFile | None) -> list[Edit]:
-    """Return what people changed in a file that the host adds to, takes notes out of, or never writes."""
-    appended = b"".join(row.data for row in rows)
+@dataclass(slots=True)
+class HostChanges:
+    """What the host did to a file since it was looked at last, in few bytes however often it did.
+
+    All that it added in a row is one change, and so is what replaced just what it had written before. Of a file to
+    which more was added than is kept of any, only the size is known.
+    """
+
+    count: int = 0
+    added: int = 0
+    """Bytes that were added."""
+    kept: int = 0
+    """Bytes that `rows` take."""
+    is_revised: bool = False
+    _rows: list[Row] = field(default_factory=list)
+    _run: list[bytes] = field(default_factory=list)
+    """What was added behind them, the last of it by `_adding`."""
+    _adding: Row | None = None
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> HostChanges:
+        changes = cls()
+        for row in rows:
+            changes.add(row)
+        return changes
+
+    def add(self, row: Row) -> None:
+        """Take in the next change."""
+        self.count += 1
+        self.kept += len(row.data)
+        if row.kind in WHOLE_KINDS:
+            last = self._rows[-1] if self._rows else None
+            is_removed = row.kind.endswith(REMOVED)
+            if last is not None and last.kind == row.kind and not is_removed and fingerprint(last.data) == row.offset:
+                self.kept -= len(last.data)
+                self._rows[-1] = row._replace(offset=last.offset)
+            else:
+                self._rows.append(row)
+        elif row.kind in REVISED_KINDS:
+            self.is_revised = True
+            self._rows = [*self.rows, row]
+        else:
+            self.added += len(row.data)
+            self._run.append(row.data)
+            self._adding = row
+            if self.added > MOST_BYTES:
+                self._rows, self._run, self.kept = [], [], 0
+
+    @property
+    def rows(self) -> list[Row]:
+        """Them, oldest first."""
+        if self._run and self._adding is not None:
+            self._rows.append(self._adding._replace(data=b"".join(self._run)))
+            self._run = []
+        return self._rows
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self._rows) and self._rows[0].kind in WHOLE_KINDS
+
+
+def is_as_left(known: Seen | None, changes: HostChanges, found: PeoplesFile | None) -> bool:
+    """Return whether a file that the host adds to holds what it held and what was added, as far as can be told."""
+    if found is None:
+        return False
+    if changes.is_revised:
+        return found.data is None  # of a large file the text is not known
     size = 0 if known is None else known.size
-    if found is not None and found.data is None and any(row.kind in REVISED_KINDS for row in rows):
-        return []  # of a large file the text is not known
-    if found is not None and (known is None or found.prefix == known.digest) and found.size == size + len(appended):
-        if not appended or (found.data is not None and found.data[size:] == appended):
-            return []
-        if found.data is None:
-            return []  # a large one: what follows is the host's by its size
+    if found.size != size + changes.added or (known is not None and found.prefix != known.digest):
+        return False
+    return found.data is None or found.data[size:] == b"".join(row.data for row in changes.rows)
+
+
+def compare_text(file: str, known: Seen | None, changes: HostChanges, found: PeoplesFile | None) -> list[Edit]:
+    """Return what people changed in a file that the host adds to, takes notes out of, or never writes."""
+    if is_as_left(known, changes, found):
+        return []
     text = b"" if known is None else known.text
-    expected = None if text is None else with_changes(text, rows)
+    expected = None if text is None or changes.added > MOST_BYTES else with_changes(text, changes.rows)
     before: bytes | None = None
-    if expected is not None and (known is not None or rows):
+    if expected is not None and (known is not None or changes.count):
         before = digest_of(expected)
     elif known is not None:
         before = known.digest
@@ -40,7 +107,7 @@ def compare_text(file: str, known: Seen | None, rows: Sequence[Row], found: Peop
 def compare_whole(
     file: str,
     known: Seen | None,
-    rows: Sequence[Row],
+    changes: HostChanges,
     found: PeoplesFile | None,
     replaced: Mapping[int, bytes] = MappingProxyType({}),
 ) -> list[Edit]:
@@ -52,7 +119,7 @@ def compare_whole(
     edits: list[Edit] = []
     held = None if known is None else known.digest
     text = b"" if known is None else known.text
-    for row in rows:
+    for row in changes.rows:
         is_removed = row.kind.endswith(REMOVED)
         if fingerprint_of(held) != row.offset:  # somebody edited it, and the host replaced that
             left = row.data if is_removed else replaced.get(row.offset)

@@ -190,12 +190,12 @@ class EditReader:
         query = "SELECT file, min(seq) FROM changes WHERE seq BETWEEN ? AND ? GROUP BY file"
         return dict(self._rows(query, (first, last)))
 
-    def changes(self, first: int, last: int, files: Collection[str]) -> list[Row]:
-        """Return the host's changes of some files between two seqs, oldest first."""
+    def changes(self, first: int, last: int, files: Collection[str]) -> Iterator[Row]:
+        """Yield the host's changes of some files between two seqs, oldest first."""
         query = (
             "SELECT * FROM changes WHERE seq BETWEEN ? AND ? AND file IN (SELECT value FROM json_each(?)) ORDER BY seq"
         )
-        return [Row._make(row) for row in self._rows(query, (first, last, _listed(files)))]
+        return map(Row._make, self._rows(query, (first, last, _listed(files))))
 
     def written_as(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the bytes that the host gave files once, of those that had the wanted digest. Reads all changes."""

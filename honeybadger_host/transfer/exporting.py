@@ -20,12 +20,11 @@ import orjson
 
 from honeybadger_host import __version__
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.memory.edits_found import compare_text, compare_whole
+from honeybadger_host.memory.edits_found import HostChanges, compare_text, compare_whole
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.memory.peoples_files import MOST_BYTES, PeoplesFile
 from honeybadger_host.ops.archive import appearing, packing, size_and_digest
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import EditReader, Seen, digest_of
 from honeybadger_host.storage.files import (
     NotRegular,
@@ -37,7 +36,6 @@ from honeybadger_host.storage.files import (
 )
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_changed_files
-from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.journal_transfer import last_of, read_events, read_receipts, read_unsettled
 from honeybadger_host.transfer.exported import (
     CONTENT,
@@ -277,16 +275,20 @@ class _Exporter:
 
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield what is known of each file, and of those that a person has removed since the host looked."""
-        seen, rows = self._seen(seq)
+        seen, changes = self._seen(seq)
         for place, copied in sorted(self._files.items()):
             line = {"file": place, "size": copied.size, "sha256": copied.sha256, "mtime_ns": copied.status.st_mtime_ns}
             known = seen.pop(place, None)
-            yield line | {"seen": None if known is None else self._seen_as(place, copied, known, rows.get(place, []))}
+            yield line | {
+                "seen": None
+                if known is None
+                else self._seen_as(place, copied, known, changes.get(place, HostChanges()))
+            }
         for place, known in sorted(seen.items()):
-            if not rows.get(place):
+            if place not in changes:
                 yield {"file": place, "size": None, "seen": _seen_line(known)}
 
-    def _seen(self, seq: int) -> tuple[dict[str, Seen], dict[str, list[Row]]]:
+    def _seen(self, seq: int) -> tuple[dict[str, Seen], dict[str, HostChanges]]:
         """Return place -> how each file was seen last, and the host's changes since."""
         if not self._journal.exists():
             return {}, {}
@@ -296,16 +298,16 @@ class _Exporter:
             seen |= {place: one for name, one in reader.seen(names).items() if (place := self._place(name))}
             last = names[-1]
         changed = reader.changed((reader.looked_at() or 0) + 1, seq)
-        rows: dict[str, list[Row]] = {}
+        changes: dict[str, HostChanges] = {}
         for file, first in changed.items():
             place = self._place(file)
             if place is not None and (known := seen.get(place)) is not None:
-                later = reader.changes(max(first, known.seq + 1), seq, [file])
-                if later:
-                    rows[place] = later
-        return seen, rows
+                later = HostChanges.of(reader.changes(max(first, known.seq + 1), seq, [file]))
+                if later.count:
+                    changes[place] = later
+        return seen, changes
 
-    def _seen_as(self, place: str, copied: _Copied, known: Seen, rows: list[Row]) -> str | dict[str, Any]:
+    def _seen_as(self, place: str, copied: _Copied, known: Seen, changes: HostChanges) -> str | dict[str, Any]:
         """Return whether a file is as the host saw and left it, and else how that was."""
         is_as_known = "known" if known.packed is None else "kept"
         if copied.size > MOST_BYTES:
@@ -316,8 +318,7 @@ class _Exporter:
         status = copied.status
         signature, digest = Signature.of(status), digest_of(data)
         found = PeoplesFile(signature, status.st_uid, len(data), data, digest, digest_of(data[: known.size]))
-        is_whole = bool(rows) and rows[0].kind in WHOLE_KINDS
-        if not (compare_whole if is_whole else compare_text)(known.file, known, rows, found):
+        if not (compare_whole if changes.is_whole else compare_text)(known.file, known, changes, found):
             return is_as_known
         return _seen_line(known)
 

@@ -7,9 +7,11 @@ import hashlib
 import os
 import random
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -265,6 +267,24 @@ def test_an_edit_that_this_host_replaced_before_it_was_looked_at_is_the_persons_
     assert texts[-1][1] == ["host", "human", "host", "host"]
     assert version_at(past, edit.seq - 2).text == tea
     assert version_at(past, edit.seq - 1).text == mint
+
+
+def test_a_look_takes_no_more_memory_however_much_the_host_wrote_since_the_last_one(recorded: Recorded) -> None:
+    recorded.world.add(MEMORY, note("before"))
+    recorded.save(b"0")
+    recorded.record()
+    texts = [b"%d" % number + b" " * 2000 for number in range(5_000)]
+    recorded.world.add(MEMORY, *map(note, map(bytes.decode, texts)))
+    saved = [FileWritten("main", "entry", ENTRY, after, before) for before, after in pairwise([b"0", *texts])]
+    with recorded.world.decided(*saved):
+        pass
+    recorded.write(recorded.world.read() + b"Mine.\n", MEMORY)
+    tracemalloc.start()
+    recorded.record()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [(edit.file, edit.hunks) for edit in recorded.edits] == [(MEMORY, None)]
+    assert peak < 12 << 20
 
 
 def test_an_entry_that_was_saved_in_place_before_its_folder_was_watched_is_found_then(recorded: Recorded) -> None:
