@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -90,7 +90,6 @@ class Index:
     ) -> None:
         self._home = home
         self._groups: dict[str, _Group] = {}
-        self._groups_lock = threading.Lock()
         self._db = IndexFile(path, self._emptied)
         """Its lock is taken after a group's, never before."""
         self._writer = IndexWriter(home, self._db)
@@ -181,12 +180,13 @@ class Index:
         Args:
             is_bulk: leave out files that the next search reads first, such as one that changes with every request.
         """
-        for name, state, queue in self._queues(is_bulk):
-            if queue:
-                with state.lock:
-                    self._read(name, queue)
-                self._corpora.hand_out()
-                return True
+        for name, state in list(self._groups.items()):
+            for queue in (state.backlog,) if is_bulk else (state.backlog, state.fresh):
+                if queue:
+                    with state.lock:
+                        self._read(name, queue)
+                    self._corpora.hand_out()
+                    return True
         return False
 
     def read_all(self, group: str) -> None:
@@ -293,17 +293,7 @@ class Index:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _group(self, name: str) -> _Group:
-        state = self._groups.get(name)
-        if state is None:
-            with self._groups_lock:
-                state = self._groups.setdefault(name, _Group())
-        return state
-
-    def _queues(self, is_bulk: bool) -> Iterator[tuple[str, _Group, dict[str, None]]]:
-        for name, state in list(self._groups.items()):
-            yield name, state, state.backlog
-            if not is_bulk:
-                yield name, state, state.fresh
+        return self._groups.get(name) or self._groups.setdefault(name, _Group())
 
     def _read(self, group: str, queue: dict[str, None]) -> None:
         """Index a batch of the files in `queue`. The group's lock is held."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.search.documents import KINDS
-from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.index_db import IndexFile
-from honeybadger_host.search.indexer import COLUMNS, Added, Changes, Grown, Known, Reader
+from honeybadger_host.search.indexer import Changes, Grown, Known, Reader, Standing
 from honeybadger_host.search.nearly import sketch
+from honeybadger_host.search.parser import COLUMNS, Added
 from honeybadger_host.search.sources import source_of, sources
 
 _COMPARED_AT_ONCE: Final = 500
-_NOTED_AT_ONCE: Final = 5000
 _BYTES_AT_ONCE: Final = 1 << 18
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
 _MOST_GROWN: Final = 32
@@ -88,8 +85,10 @@ class IndexWriter:
 
     def _look(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
         """Read files of a group; return what they change, and which are not finished."""
-        known = self._known(files)
-        grown = {file: self._taken_grown(file, generation) for file in files}
+        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
+        known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
+        taken = {file: self._grown.pop(file) for file in files if file in self._grown}
+        grown = {file: one for file, (read_for, one) in taken.items() if read_for == generation}
         there = self._there([each.number for file, each in known.items() if file.endswith(".json")])
         reader = Reader(
             self._home,
@@ -102,34 +101,18 @@ class IndexWriter:
         for place, file in enumerate(files):
             if size >= _BYTES_AT_ONCE:
                 left += files[place:]
-                changes.grown |= {file: kept for file in files[place:] if (kept := grown[file]) is not None}
+                changes.grown |= {file: grown[file] for file in files[place:] if file in grown}
                 break
             before = known.get(file)
             source = source_of(file)
             if source is None:
                 continue
-            is_whole = True
-            if source.kind in ("entry", "session"):
-                read = reader.read_entry(source, before, partial(self._indexed, before, there), changes)
-            elif source.kind == "turn":
-                read, is_whole = reader.read_turns(source, before, partial(self._said, before), changes)
-            else:
-                noted = partial(self._noted, before)
-                read, is_whole = reader.read_notes(source, before, noted, changes, grown[file] if before else None)
+            standing = Standing(self._db, before, {} if before is None else there.get(before.number, {}))
+            read, is_whole = reader.read(source, standing, changes, grown.get(file) if before else None)
             size += read
             if not is_whole:
                 left.append(file)
         return changes, left
-
-    def _known(self, files: Sequence[str]) -> dict[str, Known]:
-        """Return those files that are indexed, each with how it was indexed."""
-        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
-        return {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
-
-    def _taken_grown(self, file: str, generation: int) -> Grown | None:
-        """Remove and return how far a file of notes was read; None if the database was rebuilt since."""
-        read_for, grown = self._grown.pop(file, (-1, None))
-        return grown if read_for == generation else None
 
     def _there(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:
         """Return file number -> (key, digest) -> document number, for entries and session documents."""
@@ -138,26 +121,6 @@ class IndexWriter:
         for file, key, digest, number in self._db.rows_in(query, files):
             there[file][key, digest] = number
         return there
-
-    def _indexed(
-        self, file: Known | None, there: Mapping[int, dict[tuple[str, bytes], int]]
-    ) -> dict[tuple[str, bytes], int]:
-        return {} if file is None else there[file.number]
-
-    def _noted(self, file: Known | None) -> Hashes:
-        """Return digest -> number of the documents of a file of notes."""
-        noted, last = Hashes(), -1
-        query = "SELECT number, digest FROM docs WHERE source = ? AND number > ? ORDER BY number LIMIT ?"
-        while file is not None and (rows := self._db.rows(query, (file.number, last, _NOTED_AT_ONCE))):
-            for number, digest in rows:
-                noted.put(digest, number)
-            last = rows[-1][0]
-        return noted
-
-    def _said(self, log_file: Known | None) -> list[int]:
-        """Return the numbers of the turns of a log."""
-        query = "SELECT number FROM docs WHERE source IN"
-        return [row[0] for row in self._db.rows_in(query, [] if log_file is None else [log_file.number])]
 
     def _write(self, group: int, changes: Changes, generation: int) -> bool:
         """Write what was read; return False when the database is not the one it was read for."""
@@ -170,8 +133,8 @@ class IndexWriter:
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
-                entries = (each for each in changes.added if KINDS[each.said.kind] == "entry")
-                sketches = ((pair, each.number) for each in entries for pair in sketch(each.said.text))
+                entries = (each for each in changes.added if each.kind == "entry")
+                sketches = ((pair, each.number) for each in entries for pair in sketch(each.piece.text))
                 db.executemany("INSERT INTO sketches VALUES (?, ?)", sketches)
                 db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", changes.sources)
             self.documents[group] += len(changes.added) - len(changes.removed)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import structlog
 
-from honeybadger_host.search.documents import Document
 from honeybadger_host.search.hashes import Hashes
-from honeybadger_host.search.parser import SAID, Said, analysed, digest_of
+from honeybadger_host.search.index_db import IndexFile
+from honeybadger_host.search.language.analyzer import length_in_words
+from honeybadger_host.search.parser import Added, digest_of, terms_of
 from honeybadger_host.search.sources import (
     Piece,
     Source,
@@ -33,7 +34,6 @@ from honeybadger_host.storage.files import Signature
 
 log = structlog.get_logger()
 
-COLUMNS: Final = f"number, source, terms, {SAID}"
 _LARGE_NOTES: Final = 1 << 15
 """From this many bytes of a MEMORY.md on, it pays to remember how far it was read."""
 _NOTES_READ: Final = 1 << 18
@@ -41,6 +41,7 @@ _NOTES_READ: Final = 1 << 18
 _LONGEST_PIECE: Final = 1 << 20
 """Bytes of one note; longer notes are split into pieces of this size."""
 _HASHED_AT_ONCE: Final = 1 << 20
+_NOTED_AT_ONCE: Final = 5000
 _LARGEST_ENTRY_BYTES: Final = 1 << 20
 _LARGEST_DOCUMENT_BYTES: Final = 16 << 20
 _TURNS_READ: Final = 1 << 18
@@ -82,29 +83,6 @@ class Grown:
     left: Hashes | None = None
 
 
-class Added(NamedTuple):
-    """A document that is new.
-
-    Args:
-        source_number: of its file.
-        session: of its log, or empty.
-    """
-
-    number: int
-    source_number: int
-    session: str
-    said: Said
-    terms: Sequence[str]
-
-    def row(self, terms: bytes) -> tuple[object, ...]:
-        """Return the values of `COLUMNS`."""
-        return (self.number, self.source_number, terms, *self.said)
-
-    def document(self) -> Document:
-        """Return the document that ranking works on."""
-        return self.said.document(self.number, self.session, self.terms)
-
-
 @dataclass(slots=True)
 class Changes:
     """What a batch of files changes in the index.
@@ -126,6 +104,34 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What is indexed of a file.
+
+    Args:
+        pieces: (key, digest) -> number of its documents, for an entry or a session document.
+    """
+
+    db: IndexFile
+    known: Known | None
+    pieces: Mapping[tuple[str, bytes], int]
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of its documents."""
+        query = "SELECT number FROM docs WHERE source = ?"
+        return [] if self.known is None else [number for (number,) in self.db.rows(query, (self.known.number,))]
+
+    def notes(self) -> Hashes:
+        """Return digest -> number of its documents, for a file of notes."""
+        noted, last = Hashes(), -1
+        query = "SELECT number, digest FROM docs WHERE source = ? AND number > ? ORDER BY number LIMIT ?"
+        while self.known is not None and (rows := self.db.rows(query, (self.known.number, last, _NOTED_AT_ONCE))):
+            for number, digest in rows:
+                noted.put(digest, number)
+            last = rows[-1][0]
+        return noted
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
     """Reads the files of one group.
 
@@ -137,61 +143,59 @@ class Reader:
     take_source: Callable[[], int]
     take_document: Callable[[], int]
 
-    def read_notes(
-        self,
-        source: Source,
-        known: Known | None,
-        there: Callable[[], Hashes],
-        changes: Changes,
-        grown: Grown | None = None,
-    ) -> tuple[int, bool]:
-        """Read a part of a MEMORY.md or HISTORY.md; return how many bytes, and whether the file is finished.
+    def read(self, source: Source, standing: Standing, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
+        """Read a file, or a part of it; return how many bytes, and whether it is finished.
 
         Args:
-            there: returns digest -> number of the file's indexed documents.
-            grown: how far it was read; consumed.
+            grown: how far a file of notes was read; consumed.
         """
-        problem, found = "", None
-        pieces: Sequence[Piece] = ()
         try:
-            if grown is not None and not _goes_on(self.home, source.file, grown):
-                grown = None
-            found = read_source(
-                self.home, source.file, start=0 if grown is None else grown.size, most_bytes=_LONGEST_PIECE, is_cut=True
-            )
+            if source.kind in ("entry", "session"):
+                return self._read_entry(source, standing, changes), True
+            if source.kind == "turn":
+                return self._read_turns(source, standing, changes)
+            return self._read_notes(source, standing, changes, grown)
         except Unsearchable as error:
-            problem = str(error)
-        except OSError as error:
-            _note_failed(source, error)
+            signature = signature_of(f"{self.home}/{source.file}")
+            self._note(source, standing.known, _noted(signature), 0, str(error), changes)
+            gone = standing.numbers()
+            changes.removed.extend(gone)
+            changes.entries -= len(gone) * (source.kind == "entry")
+            return (0 if signature is None else signature.size), True
+        except OSError as error:  # the next comparison finds it again
+            why = error.strerror or str(error)
+            log.error("index.failed", file=source.file, error=why, now_what="it is read again later")
             return 0, True
-        data, signature = found or (b"", signature_of(f"{self.home}/{source.file}") if problem else None)
-        if signature is None:
-            self._note(source, known, None, 0, "", changes)
-            changes.removed.extend(there().numbers())
+
+    def _read_notes(
+        self, source: Source, standing: Standing, changes: Changes, grown: Grown | None
+    ) -> tuple[int, bool]:
+        """Read a part of a MEMORY.md or HISTORY.md. Raises OSError, Unsearchable."""
+        if grown is not None and not _goes_on(self.home, source.file, grown):
+            grown = None
+        start = 0 if grown is None else grown.size
+        found = read_source(self.home, source.file, start=start, most_bytes=_LONGEST_PIECE, is_cut=True)
+        if found is None:
+            self._note(source, standing.known, None, 0, "", changes)
+            changes.removed.extend(standing.numbers())
             return 0, True
+        data, signature = found
         if grown is None:
-            grown = Grown(signature, left=there())
+            grown = Grown(signature, left=standing.notes())
         data = data[: end_of_part(data, source.kind, _NOTES_READ, is_end=grown.size + len(data) >= signature.size)]
         is_end = grown.size + len(data) >= signature.size
-        if not problem:
-            try:
-                pieces = pieces_of(source, data, signature, grown.seen)
-            except Unsearchable as error:
-                problem = str(error)
-        is_changing = not problem and (not is_end or signature != grown.signature)
-        number = self._note(source, known, _noted(signature, is_changing=is_changing), 0, problem, changes)
-        if problem:
-            changes.removed.extend(there().numbers())
-            return len(data), True
+        pieces = pieces_of(source, data, signature, grown.seen)
+        is_changing = not is_end or signature != grown.signature
+        number = self._note(source, standing.known, _noted(signature, is_changing=is_changing), 0, "", changes)
         left = grown.last if grown.left is None else grown.left
         end = last_note(data)
         done = len(pieces) - len(pieces_of(source, data[end:], signature))  # of the last one there may be more to come
         last = Hashes()
         for place, piece in enumerate(pieces):
             digest = digest_of(piece)
-            standing = left.pop(digest) or self._add(number, source, piece, digest, changes)
+            there = left.pop(digest) or self._add(number, source, piece, digest, changes)
             if place >= done:
-                last.put(digest, standing)
+                last.put(digest, there)
         if not is_end:
             grown.left = left
             self._go_on(source, grown, memoryview(data), pieces, last, changes)
@@ -214,36 +218,14 @@ class Reader:
         grown.last = last
         changes.grown[source.file] = grown
 
-    def read_entry(
-        self,
-        source: Source,
-        known: Known | None,
-        there: Callable[[], Mapping[tuple[str, bytes], int]],
-        changes: Changes,
-    ) -> int:
-        """Read an entry or a session document whole; return how many bytes.
-
-        Args:
-            there: returns (key, digest) -> number of the file's indexed documents.
-        """
-        problem, data = "", b""
-        signature: Signature | None = None
-        pieces: Sequence[Piece] = ()
+    def _read_entry(self, source: Source, standing: Standing, changes: Changes) -> int:
+        """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         is_entry = source.kind == "entry"
         most = _LARGEST_ENTRY_BYTES if is_entry else _LARGEST_DOCUMENT_BYTES
-        try:
-            found = read_source(self.home, source.file, most_bytes=most)
-            if found is not None:
-                data, signature = found
-                pieces = pieces_of(source, data, signature)
-        except Unsearchable as error:
-            problem = str(error)
-            signature = signature or signature_of(f"{self.home}/{source.file}")
-        except OSError as error:
-            _note_failed(source, error)
-            return 0
-        number = self._note(source, known, _noted(signature), 0, problem, changes)
-        left = dict(there())
+        data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
+        pieces = [] if signature is None else pieces_of(source, data, signature)
+        number = self._note(source, standing.known, _noted(signature), 0, "", changes)
+        left = dict(standing.pieces)
         for piece in pieces:
             digest = digest_of(piece)
             if left.pop((piece.key, digest), None) is None:
@@ -253,59 +235,49 @@ class Reader:
         changes.entries -= len(left) * is_entry
         return len(data)
 
-    def read_turns(
-        self, source: Source, known: Known | None, there: Callable[[], Iterable[int]], changes: Changes
-    ) -> tuple[int, bool]:
+    def _read_turns(self, source: Source, standing: Standing, changes: Changes) -> tuple[int, bool]:
         """Read what was appended to a log; all of it when the file was replaced or is shorter than before.
 
-        Args:
-            there: returns the numbers of the log's indexed documents.
-        Returns:
-            How many bytes were read, and whether the file is finished.
+        Raises OSError, Unsearchable.
         """
-        signature, mark = signature_of(f"{self.home}/{source.file}"), 0
+        known, signature, mark = standing.known, signature_of(f"{self.home}/{source.file}"), 0
         if known is not None and signature is not None:
             mark = known.mark if signature.inode == known.inode and signature.size >= known.mark else 0
         is_anew = known is not None and mark == 0
-        problem, is_whole, size, skipped = "", True, 0, 0
+        is_whole, size, skipped = True, 0, 0
         pieces: Sequence[Piece] = ()
-        try:
-            for most in (_TURNS_READ, _LONGEST_LINE):
-                found = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
-                if found is None:
-                    signature = None
-                    break
-                data, signature = found
-                size = len(data)
-                pieces, whole, skipped = turns_of(data)
-                if whole or size < most:
-                    break
-            else:
-                whole = _LONGEST_LINE  # a line of this length is not a turn
-        except Unsearchable as error:
-            problem = str(error)
-        except OSError as error:
-            _note_failed(source, error)
-            return 0, True
+        for most in (_TURNS_READ, _LONGEST_LINE):
+            found = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
+            if found is None:
+                signature = None
+                break
+            data, signature = found
+            size = len(data)
+            pieces, whole, skipped = turns_of(data)
+            if whole or size < most:
+                break
+        else:
+            whole = _LONGEST_LINE  # a line of this length is not a turn
         noted = _noted(signature)
-        if signature is not None and noted is not None and not problem:
+        if signature is not None and noted is not None:
             mark += whole
             is_whole = mark >= signature.size or not whole
             if not is_whole and noted.size >= 0:
                 noted = noted._replace(size=mark)
         if is_anew:
-            changes.removed.extend(there())
+            changes.removed.extend(standing.numbers())
         if skipped:
             log.warning("index.skipped", file=source.file, lines=skipped, why="they are not turns")
-        number = self._note(source, known, noted, mark, problem, changes)
+        number = self._note(source, known, noted, mark, "", changes)
         for piece in pieces:
             self._add(number, source, piece, b"", changes)
         return size, is_whole
 
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file with this number; return the document's number."""
-        document = self.take_document()
-        changes.added.append(Added(document, number, source.session, *analysed(source.kind, piece, digest)))
+        document, terms = self.take_document(), terms_of(source.kind, piece)
+        added = Added(document, number, source.kind, source.session, piece, digest, terms, length_in_words(terms))
+        changes.added.append(added)
         return document
 
     def _note(
@@ -358,8 +330,3 @@ def _goes_on(home: Path, file: str, grown: Grown) -> bool:
         digest.update(found[0])
         at += len(found[0])
     return bool(digest.digest() == grown.digest.digest())
-
-
-def _note_failed(source: Source, error: OSError) -> None:
-    """Log that a file could not be read now; the next comparison finds it again."""
-    log.error("index.failed", file=source.file, error=error.strerror or str(error), now_what="it is read again later")

@@ -9,91 +9,84 @@ from typing import Final, NamedTuple
 import orjson
 
 from honeybadger_host.search.documents import KINDS, Document, Kind
-from honeybadger_host.search.language.analyzer import document_terms, entry_terms, length_in_words
+from honeybadger_host.search.language.analyzer import document_terms, entry_terms
 from honeybadger_host.search.sources import Piece
 
-SAID: Final = (
-    "kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, bytes, marks, until, "
-    "text"
+COLUMNS: Final = (
+    "number, source, terms, kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, "
+    "bytes, marks, until, text"
 )
-"""Columns of the table of documents that `Said` has, in its order."""
+"""The columns of `Added.row`."""
 
 
-class Said(NamedTuple):
-    """A document as its file says it, ready for its row.
+class Added(NamedTuple):
+    """A piece of a file as a new document.
 
     Args:
-        kind: place in `KINDS`.
-        tags: JSON, or empty.
-        length: words, see `analyzer.length_in_words`.
-        known_by: of an entry, see `known_by`.
+        number, source: ids of the document and of its file.
+        session: of its log, or empty.
         digest: of all that the file says of it; empty for a turn, which never changes.
-        names: other words it is found by, one on each line: title, name, aliases.
-        size: bytes of an entry's text.
-        marks, until: see `Piece`.
+        length: words, see `analyzer.length_in_words`.
     """
 
-    kind: int
-    key: str
-    author: str
-    role: str
-    at: float | None
-    category: str
-    tags: str
-    length: int
-    known_by: int | None
+    number: int
+    source: int
+    kind: Kind
+    session: str
+    piece: Piece
     digest: bytes
-    name: str
-    title: str
-    names: str
-    size: int
-    marks: str
-    until: float | None
-    text: str
+    terms: Sequence[str]
+    length: int
 
-    def document(self, number: int, session: str, terms: Sequence[str]) -> Document:
+    def row(self, terms: bytes) -> tuple[object, ...]:
+        """Return the values of `COLUMNS`, with the terms as ids."""
+        piece = self.piece
+        return (
+            self.number,
+            self.source,
+            terms,
+            KINDS.index(self.kind),
+            piece.key,
+            piece.author,
+            piece.role,
+            piece.at,
+            piece.category,
+            orjson.dumps(piece.tags).decode() if piece.tags else "",
+            self.length,
+            known_by(piece.known_by) if piece.known_by else None,
+            self.digest,
+            piece.name,
+            piece.title,
+            "\n".join(" ".join(name.split()) for name in piece.names),
+            len(piece.text.encode("utf-8", "surrogatepass")) if self.kind == "entry" else 0,
+            piece.marks,
+            piece.until,
+            piece.text,
+        )
+
+    def document(self) -> Document:
         """Return the document that ranking works on."""
+        piece = self.piece
         return Document(
-            number=number,
-            kind=KINDS[self.kind],
-            key=self.key,
-            terms=terms,
+            number=self.number,
+            kind=self.kind,
+            key=piece.key,
+            terms=self.terms,
             length=self.length,
-            session=session,
-            author=self.author,
-            role=self.role,
-            at=float("nan") if self.at is None else self.at,
-            category=self.category,
-            tags=tuple(orjson.loads(self.tags)) if self.tags else (),
+            session=self.session,
+            author=piece.author,
+            role=piece.role,
+            at=float("nan") if piece.at is None else piece.at,
+            category=piece.category,
+            tags=piece.tags,
         )
 
 
-def analysed(kind: Kind, piece: Piece, digest: bytes) -> tuple[Said, list[str]]:
-    """Return a piece of a file as a document, and its terms."""
+def terms_of(kind: Kind, piece: Piece) -> list[str]:
+    """Return the terms by which a piece of a file is found."""
     if kind == "entry":
-        terms = entry_terms(piece.text, piece.category, (*piece.names, *piece.tags))
-    else:
-        terms = document_terms("\n".join((*piece.names, piece.text)))
-    said = Said(
-        KINDS.index(kind),
-        piece.key,
-        piece.author,
-        piece.role,
-        piece.at,
-        piece.category,
-        orjson.dumps(piece.tags).decode() if piece.tags else "",
-        length_in_words(terms),
-        known_by(piece.known_by) if piece.known_by else None,
-        digest,
-        piece.name,
-        piece.title,
-        "\n".join(" ".join(name.split()) for name in piece.names),
-        len(piece.text.encode("utf-8", "surrogatepass")) if kind == "entry" else 0,
-        piece.marks,
-        piece.until,
-        piece.text,
-    )
-    return said, terms
+        return entry_terms(piece.text, piece.category, (*piece.names, *piece.tags))
+    return document_terms("\n".join((*piece.names, piece.text)))
 
 
 def known_by(normalised: str) -> int:

@@ -369,7 +369,7 @@ def _numbered(pieces: Iterator[Piece], before: Hashes | None) -> list[Piece]:
         seen[key] += 1
         if seen[key] > 1:
             key = f"{key}-{seen[key]}"
-        named.append(Piece(key, piece.text, piece.at, author=piece.author, names=piece.names))
+        named.append(piece._replace(key=key))
     return named
 
 

@@ -12,7 +12,7 @@ import pytest
 from honeybadger_host.search import index_writer, indexer
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import INDEX_FILE, Index
-from honeybadger_host.search.parser import Said, analysed
+from honeybadger_host.search.parser import terms_of
 from honeybadger_host.search.sources import Piece
 
 FILE = "groups/main/MEMORY.md"
@@ -91,11 +91,11 @@ def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
 ) -> None:
     read: list[str] = []
 
-    def counted(kind: Kind, piece: Piece, digest: bytes) -> tuple[Said, list[str]]:
+    def counted(kind: Kind, piece: Piece) -> list[str]:
         read.append(piece.text)
-        return analysed(kind, piece, digest)
+        return terms_of(kind, piece)
 
-    monkeypatch.setattr(indexer, "analysed", counted)
+    monkeypatch.setattr(indexer, "terms_of", counted)
     path = tmp_path / FILE
     path.write_text("".join(f"\n## Notes (ann, 2026-11-21 06:05)\n- number {number}\n" for number in range(1000)))
     index.touch(FILE)
