@@ -5,11 +5,13 @@ It does no I/O of its own: model, tools, stream and journal are passed in.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Protocol, assert_never
 
 import orjson
@@ -44,13 +46,6 @@ class TurnLimits:
     steps: int = 12
     total_tokens: int = 0
     seconds: float = 300
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a turn has cost so far, its tools included."""
-
-    tokens: int = 0
 
 
 class Toolbox(Protocol):
@@ -97,87 +92,84 @@ class TurnOutcome:
     output_tokens: int | None
     stopped_by: str | None
 
-
-async def run_turn(
-    model: Model,
-    system: str,
-    messages: Sequence[Message],
-    toolbox: Toolbox,
-    limits: TurnLimits,
-    events: Events,
-    *,
-    done: Sequence[ModelSaid] = (),
-    keep: Callable[[ModelSaid], Awaitable[None]],
-    tally: Tally | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> TurnOutcome:
-    """Run one turn to its end.
-
-    Args:
-        messages: oldest first; the last is the user's.
-        done: answers that an earlier attempt kept before a crash. They are not asked for again; their tools run again
-            with the same keys.
-        keep: awaited with every new answer before its tools run.
-        tally: counts what the turn costs, for others to see.
-    Raises ModelFailed, and any exception of `keep` and `events`.
-    """
-    began, turn, specs = clock(), _Turn(tally or Tally()), tuple(toolbox.specs)
-    while True:
-        step = len(turn.said) + 1
-        if step <= len(done):
-            said = done[step - 1]
-            if said.text:
-                await events.text(step, said.text)
-        else:
-            if (limit := _reached(limits, turn, clock() - began)) is not None:
-                return turn.outcome(limit)
-
-            async def on_text(piece: str, step: int = step) -> None:
-                await events.text(step, piece)
-
-            asked = (*messages, *turn.messages)
-            said = await model.answer(system, asked, specs, on_text)
-            await keep(said)
-        if said.note:
-            await events.text(step, said.note)
-        turn.count(said, system, messages)
-        if not said.calls:
-            return turn.outcome(None)
-        answers = []
-        for index, call in enumerate(said.calls):
-            await events.tool_began(step, call)
-            answers.append(await _answered(toolbox, specs, call, f"{step}.{index}"))
-            await events.tool_ended(step, answers[-1])
-            turn.tally.tokens += answers[-1].tokens
-        turn.messages.append(ToolsAnswered(tuple(answers)))
-        turn.answers += answers
-
-
-def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call; none mean an empty object. Raises ValueError: they are not a JSON object."""
-    read = orjson.loads(call.arguments) if call.arguments.strip() else {}
-    if not isinstance(read, dict):
-        raise ValueError("they must begin with {")
-    return read
+    @classmethod
+    def of(
+        cls, text: str, said: Sequence[ModelSaid], answers: Sequence[ToolAnswer], stopped_by: str | None
+    ) -> TurnOutcome:
+        """Return the result of a turn in which the model gave these answers."""
+        asked = [each.input_tokens for each in said if each.input_tokens is not None]
+        answered = [each.output_tokens for each in said if each.output_tokens is not None]
+        return cls(
+            text,
+            steps=len(said),
+            answers=tuple(answers),
+            input_tokens=sum(asked) if asked else None,
+            output_tokens=sum(answered) if answered else None,
+            stopped_by=stopped_by,
+        )
 
 
 @dataclass(slots=True)
-class _Turn:
-    """The state of a turn."""
+class AgentTurn:
+    """One turn; what it has come to may be looked at while it runs.
 
-    tally: Tally
+    Args:
+        keep: awaited with every new answer before its tools run.
+        said: answers of the model; at first those that an earlier attempt kept before a crash. They are not asked for
+            again; their tools run again with the same keys.
+        tokens: what it has cost so far, its tools included.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    limits: TurnLimits
+    events: Events
+    keep: Callable[[ModelSaid], Awaitable[None]]
     said: list[ModelSaid] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    answers: list[ToolAnswer] = field(default_factory=list)
+    tokens: int = 0
+    clock: Callable[[], float] = time.monotonic
+    _messages: list[Message] = field(default_factory=list)
+    _answers: list[ToolAnswer] = field(default_factory=list)
 
-    def count(self, said: ModelSaid, system: str, before: Sequence[Message]) -> None:
-        asked, answered = said.input_tokens, said.output_tokens
-        self.tally.tokens += _estimate(system, *before, *self.messages) if asked is None else asked
-        self.tally.tokens += _estimate(said) if answered is None else answered
-        self.said.append(said)
-        self.messages.append(said)
+    async def run(self, system: str, messages: Sequence[Message]) -> TurnOutcome:
+        """Run the turn to its end.
 
-    def outcome(self, limit: str | None) -> TurnOutcome:
+        Args:
+            messages: oldest first; the last is the user's.
+        Raises ModelFailed, and any exception of `keep` and `events`.
+        """
+        began, specs = self.clock(), tuple(self.toolbox.specs)
+        for step in itertools.count(1):
+            if step <= len(self.said):
+                said = self.said[step - 1]
+                if said.text:
+                    await self.events.text(step, said.text)
+            else:
+                if (limit := self._reached(self.clock() - began)) is not None:
+                    return self._outcome(limit)
+                said = await self.model.answer(
+                    system, (*messages, *self._messages), specs, partial(self.events.text, step)
+                )
+                self.said.append(said)
+                await self.keep(said)
+            if said.note:
+                await self.events.text(step, said.note)
+            asked, answered = said.input_tokens, said.output_tokens
+            self.tokens += _estimate(system, *messages, *self._messages) if asked is None else asked
+            self.tokens += _estimate(said) if answered is None else answered
+            if not said.calls:
+                break
+            answers = []
+            for index, call in enumerate(said.calls):
+                await self.events.tool_began(step, call)
+                answers.append(await _answered(self.toolbox, specs, call, f"{step}.{index}"))
+                await self.events.tool_ended(step, answers[-1])
+                self.tokens += answers[-1].tokens
+            self._messages += [said, ToolsAnswered(tuple(answers))]
+            self._answers += answers
+        return self._outcome(None)
+
+    def _outcome(self, limit: str | None) -> TurnOutcome:
         last = self.said[-1].text if self.said and limit is None else ""
         text = last if last.strip() else "\n\n".join(said.text for said in self.said if said.text.strip())
         if not text:
@@ -186,34 +178,34 @@ class _Turn:
                 if limit is None
                 else f"I had to stop before I had an answer: {limit}. What the tools did until then is done."
             )
-        if limit is None and self.said:
+        if limit is None:
             text += self.said[-1].note
-        asked = [said.input_tokens for said in self.said if said.input_tokens is not None]
-        answered = [said.output_tokens for said in self.said if said.output_tokens is not None]
-        return TurnOutcome(
-            text,
-            steps=len(self.said),
-            answers=tuple(self.answers),
-            input_tokens=sum(asked) if asked else None,
-            output_tokens=sum(answered) if answered else None,
-            stopped_by=limit,
+        return TurnOutcome.of(text, self.said, self._answers, limit)
+
+    def _reached(self, seconds: float) -> str | None:
+        """Return the limit that is reached; None: none is."""
+        limits = self.limits
+        if limits.steps and len(self.said) >= limits.steps:
+            return f"the limit of {limits.steps} steps is reached"
+        if limits.total_tokens and self.tokens >= limits.total_tokens:
+            return f"the limit of {limits.total_tokens} tokens is reached"
+        if limits.seconds and seconds >= limits.seconds:
+            return f"the limit of {limits.seconds:g} seconds is reached"
+        failed = Counter(
+            same for message in self._messages if isinstance(message, ToolsAnswered) for same in _failed(message)
         )
+        for (name, _), times in failed.most_common(1):
+            if times >= MOST_SAME_FAILURES:
+                return f"the same call of {name[:60]} failed in {times} steps"
+        return None
 
 
-def _reached(limits: TurnLimits, turn: _Turn, seconds: float) -> str | None:
-    if limits.steps and len(turn.said) >= limits.steps:
-        return f"the limit of {limits.steps} steps is reached"
-    if limits.total_tokens and turn.tally.tokens >= limits.total_tokens:
-        return f"the limit of {limits.total_tokens} tokens is reached"
-    if limits.seconds and seconds >= limits.seconds:
-        return f"the limit of {limits.seconds:g} seconds is reached"
-    failed = Counter(
-        same for message in turn.messages if isinstance(message, ToolsAnswered) for same in _failed(message)
-    )
-    for (name, _), times in failed.most_common(1):
-        if times >= MOST_SAME_FAILURES:
-            return f"the same call of {name[:60]} failed in {times} steps"
-    return None
+def arguments_of(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call; none mean an empty object. Raises ValueError: they are not a JSON object."""
+    read = orjson.loads(call.arguments) if call.arguments.strip() else {}
+    if not isinstance(read, dict):
+        raise ValueError("they must begin with {")
+    return read
 
 
 def _failed(answered: ToolsAnswered) -> set[tuple[str, str]]:

@@ -10,7 +10,7 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -25,7 +25,7 @@ from honeybadger_agent.errors import AgentError, RequestFailed
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, ToolCall
 from honeybadger_agent.tools import made, tool_names
-from honeybadger_agent.turn.orchestrator import Tally, TurnLimits, TurnOutcome, run_turn
+from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutcome
 from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
@@ -94,7 +94,7 @@ class ChatTurn:
 
     Args:
         changed: what was taken out of `content`.
-        kept: the answers of the model so far, those of an earlier attempt among them.
+        turn: asks the model; None: it has not begun.
         parent: the turn that asked for this one.
         limits: its own; None: as for every turn.
     """
@@ -109,15 +109,19 @@ class ChatTurn:
     shown: Shown
     most_turns: int | None = None
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    kept: list[ModelSaid] = field(default_factory=list)
+    turn: AgentTurn | None = None
     model: str = ""
     consolidated: int = 0
     context: ShownContext | None = None
     outcome: TurnOutcome | None = None
     parent: ChatTurn | None = None
     limits: TurnLimits | None = None
-    tally: Tally = field(default_factory=Tally)
     began: float = field(default_factory=time.monotonic)
+
+    @property
+    def tokens(self) -> int:
+        """What it has cost so far, its tools included."""
+        return 0 if self.turn is None else self.turn.tokens
 
     async def run(self) -> None:
         """Run the turn to its end. Raises Refusal, WorldFailed."""
@@ -179,44 +183,27 @@ class ChatTurn:
             stable_characters=context.stable_characters,
             tools=tuple(toolbox.specs),
         )
-        self.kept = [_load_step(step) for step in under_way.steps]
         limits = self.limits or deps.limits
+        said = [_load_step(step) for step in under_way.steps]
+        self.turn = AgentTurn(model, toolbox, limits, self.shown, self._keep, said)
         seconds = limits.seconds * _LAST_ANSWER if limits.seconds else math.inf
         with anyio.move_on_after(seconds):  # else a model that never comes to an end keeps its group waiting
-            return await run_turn(
-                model,
-                system_text(request),
-                messages(request),
-                toolbox,
-                limits,
-                self.shown,
-                done=tuple(self.kept),
-                keep=self._keep,
-                tally=self.tally,
-            )
+            return await self.turn.run(system_text(request), messages(request))
         raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)
 
     async def _keep(self, said: ModelSaid) -> None:
-        self.kept.append(said)
         await self.under_way.keep(orjson.dumps(said))
 
     def cut(self, why: str) -> TurnOutcome:
         """Return what was said until now: whole answers, and of the last one what was shown."""
-        texts = [said.text for said in self.kept]
-        if self.shown.step > len(self.kept):
+        said = [] if self.turn is None else self.turn.said
+        texts = [each.text for each in said]
+        if self.shown.step > len(said):
             texts.append(self.shown.text_of_step)
         texts = [text for text in texts if text.strip()]
         texts.append(f"(Stopped here: {why}.)" if texts else f"(Stopped before the first word: {why}.)")
-        asked = [said.input_tokens for said in self.kept if said.input_tokens is not None]
-        answered = [said.output_tokens for said in self.kept if said.output_tokens is not None]
-        return TurnOutcome(
-            "\n\n".join(texts),
-            steps=max(len(self.kept), self.shown.step),
-            answers=tuple(self.shown.answers),
-            input_tokens=sum(asked) if asked else None,
-            output_tokens=sum(answered) if answered else None,
-            stopped_by=why,
-        )
+        outcome = TurnOutcome.of("\n\n".join(texts), said, self.shown.answers, why)
+        return replace(outcome, steps=max(len(said), self.shown.step))
 
     def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
         """Decide what is appended, and the reply."""

@@ -62,7 +62,7 @@ def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
                 stopped_by=turn.outcome.stopped_by,
                 agent=turn.agent.id,
                 session=turn.asked.session,
-                tokens=turn.tally.tokens,
+                tokens=turn.tokens,
             )
             return Outcome(result.model_dump(exclude_none=True), turn.appended(now)[1])
 
@@ -157,5 +157,5 @@ def _limits(deps: TurnDependencies, parent: ChatTurn | None, seconds: float) -> 
         if seconds <= 0:
             why = f"this turn ends in {max(left, 0):.0f} s, too soon to ask anybody: answer with what you have"
             raise Refusal("unavailable", why)
-    tokens = max(1, limits.total_tokens - parent.tally.tokens) if limits.total_tokens else 0
+    tokens = max(1, limits.total_tokens - parent.tokens) if limits.total_tokens else 0
     return replace(limits, seconds=seconds, total_tokens=tokens)

@@ -15,7 +15,7 @@ from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.models.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
 from honeybadger_agent.models.offline import OfflineModel, fact_in, is_question, reply
 from honeybadger_agent.tools import parsed
-from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, arguments_of, run_turn
+from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutcome, arguments_of
 from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import REQUEST_TYPES
@@ -44,9 +44,8 @@ async def say(home: Path, message: str, *, session: str = "main") -> TurnOutcome
     async def keep(_: ModelSaid) -> None: ...
 
     request = AgentRequest("main", "ada", session, message, context.system, tools.specs)
-    outcome = await run_turn(
-        OfflineModel(), system_text(request), messages(request), tools, TurnLimits(), Silent(), keep=keep
-    )
+    turn = AgentTurn(OfflineModel(), tools, TurnLimits(), Silent(), keep)
+    outcome = await turn.run(system_text(request), messages(request))
     await client.append_turn("assistant", outcome.text)
     return outcome
 

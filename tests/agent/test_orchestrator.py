@@ -22,7 +22,7 @@ from honeybadger_agent.models.model import (
     UserSaid,
 )
 from honeybadger_agent.models.scripted import ScriptedModel
-from honeybadger_agent.turn.orchestrator import MOST_SAME_FAILURES, TurnLimits, TurnOutcome, arguments_of, run_turn
+from honeybadger_agent.turn.orchestrator import MOST_SAME_FAILURES, AgentTurn, TurnLimits, TurnOutcome, arguments_of
 
 ASKED = (UserSaid("Remember that I prefer tea"),)
 FREE = TurnLimits(steps=0, total_tokens=0, seconds=0)
@@ -90,17 +90,8 @@ class Turn:
         self.kept.append(said)
 
     async def run(self, limits: TurnLimits = FREE, done: Sequence[ModelSaid] = ()) -> TurnOutcome:
-        return await run_turn(
-            self.model,
-            "You are Ada.",
-            ASKED,
-            self.shelf,
-            limits,
-            self.watching,
-            done=done,
-            keep=self.keep,
-            clock=lambda: self.now,
-        )
+        turn = AgentTurn(self.model, self.shelf, limits, self.watching, self.keep, [*done], clock=lambda: self.now)
+        return await turn.run("You are Ada.", ASKED)
 
 
 def scripted(*script: ModelSaid) -> Turn:
