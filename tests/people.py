@@ -6,7 +6,8 @@ from pathlib import Path
 
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter, read_position
+from honeybadger_host.storage.journal_position import read_position
+from honeybadger_host.storage.journal_reader import LogFilter
 from tests.hosting import wait_for
 
 

@@ -16,7 +16,7 @@ from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, jou
 from honeybadger_host.errors import NotFound
 
 if TYPE_CHECKING:
-    from honeybadger_host.memory.file_history import Past
+    from honeybadger_host.memory.file_events import Past
 
 app = typer.Typer()
 
@@ -101,7 +101,8 @@ def show(
     home: Home = None,
 ) -> None:
     """Print a file as it was at an earlier moment. What the journal cannot know is said, not guessed."""
-    from honeybadger_host.memory.file_history import read_past, version_at
+    from honeybadger_host.memory.file_events import read_past
+    from honeybadger_host.memory.file_history import version_at
 
     folder = home_of(home)
     group, _, file = place.removeprefix("groups/").partition("/")
@@ -181,7 +182,8 @@ def diff(
     file: Annotated[str | None, typer.Option(help="Only this file, or the entry of this id.")] = None,
 ) -> None:
     """Print what a group's files differ in between two moments, as a unified diff."""
-    from honeybadger_host.memory.file_history import read_past, version_at
+    from honeybadger_host.memory.file_events import read_past
+    from honeybadger_host.memory.file_history import version_at
     from honeybadger_host.memory.peoples_files import group_of
     from honeybadger_host.storage.journal_reader import read_changed_files
     from honeybadger_host.storage.journal_schema import LAST_SEQ

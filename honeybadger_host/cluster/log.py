@@ -32,7 +32,7 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, ID_HEADER, Servers, Unreachable, WrongSequence
 from honeybadger_host.errors import JournalError, SettingsError, StorageFailed
-from honeybadger_host.storage.journal_schema import reading
+from honeybadger_host.storage.journal_connection import reading
 
 log = structlog.get_logger()
 

@@ -39,16 +39,9 @@ from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.ops.status import STATUS_SECONDS
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.storage.journal_schema import (
-    FILES_BEHIND,
-    SCHEMA_VERSION,
-    Transaction,
-    bring_forward,
-    connect,
-    reading,
-    translating,
-    use_wal,
-)
+from honeybadger_host.storage.journal_connection import Transaction, connect, reading, translating
+from honeybadger_host.storage.journal_opening import bring_forward, use_wal
+from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics

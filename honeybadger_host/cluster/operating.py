@@ -26,7 +26,9 @@ from honeybadger_host.settings import Cluster
 from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ, Transaction, bring_forward, connect, use_wal
+from honeybadger_host.storage.journal_connection import Transaction, connect
+from honeybadger_host.storage.journal_opening import bring_forward, use_wal
+from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ
 from honeybadger_host.storage.journal_transfer import is_shared
 
 _LOOKS: Final = 3

@@ -18,21 +18,13 @@ import structlog
 
 from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import HomeError, WorldFailed
-from honeybadger_host.memory.file_history import Event, Past, read_pasts, version_at, versions
+from honeybadger_host.memory.file_events import Event, Past, read_pasts
+from honeybadger_host.memory.file_history import version_at, versions
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.storage.edits import Edit, digest_of
 from honeybadger_host.storage.files import closing_fd, make_folders, replace
-from honeybadger_host.storage.journal_schema import (
-    FILES_BEHIND,
-    LAST_SEQ,
-    Marks,
-    Row,
-    Transaction,
-    connect,
-    read_marks,
-    reading,
-    write_marks,
-)
+from honeybadger_host.storage.journal_connection import Transaction, connect, reading
+from honeybadger_host.storage.journal_schema import FILES_BEHIND, LAST_SEQ, Marks, Row, read_marks, write_marks
 from honeybadger_host.storage.revised import REVISED_KINDS
 
 log = structlog.get_logger()

@@ -17,8 +17,9 @@ from honeybadger_host.cluster.records import PART_BYTES, PART_HEADER, Position, 
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.errors import JournalError, NotFound
 from honeybadger_host.storage.files import sync_folder
-from honeybadger_host.storage.journal_reader import copy_journal
-from honeybadger_host.storage.journal_schema import FILES_BEHIND, Marks, connect, make_file, reading
+from honeybadger_host.storage.journal_connection import connect, make_file, reading
+from honeybadger_host.storage.journal_position import copy_journal
+from honeybadger_host.storage.journal_schema import FILES_BEHIND, Marks
 
 _DIGEST_HEADER: Final = "Hb-Digest"
 

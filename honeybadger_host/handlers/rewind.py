@@ -15,7 +15,8 @@ from honeybadger_agent.wire import Refusal, Rewind
 from honeybadger_host.domain import Added, Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, WholeKind
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
 from honeybadger_host.handlers.undo_edits import APPENDED, TEXT
-from honeybadger_host.memory.file_history import read_past, version_at
+from honeybadger_host.memory.file_events import read_past
+from honeybadger_host.memory.file_history import version_at
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.moments import moment_of
 from honeybadger_host.memory.peoples_files import group_of

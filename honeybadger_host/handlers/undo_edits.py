@@ -26,7 +26,8 @@ from honeybadger_host.domain import (
     FileWritten,
     WholeKind,
 )
-from honeybadger_host.memory.file_history import Event, read_past, right_after, right_before
+from honeybadger_host.memory.file_events import Event, read_past
+from honeybadger_host.memory.file_history import right_after, right_before
 from honeybadger_host.storage.edits import Edit, digest_of, edited_lines
 from honeybadger_host.storage.line_hunks import (
     Hunk,

@@ -11,42 +11,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.domain import NOTE_REMOVED, NOTE_RESTORED, REMOVED
+from honeybadger_host.domain import NOTE_RESTORED
 from honeybadger_host.memory.edits_found import with_changes
+from honeybadger_host.memory.file_events import GONE, Event, Past, read_past
+from honeybadger_host.memory.oldest_text import is_first, oldest_known
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
-from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Edit, EditReader, Seen, digest_of, fingerprint_of
+from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Edit, digest_of, fingerprint_of
 from honeybadger_host.storage.journal_reader import read_earlier
-from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, LAST_SEQ, Row
-from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, hunks_between, lines_of, reversed_hunks
-from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
+from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Row
+from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
+from honeybadger_host.storage.revised import REVISED_KINDS
 
-Event: TypeAlias = Row | Edit
 BEFORE: Final = "before"
 """Whose a line is that stood there before the journal knew the file."""
 NOT_KEPT: Final = "not_kept"
 """Whose a line is that came with a change of which the journal has no text."""
 Origin: TypeAlias = Event | str
-_GONE: Final = frozenset(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))
-_NOT_APPENDED: Final = WHOLE_KINDS | REVISED_KINDS
-_FILES_AT_ONCE: Final = 200
 _MOST_MEANWHILE: Final = 50
 """Rows that may come while an edit is looked at, which takes milliseconds."""
-
-
-class Past(NamedTuple):
-    """What the journal has of a file.
-
-    Args:
-        events: oldest first.
-        seen: how it was looked at last; None: it was not, or it is gone since.
-    """
-
-    file: str
-    events: Sequence[Event]
-    seen: Seen | None
 
 
 @dataclass(slots=True)
@@ -76,46 +61,6 @@ class Version:
         return b"".join(self.lines)
 
 
-def read_past(journal: Path, file: str) -> Past:
-    """Return what a journal that a host may have open has of a file. Raises JournalError."""
-    return next(read_pasts(journal, [file]))
-
-
-def read_pasts(journal: Path, files: Sequence[str]) -> Iterator[Past]:
-    """Yield what a journal that a host may have open has of files, in their order. Raises JournalError."""
-    reader = EditReader(journal)
-    for start in range(0, len(files), _FILES_AT_ONCE):
-        some = files[start : start + _FILES_AT_ONCE]
-        seen, events = reader.seen(some), defaultdict[str, list[Event]](list)
-        every: list[Event] = [*reader.changes(0, LAST_SEQ, some), *reader.edits_of(some, 0, LAST_SEQ)]
-        for event in every:
-            events[event.file].append(event)
-        for file in some:
-            yield Past(file, _as_they_came(sorted(events[file], key=lambda event: event.seq)), seen.get(file))
-
-
-def _as_they_came(events: Sequence[Event]) -> list[Event]:
-    """Put edits that the host replaced before it looked at them, and so numbered later, before what replaced them."""
-    ordered, early, held = list[Event](), set[int](), None
-    for number, event in enumerate(events):
-        if number in early:
-            continue
-        if isinstance(event, Row) and event.kind in WHOLE_KINDS and held not in (None, event.offset):
-            for at in range(number + 1, len(events)):
-                later = events[at]
-                if isinstance(later, Edit) and later.hunks is not None and fingerprint_of(later.before) == held:
-                    if fingerprint_of(later.after) == event.offset:
-                        ordered.append(later)
-                        early.add(at)
-                    break
-        ordered.append(event)
-        if isinstance(event, Edit):
-            held = fingerprint_of(event.after)
-        else:
-            held = None if event.kind not in WHOLE_KINDS else fingerprint(None if event.kind in _GONE else event.data)
-    return ordered
-
-
 def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | None, Version]]:
     """Yield the file before its first event, and after each. It is the same object each time.
 
@@ -124,9 +69,9 @@ def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | Non
     """
     events = [*past.events]
     wanted = [number for number, event in enumerate(events) if until is None or event.seq <= until]
-    known_from, text = _oldest_known(past)
+    known_from, text = oldest_known(past)
     now = Version(is_known=known_from == 0)
-    if events and _is_first(events[0]):
+    if events and is_first(events[0]):
         now.is_known = True
     elif known_from == 0:
         now.lines, now.is_there = lines_of(text or b""), True
@@ -184,7 +129,7 @@ def version_at(past: Past, seq: int) -> Version:
 
 def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) -> None:
     """Make a version the next one."""
-    is_there = event.kind not in _GONE and event.kind != "edit_removed"
+    is_there = event.kind not in GONE and event.kind != "edit_removed"
     if isinstance(event, Edit):
         if now.replaced == fingerprint_of(event.after):
             return  # the host replaced it before it was looked at
@@ -200,7 +145,7 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
     elif event.kind in WHOLE_KINDS:
         held = fingerprint(now.text) if now.is_known else None
         origin = event if event.offset in (ABSENT, FORGOTTEN_BASE, held) else NOT_KEPT  # somebody saved it just before
-        _set_lines(now, [] if event.kind in _GONE else lines_of(event.data), origin, gone)
+        _set_lines(now, [] if event.kind in GONE else lines_of(event.data), origin, gone)
         now.is_known, now.replaced = True, event.offset
     elif event.kind in REVISED_KINDS:
         if now.is_known:
@@ -294,71 +239,3 @@ def _whose(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list
     if not isinstance(origin, Row) or (origin.sender != OPERATOR and origin.kind != NOTE_RESTORED):
         return [origin] * len(lines)
     return [gone[line].pop() if gone[line] else origin for line in reversed(lines)][::-1]
-
-
-# ----------------------------------------------------------------------------------------------------------------- back
-
-
-def _oldest_known(past: Past) -> tuple[int, bytes | None]:
-    """Return the number of events before the oldest moment from which the text can be followed to the newest, and that
-    text; -1: the newest is not known."""
-    events = past.events
-    seen = past.seen if past.seen is not None and past.seen.text is not None else None
-    last, text = len(events), None if seen is None else seen.text
-    if text is None:
-        whole = [number for number, event in enumerate(events) if event.kind in (*WHOLE_KINDS, "edit_removed")]
-        if not whole:
-            return -1, None
-        last, event = whole[-1] + 1, events[whole[-1]]
-        text = event.data if isinstance(event, Row) and event.kind not in _GONE else b""
-    end = len(text)
-    for number in range(last - 1, -1, -1):
-        event = events[number]
-        if last == len(events) and seen is not None and isinstance(event, Row) and event.seq > seen.seq:
-            continue
-        if event.kind not in _NOT_APPENDED and isinstance(event, Row):
-            is_more = number == 0 and _is_first(event) and end > len(event.data)
-            if is_more or not text.endswith(event.data, 0, end):
-                return number + 1, text[:end]
-            end -= len(event.data)  # without a copy for each of 10,000 notes
-            continue
-        before = _before(text[:end], event)
-        if before is None:
-            return number + 1, text[:end]
-        text, end = before, len(before)
-    return 0, text[:end]
-
-
-def _is_first(event: Event) -> bool:
-    """Return whether there was no such file before a change, or an empty one."""
-    if isinstance(event, Edit):
-        return event.before is None
-    if event.kind in REVISED_KINDS:
-        return False
-    return event.offset == (ABSENT if event.kind in WHOLE_KINDS else 0)
-
-
-def _before(text: bytes, event: Event) -> bytes | None:
-    """Return what a text was made of; None: that is not known."""
-    if isinstance(event, Edit):
-        if event.hunks is None or event.after not in (None, FORGOTTEN_DIGEST, digest_of(text)):
-            return None
-        try:
-            before = b"".join(apply_hunks(lines_of(text), reversed_hunks(event.hunks)))
-        except ValueError:
-            return None
-        return before if event.before in (None, FORGOTTEN_DIGEST, digest_of(before)) else None
-    if event.kind in WHOLE_KINDS:
-        return b"" if event.offset == ABSENT else None
-    revision = revision_of(event.data)
-    if event.offset == FORGOTTEN_BASE and event.kind not in LINE_KINDS:
-        return None  # where the notes stood is not known any more
-    if event.kind in LINE_KINDS:
-        try:
-            before = b"".join(apply_hunks(lines_of(text), reversed_hunks(revision.hunks)))
-        except ValueError:
-            return None
-    else:
-        other = NOTE_REMOVED if event.kind == NOTE_RESTORED else NOTE_RESTORED
-        before = new_text(text, event._replace(kind=other))
-    return before if event.offset in (FORGOTTEN_BASE, fingerprint(before)) else None

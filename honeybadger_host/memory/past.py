@@ -18,7 +18,8 @@ from honeybadger_host.domain import MEMORY, REMOVED, Turn
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
 from honeybadger_host.memory.entry import memory_folder
-from honeybadger_host.memory.file_history import read_past, version_at
+from honeybadger_host.memory.file_events import read_past
+from honeybadger_host.memory.file_history import version_at
 from honeybadger_host.memory.group_files import GroupText, text_of
 from honeybadger_host.memory.notes import NOT_EDITED, Edited
 from honeybadger_host.memory.peoples_files import group_of
@@ -29,8 +30,9 @@ from honeybadger_host.memory.watermarks import Watermark, parse_watermark, water
 from honeybadger_host.memory.working_memory import Inventory, inventory, parse_own, session_folder
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.journal_connection import read_rows
 from honeybadger_host.storage.journal_reader import read_last
-from honeybadger_host.storage.journal_schema import LAST_SEQ, read_rows
+from honeybadger_host.storage.journal_schema import LAST_SEQ
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
 
 Data = TypeVar("Data", bytes, bytes | None)

@@ -37,7 +37,7 @@ from honeybadger_host.ops.archive import (
 )
 from honeybadger_host.storage.files import NotRegular, closing_fd, kind_of, open_folder, open_plain
 from honeybadger_host.storage.home import JOURNAL_FILE, read_holder
-from honeybadger_host.storage.journal_reader import copy_journal, read_position
+from honeybadger_host.storage.journal_position import copy_journal, read_position
 from honeybadger_host.storage.journal_schema import Marks
 from honeybadger_host.text.time_stamps import time_stamp
 

@@ -20,7 +20,8 @@ from honeybadger_host.memory.working_memory import session_folder
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.forgetting import Forgetting
-from honeybadger_host.storage.journal_schema import Row, read_rows
+from honeybadger_host.storage.journal_connection import read_rows
+from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.text.phrases import LEAST_CHARACTERS, folded, said_in
 

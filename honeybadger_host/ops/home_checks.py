@@ -33,7 +33,7 @@ from honeybadger_host.storage.home import (
     is_served,
     read_holder,
 )
-from honeybadger_host.storage.journal_reader import check_journal
+from honeybadger_host.storage.journal_position import check_journal
 
 _STATUS_SECONDS: Final = 30.0
 """A host that wrote no status for so long hangs, or cannot write."""

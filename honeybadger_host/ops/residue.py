@@ -21,7 +21,7 @@ import orjson
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.files import names_in
-from honeybadger_host.storage.journal_schema import connect_to_read
+from honeybadger_host.storage.journal_connection import connect_to_read
 from honeybadger_host.text.phrases import Phrases, folded
 
 _CHUNK: Final = 1 << 18

@@ -2,7 +2,8 @@
 
 May import: text, domain, errors. It does not know what a memory means.
 
-Reading order: `journal` with `journal_opening`, `journal_schema`, `journal_reader`, `journal_transfer`,
-`edits` and `line_hunks`; `unit_of_work`; `projections` with `appended`, `unsettled` and `unsynced`; `files`,
-`file_cache`, `lines_back`, `atomic_files` and `revised`; `tombstones` and `forgetting`; `home`.
+Reading order: `journal` with `journal_schema`, `journal_connection`, `journal_opening`, `journal_reader`,
+`journal_position`, `journal_transfer`, `edits` and `line_hunks`; `unit_of_work`; `projections` with `appended`,
+`appended_before`, `unsettled` and `unsynced`; `files`, `file_cache`, `lines_back`, `atomic_files` and `revised`;
+`tombstones` and `forgetting`; `home`.
 """

@@ -18,8 +18,9 @@ import orjson
 
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.files import Signature
+from honeybadger_host.storage.journal_connection import read_meta, read_rows
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import Row, read_meta, read_rows
+from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import Hunk
 
 LOOKED_AT: Final = "looked_at"

@@ -21,8 +21,9 @@ import orjson
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, EditReader, Seen, digest_of
 from honeybadger_host.storage.files import Signature
+from honeybadger_host.storage.journal_connection import read_meta, read_rows
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey, read_meta, read_rows
+from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey
 from honeybadger_host.storage.revised import REVISED_KINDS
 from honeybadger_host.storage.tombstones import bury, salt_of, salted
 from honeybadger_host.text.phrases import Phrases

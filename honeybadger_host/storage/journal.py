@@ -21,27 +21,30 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED, TASK_RECORD
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
+from honeybadger_host.storage.appended_before import count_appended
 from honeybadger_host.storage.edits import Looked, write_looked
 from honeybadger_host.storage.files import identity_of
+from honeybadger_host.storage.journal_connection import (
+    SharedLog,
+    Transaction,
+    connect,
+    connect_to_read,
+    make_file,
+    read_meta,
+    translated,
+    translating,
+)
 from honeybadger_host.storage.journal_opening import gone, make_or_check
 from honeybadger_host.storage.journal_schema import (
     BegunTurn,
     Marks,
     Receipt,
     Row,
-    SharedLog,
     Spent,
-    Transaction,
     TurnKey,
-    connect,
-    connect_to_read,
-    make_file,
     read_marks,
-    translated,
-    translating,
     write_marks,
 )
-from honeybadger_host.storage.revised import REVISED_KINDS, count_notes
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
@@ -49,10 +52,6 @@ ResultT = TypeVar("ResultT")
 _LONG_WAL: Final = 4096
 """Pages, 16 MiB."""
 _LONGEST_READER_SECONDS: Final = 10.0
-_IDENTICAL_WITHIN: Final = 3_600_000
-_IDENTICAL_AMONG: Final = 10_000
-"""Milliseconds, and changes at least. An entry says the minute in which it was decided, so the same bytes are not given
-again much later; the number is for a clock that was far ahead in between."""
 
 
 @dataclass(slots=True)
@@ -254,33 +253,9 @@ class Journal:
             yield from map(Row._make, self._writer.execute(of_all, (self.marks.settled_seq,)))
 
     def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
-        """Return how many changes before the seq `before` appended just each of `entries` to `file`; for repairs.
-
-        Those of the operator are not counted: what is undone stood there before. Notes that were removed since count
-        no more. Reads the changes of the hour before, and 10,000 at least: an index by file would make every commit
-        dearer.
-        """
-        query = "SELECT kind, sender, data FROM changes WHERE seq >= ? AND seq < ? AND file = ?"
-        counts: Counter[bytes] = Counter()
+        """Return how many changes before the seq `before` appended just each of `entries` to `file`; for repairs."""
         with translating(self.path):
-            for kind, sender, data in self._writer.execute(query, (self._first_since(before), before, file)):
-                if kind in REVISED_KINDS:
-                    counts.update(count_notes(kind, data))
-                elif sender != OPERATOR:
-                    counts[data] += 1
-            return +Counter({entry: counts[entry] for entry in entries})
-
-    def _first_since(self, seq: int) -> int:
-        """Return a seq before which all is older by an hour, and by some changes, than `seq`. Times never fall."""
-        query = "SELECT seq, at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
-        newest = self._writer.execute(query, (seq,)).fetchone()
-        since = (self.last_at if newest is None else newest[1]) - _IDENTICAL_WITHIN
-        low, high = 0, seq
-        while low < high:
-            middle = (low + high) // 2
-            found, at = self._writer.execute(query, (middle,)).fetchone() or (seq, since)
-            low, high = (found + 1, high) if at < since else (low, middle)
-        return min(low, seq - _IDENTICAL_AMONG)
+            return count_appended(self._writer, file, entries, before, self.last_at)
 
     def last_written(self, file: str) -> bytes | None:
         """Return what a whole file was given last; None: never, or it was removed since. Any thread; for repairs."""
@@ -290,8 +265,10 @@ class Journal:
         return None
 
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
-        """Forget at most `most` receipts of changes up to `up_to`, the oldest first, and turns begun before; return how
-        many receipts. Those of imported entries stay: what was imported once does not come again."""
+        """Forget some of the oldest receipts of changes up to one, and turns begun before; return how many receipts.
+
+        Those of imported entries stay: what was imported once does not come again.
+        """
         oldest = (
             "SELECT seq FROM receipts WHERE seq > ? AND seq <= ? AND NOT (sender = ? AND request GLOB ? || '*') "
             "ORDER BY seq LIMIT ?"
@@ -386,8 +363,7 @@ class Journal:
 
     def kept_ages(self) -> list[float]:
         """Return what `keep_ages` kept, nothing when it never did."""
-        row = self._writer.execute("SELECT value FROM meta WHERE key = 'ages'").fetchone()
-        return [float(number) for number in row[0].split()] if row else []
+        return [float(number) for number in (read_meta(self.path, "ages") or "").split()]
 
     def keep_ages(self, numbers: Sequence[float]) -> None:
         """Keep how long hosts served this home; see `clock.Ages`."""
@@ -396,8 +372,8 @@ class Journal:
 
     def pushed(self) -> dict[str, dict[str, int]]:
         """Return what `keep_pushed` kept, nothing when it never did."""
-        row = self._writer.execute("SELECT value FROM meta WHERE key = 'pushed'").fetchone()
-        return orjson.loads(row[0]) if row else {}
+        places: dict[str, dict[str, int]] = orjson.loads(read_meta(self.path, "pushed") or "{}")
+        return places
 
     def keep_pushed(self, places: Mapping[str, Mapping[str, int]]) -> None:
         """Keep how far messages were pushed: target -> group -> number of the last one. Raises as `commit`."""

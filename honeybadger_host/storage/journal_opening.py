@@ -1,4 +1,4 @@
-"""The journal of a home when it is opened: made when there never was one, else looked at whether it is its own."""
+"""The journal of a home when it is opened: made when there never was one, else checked and brought forward."""
 
 from __future__ import annotations
 
@@ -12,16 +12,47 @@ from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
     EDITS_OF_FILE,
+    FORWARD,
     LOG_SEQ,
     SCHEMA,
     SCHEMA_VERSION,
-    bring_forward,
-    execute_all,
-    unknown_version,
-    use_wal,
 )
 
 log = structlog.get_logger()
+
+
+def use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the WAL, which the file remembers: only for a database that is known to be a journal, or new."""
+    connection.execute("PRAGMA journal_mode = WAL")
+
+
+def execute_all(connection: sqlite3.Connection, statements: str) -> None:
+    """Run statements one by one, in the transaction that is open."""
+    for statement in statements.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+
+
+def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the current schema of an older one, all or nothing. Raises JournalError: it is of a later version."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if not 1 <= version <= SCHEMA_VERSION:
+        raise unknown_version(path, version)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        while version < SCHEMA_VERSION:
+            execute_all(connection, FORWARD[version])
+            version += 1
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def unknown_version(path: Path, version: int) -> JournalError:
+    return JournalError(f"{path} has schema {version}, this host knows {SCHEMA_VERSION}: run the version that made it")
 
 
 def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identity: str | None, is_shared: bool) -> str:

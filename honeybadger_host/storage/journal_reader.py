@@ -1,12 +1,9 @@
-"""What a journal says that a host may have open: changes for people, and a copy of all of it."""
+"""What a journal says that a host may have open: changes, for people and for what looks back."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -15,22 +12,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from honeybadger_host.domain import REMOVED, TASK_RECORD
-from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.files import open_new
-from honeybadger_host.storage.journal_schema import (
-    LONGEST_ID,
-    TOOL_REQUEST,
-    JournalPosition,
-    Marks,
-    Row,
-    bring_forward,
-    connect_to_read,
-    read_marks,
-    read_rows,
-    reading,
-    write_marks,
-)
+from honeybadger_host.storage.journal_connection import read_rows, reading
+from honeybadger_host.storage.journal_schema import LONGEST_ID, TOOL_REQUEST, Row, read_marks
 from honeybadger_host.storage.revised import REVISED_KINDS
 
 CHANGE_KINDS: Final = (
@@ -248,72 +232,3 @@ def read_earlier(path: Path, row: Row, is_it: Callable[[bytes], bool]) -> bytes 
     """
     query = "SELECT data FROM changes WHERE file = ? AND seq < ? ORDER BY seq DESC"
     return next((data for (data,) in read_rows(path, query, (row.file, row.seq)) if is_it(data)), None)
-
-
-class Checked(NamedTuple):
-    """What a check of a journal found.
-
-    Args:
-        verdict: "ok", or the first damage.
-        last_at: stamp of the newest change, milliseconds since the epoch; 0 when there is none.
-    """
-
-    verdict: str
-    changes: int
-    last_at: int
-
-
-def check_journal(path: Path) -> Checked:
-    """Look through a journal that a host may have open. Raises JournalError."""
-    with reading(path) as connection:
-        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        changes = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
-        last = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
-    return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]))
-
-
-def read_position(path: Path) -> JournalPosition:
-    """Return where a journal stands that a host may have open. Raises JournalError."""
-    try:
-        with closing(connect_to_read(path)) as connection:
-            return _position_in(connection)
-    except (sqlite3.Error, LookupError) as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
-
-
-def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
-    """Copy a journal that a host may have open, as it is at one moment, into one checked file; return what it holds.
-
-    Args:
-        to: must not exist.
-        marks: what the copy says of itself at most: a restored host looks for every other change.
-    Raises:
-        JournalError: it is damaged, or cannot be read.
-        WorldFailed: no space for the copy.
-    """
-    os.close(open_new(to))
-    try:
-        with closing(connect_to_read(path)) as source, closing(sqlite3.connect(to, isolation_level=None)) as copy:
-            copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable
-            source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
-            copy.execute("PRAGMA journal_mode = DELETE")  # one file
-            bring_forward(copy, path)
-            held = read_marks(copy)
-            write_marks(copy, held.up_to(marks), held)
-            verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if verdict != "ok":
-                raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be useless")
-            return _position_in(copy)
-    except (sqlite3.Error, LookupError) as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-            raise WorldFailed(f"cannot copy {path} to {to}: {error}") from error
-        raise JournalError(f"cannot copy {path}: {error}") from error
-
-
-def _position_in(connection: sqlite3.Connection) -> JournalPosition:
-    connection.execute("BEGIN")  # one moment for all of it
-    meta = dict(connection.execute("SELECT key, value FROM meta"))
-    last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
-    found = JournalPosition(str(meta["identity"]), int(last), read_marks(connection))
-    connection.execute("COMMIT")
-    return found

@@ -1,21 +1,15 @@
-"""The journal's file: what its tables hold, how older ones are brought forward, connections and their errors."""
+"""What the journal's tables hold, those of older versions too, and their rows as values."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
-
-from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 7
-SYNCHRONOUS: Final = "FULL"
 LAST_SEQ: Final = (1 << 63) - 1
 """The greatest number SQLite knows."""
 LOG_SEQ: Final = "log_seq"
@@ -116,7 +110,7 @@ CREATE TABLE receipts (
 {_MARKS}{_TURNS}{_SPENT}{_EDITS}{_TASKS}{_FORGOTTEN}"""
 EDITS_OF_FILE: Final = "CREATE INDEX IF NOT EXISTS edits_of_file ON edits (file, seq)"
 """Not of the schema: a host that does not know it keeps it up all the same."""
-_FORWARD: Final = {
+FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
     2: _TURNS,
     3: _SPENT,
@@ -223,153 +217,6 @@ class Marks(NamedTuple):
         return Marks(settled_seq, {file: seq for file, seq in unsettled.items() if seq <= settled_seq})
 
 
-class JournalPosition(NamedTuple):
-    """A journal as it was at one moment; see `Journal`."""
-
-    identity: str
-    committed_seq: int
-    marks: Marks
-
-    @property
-    def projected_seq(self) -> int:
-        return self.marks.projected_seq
-
-
-class SharedLog(Protocol):
-    """Takes each transaction before the journal of this machine does, where several machines keep one journal."""
-
-    def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        """Return what runs the statements of a transaction, and remembers those that write."""
-
-    def commit(self, connection: sqlite3.Connection) -> None:
-        """Make what was remembered durable on other machines, then here. Raises StorageFailed, sqlite3.Error."""
-
-
-class Transaction:
-    """One write transaction: committed at the end, rolled back on any error, errors translated.
-
-    Args:
-        shared: takes it first; None: it is of this machine alone.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, path: Path, shared: SharedLog | None = None) -> None:
-        self._connection = connection
-        self._path = path
-        self._shared = shared
-
-    def __enter__(self) -> sqlite3.Connection:
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise translated(error, self._path) from error
-        return self._connection if self._shared is None else self._shared.record(self._connection)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                if self._shared is None:
-                    self._connection.execute("COMMIT")
-                else:
-                    self._shared.commit(self._connection)
-                return
-        except (sqlite3.Error, StorageFailed) as failed:
-            error = failed
-        if self._connection.in_transaction:
-            try:
-                self._connection.execute("ROLLBACK")
-            except sqlite3.Error as failed:
-                raise StorageFailed(f"{self._path}: cannot roll back: {failed}") from failed
-        if isinstance(error, sqlite3.Error):
-            raise translated(error, self._path) from error
-        if kind is None and error is not None:
-            raise error
-
-
-def make_file(path: Path) -> None:
-    """Make the file 0600 when it is not there. Raises OSError: it is not a plain file, or cannot be made.
-
-    Only before the first connection: a process that closes the file gives up all its locks on it, and without them the
-    next program that opens the journal takes the WAL away (SQLite, "How to corrupt", 2.2).
-    """
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-
-
-def connect(path: Path, *, is_shared: bool = False) -> sqlite3.Connection:
-    """Open one connection to a file that is there. Statements run outside a transaction unless BEGIN was said.
-
-    Args:
-        is_shared: what a power cut takes of it is in the shared log.
-    """
-    connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64)
-    try:
-        connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_shared else SYNCHRONOUS}")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
-        connection.execute("PRAGMA foreign_keys = OFF")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def connect_to_read(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a journal, which a host may have open, to read it. Raises JournalError, also for what is done with it."""
-    try:
-        with closing(connect_to_read(path)) as connection:
-            yield connection
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
-
-
-def read_rows(path: Path, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query from a journal that a host may have open. Raises JournalError."""
-    with reading(path) as connection:
-        yield from connection.execute(query, values)
-
-
-def read_meta(path: Path, key: str) -> Any:
-    """Return what `meta` says, of a journal that a host may have open; None: nothing. Raises JournalError."""
-    return next((value for (value,) in read_rows(path, "SELECT value FROM meta WHERE key = ?", (key,))), None)
-
-
-def use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to the WAL, which the file remembers: only for a database that is known to be a journal, or new."""
-    connection.execute("PRAGMA journal_mode = WAL")
-
-
-def execute_all(connection: sqlite3.Connection, statements: str) -> None:
-    """Run statements one by one, in the transaction that is open."""
-    for statement in statements.split(";\n"):
-        if statement.strip():
-            connection.execute(statement)
-
-
-def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the current schema of an older one, all or nothing. Raises JournalError: it is of a later version."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if not 1 <= version <= SCHEMA_VERSION:
-        raise unknown_version(path, version)
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        while version < SCHEMA_VERSION:
-            execute_all(connection, _FORWARD[version])
-            version += 1
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def unknown_version(path: Path, version: int) -> JournalError:
-    return JournalError(f"{path} has schema {version}, this host knows {SCHEMA_VERSION}: run the version that made it")
-
-
 def read_marks(connection: sqlite3.Connection) -> Marks:
     """Return the marks of a journal of any version that was."""
     meta = dict(connection.execute("SELECT key, value FROM meta"))
@@ -384,28 +231,3 @@ def write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> 
     changed = [item for item in marks.unsettled.items() if before.unsettled.get(item[0]) != item[1]]
     connection.executemany("DELETE FROM unsettled WHERE file = ?", gone)
     connection.executemany("INSERT OR REPLACE INTO unsettled VALUES (?, ?)", changed)
-
-
-@contextmanager
-def translating(path: Path) -> Iterator[None]:
-    """Raise what SQLite says of the journal as `translated` has it."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise translated(error, path) from error
-
-
-def translated(error: sqlite3.Error, path: Path) -> Exception:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return WorldFailed(f"no space for {path}: free some; the requests wait")
-    if code == sqlite3.SQLITE_BUSY:
-        return WorldFailed(f"{path} is locked by another program; the requests wait")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return JournalError(
-            f"{path} is damaged ({error}). Stop, keep a copy, restore a backup, or try `sqlite3 {path} .recover`; "
-            f"the Markdown and JSONL files are not affected."
-        )
-    if may_clear(error):
-        return StorageFailed(f"{path}: {error}: nothing more can be acknowledged; check the disk and its permissions")
-    return JournalError(f"{path}: {error}")

@@ -14,20 +14,8 @@ import orjson
 from honeybadger_host.domain import TASK_RECORD
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
 from honeybadger_host.storage.forgetting import Forgetting, keep_forgetting
-from honeybadger_host.storage.journal_schema import (
-    FILES_BEHIND,
-    LOG_SEQ,
-    Marks,
-    Receipt,
-    Row,
-    Transaction,
-    connect,
-    read_marks,
-    read_meta,
-    read_rows,
-    reading,
-    write_marks,
-)
+from honeybadger_host.storage.journal_connection import Transaction, connect, read_meta, read_rows, reading
+from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ, Marks, Receipt, Row, read_marks, write_marks
 
 LOADED: Final = "loaded"
 """In `meta`: the group whose files are still to be put in their place, after all else of it was taken in."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.storage.journal_schema import reading
+from honeybadger_host.storage.journal_connection import reading
 from honeybadger_host.text.phrases import folded
 
 _SALT: Final = "salt"

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import ContextResult, PreviewContext
-from honeybadger_host.storage.journal_reader import read_position
+from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.web.asking import Home, RequestFailed, made, session_named
 from honeybadger_host.web.forms import group_of, home_of, member, shown_of
 from honeybadger_host.web.rendering import compared, href, page

@@ -18,7 +18,8 @@ from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
 from honeybadger_host.ops.gist import gist_of
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.storage.edits import Edit, EditReader, edited_lines
-from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_change, read_log, read_position
+from honeybadger_host.storage.journal_position import read_position
+from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_change, read_log
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of

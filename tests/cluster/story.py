@@ -23,7 +23,8 @@ from honeybadger_host.cluster.lease import OWNERS
 from honeybadger_host.cluster.log import Log, Names
 from honeybadger_host.cluster.records import Position, Record
 from honeybadger_host.cluster.servers import Servers, Unreachable
-from honeybadger_host.memory.file_history import read_pasts, versions
+from honeybadger_host.memory.file_events import read_pasts
+from honeybadger_host.memory.file_history import versions
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Proxy, reached
 from tests.hosting import RawSender, request, run_cli, wait_for

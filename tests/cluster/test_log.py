@@ -29,7 +29,8 @@ from honeybadger_host.cluster.records import (
 from honeybadger_host.cluster.servers import ID_HEADER, Published, Servers, Unreachable
 from honeybadger_host.errors import JournalError, StorageFailed
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Receipt, Row, Transaction, TurnKey, connect
+from honeybadger_host.storage.journal_connection import Transaction, connect
+from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
 from tests.cluster import servers as real
 from tests.cluster.machines import dump
 

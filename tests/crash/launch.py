@@ -114,9 +114,9 @@ def _forget_receipts() -> None:
 
 
 def _leave_out_syncs() -> None:
-    from honeybadger_host.storage import journal_schema
+    from honeybadger_host.storage import journal_connection
 
-    _replace(journal_schema, "SYNCHRONOUS", "OFF")
+    _replace(journal_connection, "SYNCHRONOUS", "OFF")
     for name in ("fsync", "fdatasync"):
         setattr(os, name, lambda fd: None)
 

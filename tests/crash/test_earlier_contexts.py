@@ -15,7 +15,8 @@ import orjson
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN
 from honeybadger_host.memory.blame import blame_lines, blame_members
-from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin, read_past
+from honeybadger_host.memory.file_events import read_past
+from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter

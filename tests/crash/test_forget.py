@@ -16,7 +16,8 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
+from honeybadger_host.storage.journal_position import read_position
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, Work, cut_power, ended, is_up, keep_all, kill_again, struck
 from tests.hosting import RawSender, request, wait_for

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import read_position
+from honeybadger_host.storage.journal_position import read_position
 from tests.crash.chains import kills_in_recovery
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck

@@ -13,7 +13,7 @@ from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import read_position
+from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.projections import Projections
 from tests.crash.conftest import IS_LONG

@@ -16,7 +16,8 @@ import pytest
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
+from honeybadger_host.storage.journal_position import read_position
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, ended, is_up, struck
 from tests.crash.test_kill_points import POINTS

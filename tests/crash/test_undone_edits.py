@@ -14,7 +14,8 @@ import pytest
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
+from honeybadger_host.storage.journal_position import read_position
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from honeybadger_host.storage.revised import revision_of
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, ended, kill_again, struck

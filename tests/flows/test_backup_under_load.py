@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_agent import new_id
 from honeybadger_host.ops.archive import read_archive
-from honeybadger_host.storage.journal_reader import read_position
+from honeybadger_host.storage.journal_position import read_position
 from tests.commands import cli_error
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import read_position
+from honeybadger_host.storage.journal_position import read_position
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for

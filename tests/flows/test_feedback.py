@@ -7,7 +7,7 @@ from pathlib import Path
 
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import read_position
+from honeybadger_host.storage.journal_position import read_position
 from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, RawSender, request, run_cli, wait_for

@@ -24,7 +24,8 @@ from honeybadger_host.memory import edit_recorder, peoples_files
 from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
 from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.file_history import Past, read_past, version_at, versions
+from honeybadger_host.memory.file_events import Past, read_past
+from honeybadger_host.memory.file_history import version_at, versions
 from honeybadger_host.memory.notes import note_spans
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.storage import file_cache

@@ -12,7 +12,8 @@ from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.undo_edits import put_back, undone_edit
 from honeybadger_host.memory import edit_recorder
 from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
-from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin, Past, read_past, version_at
+from honeybadger_host.memory.file_events import Past, read_past
+from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin, version_at
 from honeybadger_host.storage import file_cache
 from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
 from honeybadger_host.storage.edits import Edit, digest_of

@@ -25,7 +25,7 @@ from honeybadger_host.ops.backup import back_up
 from honeybadger_host.ops.restore import restore
 from honeybadger_host.storage.home import HomeLock, read_holder
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import copy_journal, read_position
+from honeybadger_host.storage.journal_position import copy_journal, read_position
 from honeybadger_host.storage.journal_schema import Marks, Row
 
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)

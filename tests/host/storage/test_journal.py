@@ -15,7 +15,8 @@ import pytest
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import LogFilter, copy_journal, read_log, read_position
+from honeybadger_host.storage.journal_position import copy_journal, read_position
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -325,7 +326,7 @@ def test_identical_entries_are_counted_that_came_within_an_hour_or_among_the_las
     journal: Journal, monkeypatch: pytest.MonkeyPatch, gap: int
 ) -> None:
     """An entry names its minute: an older one cannot be the same, and the journal may be long."""
-    monkeypatch.setattr("honeybadger_host.storage.journal._IDENTICAL_AMONG", 0)
+    monkeypatch.setattr("honeybadger_host.storage.appended_before._IDENTICAL_AMONG", 0)
     minutes = [0, 10, 69, 70, 70, 100, 130, 131]
     rows = [
         row(1 + number * (1 + gap), data=b"x")._replace(at=minute * 60_000) for number, minute in enumerate(minutes)
@@ -335,7 +336,7 @@ def test_identical_entries_are_counted_that_came_within_an_hour_or_among_the_las
     assert counts == [0, 1, 1, 2, 3, 3, 3, 2]
     journal.last_at = 131 * 60_000
     assert journal.count_projected(FILE, {b"x"}, rows[-1].seq + 1) == {b"x": 3}
-    monkeypatch.setattr("honeybadger_host.storage.journal._IDENTICAL_AMONG", 5 * (1 + gap))
+    monkeypatch.setattr("honeybadger_host.storage.appended_before._IDENTICAL_AMONG", 5 * (1 + gap))
     assert journal.count_projected(FILE, {b"x"}, rows[-1].seq) == {b"x": 5}
 
 
@@ -590,6 +591,3 @@ def test_a_wal_that_is_never_folded_to_its_end_begins_anew_when_it_is_long(
     assert wal.stat().st_size == before
     assert not journal.checkpoint()
     assert content(path)[0] == list(range(1, 25))
-
-
-# ------------------------------------------------------------------------------------------------------------- counting

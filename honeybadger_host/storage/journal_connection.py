@@ -1,0 +1,140 @@
+"""Connections to the journal's file: to read, to write in transactions, and what SQLite's errors mean there."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
+
+SYNCHRONOUS: Final = "FULL"
+
+
+class SharedLog(Protocol):
+    """Takes each transaction before the journal of this machine does, where several machines keep one journal."""
+
+    def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """Return what runs the statements of a transaction, and remembers those that write."""
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Make what was remembered durable on other machines, then here. Raises StorageFailed, sqlite3.Error."""
+
+
+class Transaction:
+    """One write transaction: committed at the end, rolled back on any error, errors translated.
+
+    Args:
+        shared: takes it first; None: it is of this machine alone.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, shared: SharedLog | None = None) -> None:
+        self._connection = connection
+        self._path = path
+        self._shared = shared
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+        return self._connection if self._shared is None else self._shared.record(self._connection)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                if self._shared is None:
+                    self._connection.execute("COMMIT")
+                else:
+                    self._shared.commit(self._connection)
+                return
+        except (sqlite3.Error, StorageFailed) as failed:
+            error = failed
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as failed:
+                raise StorageFailed(f"{self._path}: cannot roll back: {failed}") from failed
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._path) from error
+        if kind is None and error is not None:
+            raise error
+
+
+def make_file(path: Path) -> None:
+    """Make the file 0600 when it is not there. Raises OSError: it is not a plain file, or cannot be made.
+
+    Only before the first connection: a process that closes the file gives up all its locks on it, and without them the
+    next program that opens the journal takes the WAL away (SQLite, "How to corrupt", 2.2).
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
+def connect(path: Path, *, is_shared: bool = False) -> sqlite3.Connection:
+    """Open one connection to a file that is there. Statements run outside a transaction unless BEGIN was said.
+
+    Args:
+        is_shared: what a power cut takes of it is in the shared log.
+    """
+    connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64)
+    try:
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_shared else SYNCHRONOUS}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
+        connection.execute("PRAGMA foreign_keys = OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a journal, which a host may have open, to read it. Raises JournalError, also for what is done with it."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_rows(path: Path, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query from a journal that a host may have open. Raises JournalError."""
+    with reading(path) as connection:
+        yield from connection.execute(query, values)
+
+
+def read_meta(path: Path, key: str) -> Any:
+    """Return what `meta` says, of a journal that a host may have open; None: nothing. Raises JournalError."""
+    return next((value for (value,) in read_rows(path, "SELECT value FROM meta WHERE key = ?", (key,))), None)
+
+
+@contextmanager
+def translating(path: Path) -> Iterator[None]:
+    """Raise what SQLite says of the journal as `translated` has it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
+def translated(error: sqlite3.Error, path: Path) -> Exception:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return WorldFailed(f"no space for {path}: free some; the requests wait")
+    if code == sqlite3.SQLITE_BUSY:
+        return WorldFailed(f"{path} is locked by another program; the requests wait")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalError(
+            f"{path} is damaged ({error}). Stop, keep a copy, restore a backup, or try `sqlite3 {path} .recover`; "
+            f"the Markdown and JSONL files are not affected."
+        )
+    if may_clear(error):
+        return StorageFailed(f"{path}: {error}: nothing more can be acknowledged; check the disk and its permissions")
+    return JournalError(f"{path}: {error}")

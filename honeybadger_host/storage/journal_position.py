@@ -1,0 +1,96 @@
+"""A journal as a whole, which a host may have open: where it stands, whether it is sound, and a copy of it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.storage.files import open_new
+from honeybadger_host.storage.journal_connection import connect_to_read, reading
+from honeybadger_host.storage.journal_opening import bring_forward
+from honeybadger_host.storage.journal_schema import Marks, read_marks, write_marks
+
+
+class JournalPosition(NamedTuple):
+    """A journal as it was at one moment; see `Journal`."""
+
+    identity: str
+    committed_seq: int
+    marks: Marks
+
+    @property
+    def projected_seq(self) -> int:
+        return self.marks.projected_seq
+
+
+class Checked(NamedTuple):
+    """What a check of a journal found.
+
+    Args:
+        verdict: "ok", or the first damage.
+        last_at: stamp of the newest change, milliseconds since the epoch; 0 when there is none.
+    """
+
+    verdict: str
+    changes: int
+    last_at: int
+
+
+def check_journal(path: Path) -> Checked:
+    """Look through a journal that a host may have open. Raises JournalError."""
+    with reading(path) as connection:
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        changes = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
+        last = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
+    return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]))
+
+
+def read_position(path: Path) -> JournalPosition:
+    """Return where a journal stands that a host may have open. Raises JournalError."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            return _position_in(connection)
+    except (sqlite3.Error, LookupError) as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
+    """Copy a journal that a host may have open, as it is at one moment, into one checked file; return what it holds.
+
+    Args:
+        to: must not exist.
+        marks: what the copy says of itself at most: a restored host looks for every other change.
+    Raises:
+        JournalError: it is damaged, or cannot be read.
+        WorldFailed: no space for the copy.
+    """
+    os.close(open_new(to))
+    try:
+        with closing(connect_to_read(path)) as source, closing(sqlite3.connect(to, isolation_level=None)) as copy:
+            copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable
+            source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file
+            bring_forward(copy, path)
+            held = read_marks(copy)
+            write_marks(copy, held.up_to(marks), held)
+            verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if verdict != "ok":
+                raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be useless")
+            return _position_in(copy)
+    except (sqlite3.Error, LookupError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            raise WorldFailed(f"cannot copy {path} to {to}: {error}") from error
+        raise JournalError(f"cannot copy {path}: {error}") from error
+
+
+def _position_in(connection: sqlite3.Connection) -> JournalPosition:
+    connection.execute("BEGIN")  # one moment for all of it
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
+    found = JournalPosition(str(meta["identity"]), int(last), read_marks(connection))
+    connection.execute("COMMIT")
+    return found
