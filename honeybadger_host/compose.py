@@ -147,7 +147,7 @@ def _put_together(
         agents=lambda: agents.current,
         shares=shares_of(settings.limits.requests_per_second),
     )
-    replies = ReplyRetention(spool, spool.shares)
+    replies = ReplyRetention(spool, spool.shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
     replies.mend(journal)
     _compare_clocks(journal)
 

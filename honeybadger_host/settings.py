@@ -45,6 +45,7 @@ class Ipc(Section):
     watch: bool = Field(
         True, description="false: no file events, the sweep finds everything (for network file systems)."
     )
+    reply_ttl_seconds: float = Field(3600, ge=1, description="Seconds after which a reply nobody removed is removed.")
 
 
 class Limits(Section):
@@ -155,6 +156,12 @@ class Working(Section):
     """Working memory: scratch entries of a session that expire."""
 
     enabled: bool = Field(True, description="false: no working memory; its requests are answered with invalid.")
+
+
+class Document(Section):
+    """Session documents."""
+
+    in_context: bool = Field(True, description="false: its facts, summary and running tasks are not in a context.")
 
 
 class Recall(Section):
@@ -361,6 +368,7 @@ class Settings(BaseSettings):
     dream: Dream = Dream()
     context: Context = Context()
     working: Working = Working()
+    document: Document = Document()
     recall: Recall = Recall()
     limits: Limits = Limits()
     security: Security = Security()

@@ -216,6 +216,7 @@ def _context_handler(settings: Settings, dependencies: Dependencies, runtime: Ag
         replayed_turns=settings.history.replayed_turns if settings.conversation.enabled else 0,
         window_turns=settings.consolidation.kept_turns,
         memory_window=settings.consolidation.memory_window,
+        shows_document=settings.document.in_context,
         has_working_memory=settings.working.enabled,
     )
     memory = ContextMemory(

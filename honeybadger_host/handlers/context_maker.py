@@ -57,7 +57,8 @@ class ContextSettings:
         replayed_turns: newest turns of a session to replay; 0 when no conversation is kept.
         window_turns: turns of a session that are kept in memory.
         memory_window: turns after which older ones are consolidated; see `watermarks.replayed`.
-        has_working_memory: whether it is a part.
+        shows_document: whether the session's document is a part.
+        has_working_memory: likewise.
         host: version.
     """
 
@@ -67,6 +68,7 @@ class ContextSettings:
     replayed_turns: int
     window_turns: int
     memory_window: int
+    shows_document: bool
     has_working_memory: bool
     host: str = __version__
 
@@ -219,6 +221,8 @@ class ContextMaker:
         Args:
             is_summarised: summary.md tells what was said, so the document does not tell it again.
         """
+        if not self.settings.shows_document:
+            return {"no_session": "document.in_context is false"}
         try:
             told = digest(self.memory.documents.standing(group, session))
             return {"session": replace(told, prose=(), said=()) if is_summarised else told}

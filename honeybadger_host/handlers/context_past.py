@@ -39,7 +39,7 @@ from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.text.time_stamps import time_stamp
 
-_ONCE_SETTINGS: Final[Mapping[str, object]] = {"counter": "estimate", "shows_document": True, "max_file_bytes": 1 << 20}
+_ONCE_SETTINGS: Final[Mapping[str, object]] = {"counter": "estimate", "max_file_bytes": 1 << 20}
 """What a context depended on that cannot be set any more, as it is now."""
 
 

@@ -26,8 +26,6 @@ from honeybadger_host.storage.journal import Journal
 
 log = structlog.get_logger()
 
-REPLY_TTL_SECONDS = 3600.0
-"""After which a reply that nobody took goes."""
 TMP_KEPT_SECONDS: Final = 86_400.0
 _AT_ONCE: Final = 512
 _FUTURE_SECONDS: Final = 60.0
@@ -39,10 +37,12 @@ class ReplyRetention:
 
     Args:
         shares: what a sender may leave lying.
+        ttl_seconds: after which a reply that nobody took goes.
     """
 
-    def __init__(self, spool: Spool, shares: Shares) -> None:
+    def __init__(self, spool: Spool, shares: Shares, *, ttl_seconds: float) -> None:
         self._spool = spool
+        self._ttl_seconds = ttl_seconds
         self._most = shares.kept_replies or math.inf
         self._most_bytes = shares.kept_reply_bytes or math.inf
         self.trimmed = 0
@@ -83,7 +83,7 @@ class ReplyRetention:
         """
         count = 0
         for inbox in list(self._spool.inboxes.values()):
-            for name, seconds in ((REPLIES, REPLY_TTL_SECONDS), (TMP, TMP_KEPT_SECONDS)):
+            for name, seconds in ((REPLIES, self._ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
                 if not was_watched_for(seconds):
                     continue
                 replies, their_bytes = inbox.replies, inbox.reply_bytes
@@ -105,7 +105,7 @@ class ReplyRetention:
         """Remove the oldest replies of senders who keep more than their share; return how many.
 
         A quarter of the share goes at once, so that a folder is not listed for every reply. What goes can be had again
-        by asking again with the same request, as after `REPLY_TTL_SECONDS`.
+        by asking again with the same request, as after `ipc.reply_ttl_seconds`.
         """
         count = 0
         most, most_bytes = self._most, self._most_bytes

@@ -39,7 +39,7 @@ def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
     shim: Path, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     clock = SetClock.of(shim, home)
-    settings: dict[str, object] = {"spool.replies.REPLY_TTL_SECONDS": 3600, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}
+    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 3600, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}
     host = make_host(settings, env=clock.env).start()
     ask(stranger, "a")
     for number, seconds in enumerate((YEAR, 0, -YEAR, 0), 1):
@@ -69,7 +69,7 @@ def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_befor
 ) -> None:
     clock = SetClock.of(shim, home)
     clock.set(YEAR)
-    settings: dict[str, object] = {"spool.replies.REPLY_TTL_SECONDS": 1, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.02}
+    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 1, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.02}
     host = make_host(settings, env=clock.env).start()
     temporary = stranger.root / "tmp" / "slow.tmp"
     temporary.write_bytes(request("slow", content="slow."))
@@ -125,7 +125,7 @@ def test_replies_from_the_future_are_removed_in_their_time(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     """As of a clock that was wrong when they were written."""
-    host = make_host({"spool.replies.REPLY_TTL_SECONDS": 1.5, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}).start()
+    host = make_host({"ipc.reply_ttl_seconds": 1.5, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}).start()
     ask(stranger, "a")
     future = time.time() + YEAR
     os.utime(stranger.replies / "a.json", (future, future))

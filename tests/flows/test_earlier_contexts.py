@@ -81,11 +81,11 @@ def test_a_context_of_a_host_that_had_more_settings_is_made_with_the_settings_of
     shown = ask(stranger, "c1", "get_context")
     host.stop()
     served = host.home / "data" / "served.jsonl"
-    once = '"is":"{\\"counter\\":\\"estimate\\",\\"shows_document\\":true,\\"max_file_bytes\\":1048576,\\"budget'
+    once = '"is":"{\\"counter\\":\\"estimate\\",\\"max_file_bytes\\":1048576,\\"budget'
     of_then = served.read_text().replace('"is":"{\\"budget', once)
     assert of_then != served.read_text()
     served.write_text(of_then)
-    (host.home / "config" / "honeybadger.toml").write_text("[recall]\nbudget_tokens = 7\n[tokens]\n")
+    (host.home / "config" / "honeybadger.toml").write_text("[document]\nin_context = false\n[tokens]\n")
     told = cli_json("context", "main", "--as-of", shown["hash"], home=host.home)
     assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
 

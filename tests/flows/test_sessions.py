@@ -166,7 +166,7 @@ def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
 def test_what_the_document_tells_is_a_part_of_the_context_and_is_searched(
     home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
-    make_host().start()
+    host = make_host().start()
     agent = client()
     [row] = [row for row in agent.get_context().sections if row.title == "## This Session"]
     assert (row.state, row.tokens, row.source) == ("absent", 0, FILE)
@@ -209,6 +209,13 @@ def test_what_the_document_tells_is_a_part_of_the_context_and_is_searched(
     assert context.tokens <= 4000
     agent.delete_session()
     assert agent.search_memory("heron").hits == []
+    host.stop()
+    make_host({"document.in_context": False}).start()
+    agent.update_session(add_facts=["once more"])
+    context = agent.get_context()
+    assert "once more" not in context.system
+    [row] = [row for row in context.sections if row.title == "## This Session"]
+    assert row.why == "document.in_context is false"
 
 
 def test_turns_of_another_time_are_imported_in_their_order(host: HostProcess, client: MakeClient) -> None:

@@ -20,7 +20,7 @@ class Place:
         self.dead = root / "dead"
         self.ipc.mkdir()
         self.spool = Spool(self.ipc, senders=senders)
-        self.replies = ReplyRetention(self.spool, Shares())
+        self.replies = ReplyRetention(self.spool, Shares(), ttl_seconds=3600)
         self.dead_letters = DeadLetters(self.dead)
 
     def sender(self, group: str, sender: str, *names: str) -> Path:

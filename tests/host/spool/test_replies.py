@@ -71,7 +71,7 @@ def test_the_stream_of_a_turn_stays_as_long_as_the_turn_and_goes_like_a_reply_wh
         (root / "replies" / f"b{number}.json").write_text("x")
     box = place.spool.inboxes[str(root)]
     box.replies = 7
-    room = ReplyRetention(place.spool, Shares(kept_replies=4))
+    room = ReplyRetention(place.spool, Shares(kept_replies=4), ttl_seconds=3600)
     assert room.trim() > 0
     assert "a1.stream" in os.listdir(root / "replies")
 
