@@ -1,14 +1,16 @@
 """The log of a home that several machines keep: one stream of records, to which only the owner appends.
 
 The log is the fence. An append says behind which message it belongs, and the servers take one message for each place.
-A new owner first appends its epoch; from then on the place that the old one expects is taken.
+A new owner first appends its epoch; from then on the place that the old one expects is taken. Each owner writes to a
+subject of its own, and an append says that, too, of the message before it: behind another history, as servers may have
+that were restored from an older copy, the servers take nothing.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,7 +32,15 @@ from honeybadger_host.cluster.records import (
     read_home,
     whole_records,
 )
-from honeybadger_host.cluster.servers import EXPECTED_HEADER, ID_HEADER, Servers, Unreachable, WrongSequence
+from honeybadger_host.cluster.servers import (
+    EXPECTED_HEADER,
+    EXPECTED_OF_SUBJECT_HEADER,
+    EXPECTED_SUBJECT_HEADER,
+    ID_HEADER,
+    Servers,
+    Unreachable,
+    WrongSequence,
+)
 from honeybadger_host.errors import JournalError, SettingsError, StorageFailed
 from honeybadger_host.storage.journal_connection import reading
 
@@ -60,8 +70,9 @@ class Names(NamedTuple):
         return f"HB_{self.identity}"
 
     @property
-    def subject(self) -> str:
-        return f"hb.{self.identity}.log"
+    def subjects(self) -> str:
+        """Of the log: one for each time that a machine begins to own the home."""
+        return f"hb.{self.identity}.log.*"
 
     @property
     def asking(self) -> str:
@@ -112,6 +123,7 @@ class Log:
         last: the last message that was seen; greater than `position.seq` where an owner left a record unfinished.
         end: where the log ended when it was asked last, at most a second ago while it is read.
         epoch: with which this machine owns the home; 0: it does not.
+        subject: of what this machine appends.
     """
 
     def __init__(self, servers: Servers, names: Names, position: Position, lost: Callable[[str], None]) -> None:
@@ -119,6 +131,10 @@ class Log:
         self.position = position
         self.last = self.end = position.seq
         self.epoch = 0
+        self._token = secrets.token_hex(8)
+        self.subject = names.subjects.replace("*", self._token)
+        self._behind = ""
+        """The subject of the last message; empty: it is gone."""
         self.failed = ""
         """Why nothing more may be appended."""
         self._lost = lost
@@ -137,7 +153,7 @@ class Log:
             self._looked_at = time.monotonic()
             if self._end() > self.last and self._found_none:  # one was lost
                 self.servers.forget_fetched()
-        messages = self.servers.fetch(self.names.stream, self.names.subject, self.last)
+        messages = self.servers.fetch(self.names.stream, self.names.subjects, self.last)
         self._found_none = not messages
         records: list[Record] = []
         for message in messages:
@@ -186,9 +202,10 @@ class Log:
         Raises Unreachable, StorageFailed; JournalError: another log ends there.
         """
         self._compare()
-        data = dump_epoch(epoch)
+        last = self.servers.message(self.names.stream, self.last) if self.last else None
+        self._behind = last.subject if last else ""
         try:
-            self._append(data, epoch=0, name=f"epoch/{uuid.uuid4().hex}")
+            self._append(dump_epoch(epoch), epoch=0)
         except NotOurs:
             return False
         self.epoch = self.last
@@ -216,7 +233,7 @@ class Log:
             if self.failed:
                 raise StorageFailed(self.failed)
             try:
-                return self._append(data, epoch=self.epoch, name=str(self.epoch))
+                return self._append(data, epoch=self.epoch)
             except NotOurs as error:
                 raise self.fail(f"another machine owns this home now ({error}): this one follows it") from None
             except Unreachable as error:
@@ -232,19 +249,21 @@ class Log:
             self._lost(why)
         return StorageFailed(self.failed)
 
-    def _append(self, data: bytes, *, epoch: int, name: str) -> Position:
+    def _append(self, data: bytes, *, epoch: int) -> Position:
         parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
         last = self.last
         for number, part in enumerate(parts, 1):
             headers = {
-                ID_HEADER: f"{name}/{last}",
+                ID_HEADER: f"{self._token}/{last}",
                 EXPECTED_HEADER: str(last),
                 EPOCH_HEADER: str(epoch),
                 BEFORE_HEADER: self.position.chain,
                 PART_HEADER: f"{number}/{len(parts)}",
             }
+            if self._behind:
+                headers |= {EXPECTED_OF_SUBJECT_HEADER: str(last), EXPECTED_SUBJECT_HEADER: self._behind}
             self._put(Message(last + 1, headers[ID_HEADER], headers, part))
-            last += 1
+            last, self._behind = last + 1, self.subject
         self.last = last
         self.position = self.position.behind(last, data)
         return self.position
@@ -254,7 +273,7 @@ class Log:
         until, why = time.monotonic() + UNCLEAR_SECONDS, ""
         while True:
             try:
-                published = self.servers.publish(self.names.subject, message.data, message.headers)
+                published = self.servers.publish(self.subject, message.data, message.headers)
                 if published.seq == message.seq and not published.is_repeated:
                     return
             except (WrongSequence, Unreachable) as error:
@@ -292,7 +311,7 @@ def is_same(found: Message, message: Message) -> bool:
 
 def newest_epoch(servers: Servers, names: Names) -> int:
     """Return with which epoch the log is owned, as its newest message says; 0: it has none."""
-    found = servers.newest(names.stream, names.subject)
+    found = servers.newest(names.stream, names.subjects)
     if found is None:
         return 0
     return int(found.headers[EPOCH_HEADER]) or found.seq

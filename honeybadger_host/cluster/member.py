@@ -358,7 +358,7 @@ class Member:
                     position = publish_snapshot(self._servers, self.names, self._path)
                     self._is_upgraded = False
                     if is_long:
-                        self._servers.purge(self.names.stream, position.seq)
+                        self._servers.purge(self.names.stream, position.seq - 1)  # the next one says what it is behind
                         log.info("cluster.trimmed", home=self.names.identity, seq=position.seq)
             except Exception as error:  # noqa: BLE001  a long log stops nobody
                 log.warning("cluster.not_trimmed", error=str(error), now_what="it is tried again")

@@ -68,7 +68,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
                     f"the servers have a log of the home {names.identity} already: `cluster join` it; or begin anew "
                     "with --anew, then the other machines have to join again"
                 )
-            servers.make_stream(names.stream, names.subject)
+            servers.make_stream(names.stream, names.subjects)
             if not is_begun:
                 with closing(connect(path)) as writer, Transaction(writer, path) as writing:
                     write_position(writing, START)

@@ -42,6 +42,7 @@ class Message(NamedTuple):
     id: str
     headers: Mapping[str, str]
     data: bytes
+    subject: str = ""
 
 
 class Epoch(NamedTuple):

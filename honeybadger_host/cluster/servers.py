@@ -26,6 +26,8 @@ ResultT = TypeVar("ResultT")
 ID_HEADER: Final = "Nats-Msg-Id"
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"
 EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+"""Never `Nats-Expected-Last-Msg-Id`: with 2.15.1 one that does not fit stops a stream of several servers for good."""
 LEAST_VERSION = (2, 12)
 _CONNECT_SECONDS: Final = 5.0
 _FETCH_SECONDS: Final = 0.3
@@ -191,7 +193,7 @@ class Servers:
         except NotFoundError:
             return None
         headers = found.headers or {}
-        return Message(found.seq or 0, headers.get(ID_HEADER, ""), headers, found.data or b"")
+        return Message(found.seq or 0, headers.get(ID_HEADER, ""), headers, found.data or b"", found.subject or "")
 
     def fetch(self, stream: str, subject: str, after: int) -> list[Message]:
         """Return the next messages behind one, oldest first; wait a moment when there are none."""

@@ -188,7 +188,7 @@ def test_a_key_can_neither_ask_as_another_nor_hear_it_nor_touch_the_log(guarded:
     with pytest.raises(Forbidden, match="may not ask as spy in other"):
         guarded.client("spy", group="other").update_memory("a forged note")
     subjects = [
-        *(f"hb.{identity}.{last}" for last in ("ask.main.scout", "ask.*.*", "ask.main.>", "ask.other.spy", "log")),
+        *(f"hb.{identity}.{last}" for last in ("ask.main.scout", "ask.*.*", "ask.main.>", "ask.other.spy", "log.x")),
         *(f"hb.{identity}.{last}" for last in ("lease", "move", "who", "ask.main.spy.more")),
         *(f"$JS.API.STREAM.{verb}.HB_{identity}" for verb in ("INFO", "PURGE", "DELETE")),
         *("$JS.API.INFO", "_INBOX.main.scout.x", "_INBOX.x.y"),
@@ -215,7 +215,7 @@ def test_a_reply_goes_nowhere_but_into_an_inbox(guarded: Guarded) -> None:
     identity = guarded.cluster.identity
 
     async def misdirect(client: nats.aio.client.Client) -> None:
-        for number, reply in enumerate((f"hb.{identity}.log", f"$JS.API.STREAM.DELETE.HB_{identity}", "x", "")):
+        for number, reply in enumerate((f"hb.{identity}.log.x", f"$JS.API.STREAM.DELETE.HB_{identity}", "x", "")):
             headers = {BOX_HEADER: "requests", ID_HEADER: f"n{number}"}
             subject = f"hb.{identity}.ask.main.spy"
             await client.publish(subject, request(f"n{number}"), reply=reply, headers=headers)

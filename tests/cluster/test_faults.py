@@ -70,7 +70,7 @@ from honeybadger_host.cluster import lease, log
 
 def put(self, message):
     headers = {name: value for name, value in message.headers.items() if "Expected" not in name}
-    taken = self.servers.publish(self.names.subject, message.data, {**headers, "Nats-Msg-Id": str(time.time_ns())})
+    taken = self.servers.publish(self.subject, message.data, {**headers, "Nats-Msg-Id": str(time.time_ns())})
     self.taken = taken.seq
 log.Log._put = put
 lease.newest_epoch = lambda servers, names: 0

@@ -62,7 +62,7 @@ def names() -> Names:
 def connected(urls: list[str]) -> Servers:
     """Return a connection to servers that have chosen their leader."""
     servers = Servers(urls)
-    real.reached(lambda: servers.make_stream(NAMES.stream, NAMES.subject))
+    real.reached(lambda: servers.make_stream(NAMES.stream, NAMES.subjects))
     return servers
 
 
@@ -173,7 +173,7 @@ def test_a_message_that_did_not_arrive_is_read_again_and_not_taken_for_purged(re
 
     servers.fetch = lossy  # type: ignore[method-assign]
     assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
-    owner.servers.purge(NAMES.stream, owner.last)
+    owner.servers.purge(NAMES.stream, owner.last - 1)
     owner.append(b"behind")
     with pytest.raises(Purged):
         records_of(log_of(servers))
@@ -239,7 +239,8 @@ def test_the_answer_is_lost_and_another_owner_comes_then_nothing_is_acknowledged
 def copied(log: Log) -> Log:
     """Return the log as a copy of the whole machine has it: same epoch, same place, so the same ids."""
     made = log_of(log.servers, log.position)
-    made.last, made.epoch = log.last, log.epoch
+    for name in ("last", "epoch", "subject", "_token", "_behind"):
+        setattr(made, name, getattr(log, name))
     return made
 
 
@@ -335,6 +336,25 @@ def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_h
         with pytest.raises(JournalError, match="went back"):
             ahead.own(Epoch("a", 7))
         assert newest_epoch(servers, NAMES) == other.epoch
+
+
+def test_servers_take_nothing_of_an_owner_behind_another_history_that_is_as_long(
+    cluster: real.Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They went back to an older state, and another machine went on before the owner noticed."""
+    monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
+    with closing(connected(cluster.urls)) as servers:
+        owner = owner_of(servers)
+        owner.append(b"1")
+        servers.remove_stream(NAMES.stream)
+        connected(cluster.urls).close()
+        other = owner_of(servers, "b")
+        while other.last < owner.last:
+            other.append(b"of another history")
+        with pytest.raises(StorageFailed):
+            owner.append(b"2")
+        other.append(b"3")
+        assert [record.data for record in records_of(log_of(servers)) if record.epoch][-1] == b"3"
 
 
 def test_an_owner_whose_servers_went_back_to_an_older_log_acknowledges_nothing(
