@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -63,10 +63,27 @@ def credentials_of(path: str) -> dict[str, Any]:
     return {"nkeys_seed_str": text}
 
 
-async def connect(client: Client, **options: Any) -> None:
-    """Connect, for good: a server that is silent for four seconds is left for another one."""
+class NoServer(Exception):
+    """Each server was tried, and none was to be had."""
+
+
+async def connect(
+    client: Client, *, servers: Sequence[str], error_cb: Callable[[Exception], Awaitable[None]], **options: Any
+) -> None:
+    """Connect, for good: a server that is silent for four seconds is left for another one. Raises NoServer."""
     logging.getLogger("asyncio").addFilter(_is_heard)  # once, however often this is called
+    failed, is_begun = 0, False
+
+    async def note(error: Exception) -> None:
+        nonlocal failed
+        await error_cb(error)
+        failed += isinstance(error, OSError)
+        if failed >= len(servers) and not is_begun:  # the library itself would try for ever
+            raise NoServer(f"no server can be reached at {', '.join(servers)}: {error}")
+
     await client.connect(
+        servers=list(servers),
+        error_cb=note,
         connect_timeout=2,
         reconnect_time_wait=1,
         max_reconnect_attempts=-1,
@@ -74,6 +91,7 @@ async def connect(client: Client, **options: Any) -> None:
         max_outstanding_pings=3,
         **options,
     )
+    is_begun = True
 
 
 def _is_heard(record: logging.LogRecord) -> bool:
@@ -131,6 +149,9 @@ class Relay:
         ignored: files that are no requests by their names, each once, in the order they were seen.
     """
 
+    _is_patient = True
+    """Servers that are not there are waited for."""
+
     def __init__(self, mailbox: Mailbox, place: Place, *, look_seconds: float) -> None:
         """Begin. Raises NoMailbox.
 
@@ -144,6 +165,8 @@ class Relay:
         """What the servers refuse this sender, since it connected last."""
         self._unclear: set[str] = set()
         """Ids that a host may have taken, or may get in this moment."""
+        self._sent_before: set[str] = set()
+        """Those that went out before something was refused, or on an earlier connection: they are not refused."""
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._options = place.options()
         self._client = Client()
@@ -213,17 +236,26 @@ class Relay:
 
     async def _begin(self) -> None:
         self.trouble, self._refusal = "", None
+        self._sent_before = set(self._unclear)
         self._woken.set()
 
     async def _note(self, error: Exception) -> None:
         said = str(error) or type(error).__name__
         self.trouble = f"the servers {self._place.servers}: {said}"
-        if "permissions violation" in said.lower():
+        if isinstance(error, NoServer):
+            self.trouble = said
+            if not self._is_patient:
+                self._refuse(said)
+        elif "permissions violation" in said.lower():
             why = f"this key may not ask as {self._place.sender} in {self._place.group}: {said}; see its permissions"
             self._refusal = Refusal("forbidden", why)
         elif "authorization" in said.lower():
-            self._refusal = Refusal("unavailable", f"{self.trouble}; the credentials are not accepted")
+            self._refuse(f"{self.trouble}; the credentials are not accepted")
         self._woken.set()
+
+    def _refuse(self, why: str) -> None:
+        self._refusal = Refusal("unavailable", why)
+        self._sent_before |= self._unclear
 
     def _waiting(self) -> Iterator[tuple[Box, str]]:
         boxes: tuple[Box, Box] = (REQUESTS, TURNS)
@@ -242,7 +274,8 @@ class Relay:
         is_unclear = was_unclear = request_id in self._unclear
         pause = 0.0
         try:
-            if self._refusal is None and not self._client.is_connected:
+            refusal = None if request_id in self._sent_before else self._refusal
+            if refusal is None and not self._client.is_connected:
                 await asyncio.sleep(_AGAIN_SECONDS)
                 return
             self._unclear.add(request_id)
@@ -252,7 +285,6 @@ class Relay:
                 return
             with os.fdopen(fd, "rb") as file:
                 data, seen = file.read(MOST_BYTES + 1), os.fstat(fd)
-            refusal = self._refusal
             if len(data) > MOST_BYTES:
                 refusal = Refusal("too_large", f"the request has over {MOST_BYTES} bytes, which no server passes on")
             if refusal is not None:
@@ -293,6 +325,8 @@ class Relay:
 
 class OwnRelay(Relay):
     """The same for one program: its mailbox is a folder that goes with it."""
+
+    _is_patient = False
 
     def __init__(self, place: Place) -> None:
         """Begin. Raises NoMailbox."""

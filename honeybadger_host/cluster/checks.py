@@ -126,7 +126,10 @@ def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
     taken = [int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots)]
     if not taken or max(taken) < first - 1:
         what = f"there is none from which the log goes on at {first}: no machine can join"
-        yield Finding("snapshots", "problem", what, "stop a host, run `cluster init` there again, start it")
+        yield Finding("snapshots", "problem", what, "the owner publishes another when it begins: `cluster drain`")
+    elif max(taken) > last:
+        what = f"the newest is at {max(taken)}, the log ends at {last}: the servers lost what they had taken"
+        yield Finding("snapshots", "problem", what, 'see "When the log is lost" in docs/machines.md')
     else:
         behind = count_of(last - max(taken), "message")
         yield Finding("snapshots", "ok", f"the newest is at {max(taken)}, {behind} before the log's end")

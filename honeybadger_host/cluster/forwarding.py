@@ -232,6 +232,8 @@ class Answering:
             if taken is not None and taken.digest == digest:
                 taken.reply_to, taken.asked_at = message.reply, now
             else:
+                if self._waiting[group, sender] >= _MOST_AT_ONCE:
+                    return  # it is asked again, and may have been done: so it is not refused
                 self._check(group, sender, message.data)
                 if taken is not None and taken.task is not None:
                     taken.task.cancel()
@@ -258,9 +260,6 @@ class Answering:
             )
         if len(data) > MOST_BYTES:
             raise Refusal("too_large", f"the request has {len(data)} bytes, {MOST_BYTES} go to another machine")
-        if self._waiting[group, sender] >= _MOST_AT_ONCE:
-            why = f"{_MOST_AT_ONCE} requests of {sender} in {group} wait: ask again later"
-            raise Refusal("rate_limited", why, retry_after_seconds=1)
 
     async def _answer(self, taken: _Taken, mailbox: Mailbox, key: tuple[str, str, str]) -> None:
         """Send the reply to whoever asked last; until nobody asks any more."""

@@ -31,7 +31,7 @@ from honeybadger_host.cluster.records import (
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
-from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
+from honeybadger_host.cluster.snapshots import is_snapshot_current, load_snapshot, publish_snapshot
 from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
@@ -89,8 +89,6 @@ class Member:
         self._stopping = threading.Event()
         self._lost, self._moving = _Flag(), _Flag()
         self._serves = False
-        self._is_upgraded = False
-        """The log has records of an older schema, which a machine that joins could not read."""
         self.following = ""
         """The machine that is to own the home next: somebody asked for that."""
         self._folded_at = self._begun_at = time.monotonic()
@@ -178,9 +176,8 @@ class Member:
         end = servers.end_of(self.names.stream)
         if end is not None and end[1]:
             owner = self._newest_owner(servers)
-            self._is_upgraded = owner.schema < SCHEMA_VERSION
             is_over = end[1] == self._position.seq and holder(servers, self.names) is None
-            if owner.schema > SCHEMA_VERSION or (self._is_upgraded and not is_over):
+            if owner.schema > SCHEMA_VERSION or (owner.schema < SCHEMA_VERSION and not is_over):
                 raise JournalError(
                     f"the log goes on with schema {owner.schema} of the journal, by {owner.node}, and this version has "
                     f"{SCHEMA_VERSION}: run the version of that machine here, and see Upgrades in docs/machines.md"
@@ -347,16 +344,17 @@ class Member:
         self._lost.set()
 
     def _trim(self) -> None:
-        """Publish a snapshot when the log is long or of an older schema; of a long one let go of what is before it."""
-        pause = 0.0 if self._is_upgraded else LOOK_SECONDS
+        """Publish a snapshot when the log is long, which begins with it then, or when there is none of this schema."""
+        pause, is_current = 0.0, False
         while not self._stopping.wait(pause) and self._servers is not None and not self.log.failed:
             pause = LOOK_SECONDS
             try:
                 end = self._servers.end_of(self.names.stream)
                 is_long = end is not None and end[1] - end[0] >= LONGEST_LOG
-                if is_long or self._is_upgraded:
+                is_current = is_current or is_snapshot_current(self._servers, self.names)
+                if is_long or not is_current:
                     position = publish_snapshot(self._servers, self.names, self._path)
-                    self._is_upgraded = False
+                    is_current = True
                     if is_long:
                         self._servers.purge(self.names.stream, position.seq - 1)  # the next one says what it is behind
                         log.info("cluster.trimmed", home=self.names.identity, seq=position.seq)

@@ -83,11 +83,11 @@ class Servers:
             self._call(self._connect(), _CONNECT_SECONDS)
         except BaseException as error:
             self.close()
-            if not isinstance(error, Unreachable) or not self._said:
-                raise
-            if _is_refusal(self._said):
+            if isinstance(error, Unreachable) and _is_refusal(self._said):
                 raise self._wrong(self._said) from None
-            raise Unreachable(self._said) from None
+            if isinstance(error, Unreachable) and self._said:
+                raise Unreachable(f"no server can be used of {', '.join(self._urls)}: {self._said}") from None
+            raise
 
     async def _connect(self) -> None:
         try:

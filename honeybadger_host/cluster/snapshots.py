@@ -8,20 +8,31 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from honeybadger_host.cluster.log import Names
-from honeybadger_host.cluster.records import PART_BYTES, PART_HEADER, Position, another_past, name_machine, read_home
+from honeybadger_host.cluster.records import (
+    PART_BYTES,
+    PART_HEADER,
+    Message,
+    Position,
+    another_past,
+    name_machine,
+    read_home,
+)
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.errors import JournalError, NotFound
 from honeybadger_host.storage.files import sync_folder
 from honeybadger_host.storage.journal_connection import connect, make_file, reading
 from honeybadger_host.storage.journal_position import copy_journal
-from honeybadger_host.storage.journal_schema import FILES_BEHIND, Marks
+from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION, Marks
 
 _DIGEST_HEADER: Final = "Hb-Digest"
+"""Of the whole file, in its last message; the same with the schema."""
+_SCHEMA_HEADER: Final = "Hb-Schema"
 
 
 def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
@@ -47,7 +58,7 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
                 digest.update(part)
                 headers = {PART_HEADER: f"{number}/{count}", EXPECTED_HEADER: str(number - 1)}
                 if number == count:
-                    headers[_DIGEST_HEADER] = digest.hexdigest()
+                    headers |= {_DIGEST_HEADER: digest.hexdigest(), _SCHEMA_HEADER: str(SCHEMA_VERSION)}
                 servers.publish(subject, part, headers)
     finally:
         copy.unlink(missing_ok=True)
@@ -57,24 +68,30 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
     return position
 
 
+def is_snapshot_current(servers: Servers, names: Names) -> bool:
+    """Return whether the newest snapshot is of this schema: a machine that joins follows no other. Raises Unreachable.
+
+    Also an owner that was the first of a new schema may have died before it published one.
+    """
+    for _, end in _finished(servers, names):
+        return end.headers.get(_SCHEMA_HEADER) == str(SCHEMA_VERSION)
+    return False
+
+
 def load_snapshot(servers: Servers, names: Names, journal: Path) -> None:
     """Make the newest snapshot the journal of this machine, whose files are to be brought up to date with all of it.
 
     Raises NotFound: the servers have none; Unreachable; JournalError: it is damaged, or another journal's, and the one
     that is here stays.
     """
-    for stream, seq in sorted(_snapshots(servers, names), key=lambda one: -one[1]):
-        subject = f"hb.{names.identity}.snapshot.{seq}"
-        end = servers.newest(stream, subject)
-        if end is None or _DIGEST_HEADER not in end.headers:
-            continue  # whoever published it did not come to its end
+    for stream, end in _finished(servers, names):
         temporary = journal.with_name("joining.tmp")
         temporary.unlink(missing_ok=True)
         digest, last = hashlib.sha256(), 0
         make_file(temporary)
         with temporary.open("wb") as file:
             while last < end.seq:
-                for message in servers.fetch(stream, subject, last):
+                for message in servers.fetch(stream, end.subject, last):
                     digest.update(message.data)
                     file.write(message.data)
                     last = message.seq
@@ -114,6 +131,14 @@ def _put_in_place(temporary: Path, journal: Path) -> None:
         journal.with_name(journal.name + end).unlink(missing_ok=True)
     os.rename(temporary, journal)
     sync_folder(journal.parent)
+
+
+def _finished(servers: Servers, names: Names) -> Iterator[tuple[str, Message]]:
+    """Yield the snapshots whose publisher came to their end, each with its last message, the newest first."""
+    for stream, seq in sorted(_snapshots(servers, names), key=lambda one: -one[1]):
+        end = servers.newest(stream, f"hb.{names.identity}.snapshot.{seq}")
+        if end is not None and _DIGEST_HEADER in end.headers:
+            yield stream, end
 
 
 def _snapshots(servers: Servers, names: Names) -> list[tuple[str, int]]:

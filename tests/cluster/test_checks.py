@@ -62,8 +62,8 @@ def test_the_doctor_says_what_is_wrong_with_servers_log_and_machines(
         a.box.make().note("n1", "a note")
         a.box.reply("n1")
         servers.ask(f"$JS.API.STREAM.UPDATE.{stream}", json.dumps(config).encode())
-        for name in list(servers.streams("HBS_")):
-            servers.remove_stream(name)
+        servers.make_stream(f"HBS_{pair.identity}_900", f"hb.{pair.identity}.snapshot.900")
+    assert [one.message for one in found(b)["problem"] if "the log ends at" in one.message]
     (b.home / "data/replaced/x").mkdir(parents=True)
     (b.home / "data/replaced/x/MEMORY.md").write_text("only here")
     a.kill()
@@ -71,6 +71,9 @@ def test_the_doctor_says_what_is_wrong_with_servers_log_and_machines(
     wait_for(lambda: b.events("host.started"), what="b owns the home")
 
     def is_all_said() -> bool:
+        with closing(Connection(a.urls)) as servers:
+            for name in list(servers.streams("HBS_")):  # b looked for one when it began
+                servers.remove_stream(name)
         levels = found(b)
         told = "\n".join(f"{one.level} {one.message}" for one in [*levels["problem"], *levels["warning"]])
         parts = (

@@ -157,6 +157,19 @@ def test_machines_of_two_versions_keep_a_home_and_it_is_moved_between_them(three
     assert a.dump() == b.dump()
 
 
+DIE_BEFORE_THE_SNAPSHOT = """
+import os, signal, time
+from pathlib import Path
+from honeybadger_host.cluster import member
+
+def die(*_):
+    time.sleep(1)  # it is seen to serve before
+    os.kill(os.getpid(), signal.SIGKILL)
+
+member.publish_snapshot = die
+"""
+
+
 @pytest.mark.parametrize("left", [None, 1, 0], ids=["whole log", "its end", "nothing of it"])
 def test_a_host_of_another_schema_neither_follows_nor_changes_its_journal_until_all_are_stopped(
     three: Cluster, tmp_path: Path, left: int | None
@@ -171,7 +184,7 @@ def test_a_host_of_another_schema_neither_follows_nor_changes_its_journal_until_
             servers.purge(Names(three.identity).stream, all_have - left)
     b.host.stop()
     before = b.journal.read_bytes()
-    newer = {f"cluster.{name}.SCHEMA_VERSION": SCHEMA_VERSION + 1 for name in ("member", "records")}
+    newer = {f"cluster.{name}.SCHEMA_VERSION": SCHEMA_VERSION + 1 for name in ("member", "records", "snapshots")}
     older = dict(b.host.settings)
     b.host.settings |= newer
     b.host.launch()
@@ -185,6 +198,11 @@ def test_a_host_of_another_schema_neither_follows_nor_changes_its_journal_until_
     wait_for(lambda: b.events("host.started"), what="b owns the home, and nobody is level with it")
     b.host.stop()
     b.host.settings = older | newer
+    b.host.source = DIE_BEFORE_THE_SNAPSHOT
+    b.own()
+    wait_for(lambda: not b.host.is_running, what="b is killed")
+    b.end_lease()
+    b.host.source = ""
     b.own()
     assert b.box.memory_text().count("a note") == 1
     c.host.launch()

@@ -62,6 +62,7 @@ def test_an_owner_whose_disk_is_full_ends_and_what_it_was_asked_is_done_once(tmp
         with full(a.home):
             a.host.send_signal(signal.SIGCONT)
             assert_ended_for_want_of_space(a)
+            assert "did not take what the shared log has" in a.host.log_text(), "the log had the record by then"
             if has_others:
                 assert b.box.make().ask("b1", request("b1", content="note b1."))["ok"]
         if has_others:
