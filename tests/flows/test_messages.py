@@ -15,6 +15,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import MessagesResult
 from tests.conftest import HostFactory
+from tests.flows.world import processor_seconds
 from tests.hosting import AGENT, PATIENCE, HostProcess, RawSender, assert_refused, request, run_agent, wait_for
 from tests.terminal import Terminal
 
@@ -140,17 +141,15 @@ def test_who_waits_while_the_host_ends_is_answered_by_the_next_one(
 
 
 def test_a_thousand_who_wait_hold_nothing_up_and_are_not_read_again(make_host: HostFactory, home: Path) -> None:
-    make_host({"limits.requests_per_second": 100_000}).start()
+    host = make_host({"limits.requests_per_second": 100_000}).start()
     ann = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
 
     def appended() -> float:
-        """Return the median of what an append takes."""
-        took = []
-        for number in range(101):
-            before = time.monotonic()
+        """Return the processor time that the host needs for a hundred appends."""
+        before = processor_seconds(host)
+        for number in range(100):
             ann.append_turn("user", f"number {number}")
-            took.append(time.monotonic() - before)
-        return sorted(took)[50]
+        return processor_seconds(host) - before
 
     alone = appended()
     senders = [RawSender(home, "main", f"reader{number}").make() for number in range(20)]
@@ -160,7 +159,7 @@ def test_a_thousand_who_wait_hold_nothing_up_and_are_not_read_again(make_host: H
             sender.drop(name, request(name, "get_messages", payload={"after": 0, "wait_seconds": 300}))
     ann.get_messages(wait_seconds=4)  # folders are trusted from 3 s on
     beside = appended()
-    assert beside < 10 * alone + 0.05, (alone, beside)
+    assert beside < 5 * alone + 0.5, (alone, beside)
     path = senders[0].requests / "w00.json"
     with path.open("r+b") as file:  # the same file: who reads it again answers at once
         file.write(request("w00", "ping").ljust(path.stat().st_size))

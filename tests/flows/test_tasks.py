@@ -102,6 +102,7 @@ def test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_know
     task = schedule(stranger, "morning")
     wait_for(lambda: len(records(home, "main", "done")) >= 2)
     stranger.ask("p", request("p", "pause_task", payload={"task": task}))
+    assert stranger.chat("a1", "hello")["ok"]  # behind a run that had begun
     [row] = listed(stranger, "l")
     assert (row["state"], row["why"]) == ("paused", "by stranger")
     assert row["runs"] >= 2
@@ -112,7 +113,8 @@ def test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_know
         "runs"
     ]
     runs = [datetime.fromisoformat(record["run"]) for record in records(home, "main", "done")]
-    assert [int((later - runs[0]).total_seconds()) for later in runs] == list(range(len(runs)))  # they do not drift
+    after = [(later - runs[0]).total_seconds() for later in runs]
+    assert after == sorted({*map(round, after)})  # they do not drift; a busy machine may miss one
     for record, run in zip(records(home, "main", "done"), runs, strict=True):
         assert 0 <= (datetime.fromisoformat(record["at"]) - run).total_seconds() < 20
     (first, *_) = host.events("task.fired")
@@ -168,14 +170,14 @@ def test_a_run_that_is_taken_up_after_a_kill_names_what_was_missed_before_it(
     make_host: HostFactory, home: Path
 ) -> None:
     set_clock, source = shifted(home)
-    slow = {"when": "greet", "answers": [{"text": "Good morning, everybody in this house"}]}
-    host = make_host({**script(home, slow, delay_seconds=0.5), **QUICK}, source=source).start()
+    host = make_host({**script(home, GREET, delay_seconds=10 * PATIENCE), **QUICK}, source=source).start()
     put(home, "hourly", interval_seconds=3600)
     (seen,) = wait_for(lambda: records(home, "main", "scheduled"))
     set_clock(5 * 3600)
     host.wait_for_event("task.fired")
     host.kill()
     assert records(home, "main", "done") == []
+    script(home, GREET)
     host.start()
     (done,) = wait_for(lambda: records(home, "main", "done"))
     run, since = datetime.fromisoformat(done["run"]), datetime.fromisoformat(seen["until"])
@@ -202,19 +204,20 @@ def test_a_clock_set_forward_a_year_and_back_makes_no_run_twice_and_what_was_mis
 ) -> None:
     set_clock, source = shifted(home)
     host = make_host({**script(home, *MODEL), **QUICK}, source=source).start()
-    task = schedule(stranger, "daily", schedule_type="cron", cron_expression="* * * * *")
+    noon = (datetime.now(UTC) + timedelta(hours=12)).hour  # of a day that is not over when the test is
+    task = schedule(stranger, "daily", schedule_type="cron", cron_expression=f"0 {noon} * * *", time_zone="UTC")
     set_clock(365 * 86_400)
     wait_for(lambda: records(home, "main", "done"))
     [ahead] = records(home, "main", "done")
     run, first, last = map(datetime.fromisoformat, (ahead["run"], *ahead["missed"]))
-    assert (run - last, (run - first).days) == (timedelta(minutes=1), 364)
+    assert (run - last, (run - first).days) == (timedelta(days=1), 364)
     set_clock(0)
     [row] = listed(stranger, "l")
     assert row["why"].startswith("the clock was set back: it ran for ")
     set_clock(365 * 86_400)
     host.restart()
     time.sleep(1)
-    set_clock(365 * 86_400 + 61)
+    set_clock(366 * 86_400 + 61)
     wait_for(lambda: len(records(home, "main", "done")) >= 2)
     runs = [record["run"] for record in records(home, "main", "done")]
     assert runs == sorted(set(runs))
@@ -343,15 +346,23 @@ def test_what_is_due_does_not_wait_for_a_look_at_all_files(make_host: HostFactor
     folders = 60
     slow = """
 import os, time
-scandir = os.scandir
-looks = os.environ["HOME_OF_TEST"] + "/looks"
+from honeybadger_host.ops.scheduler import Run, Scheduler
+scandir, look = os.scandir, Scheduler._look
+def note(*what):
+    with open(os.environ["HOME_OF_TEST"] + "/looks", "a") as file:
+        print(time.time(), *what, file=file)
 def slowly(folder="."):
     if str(folder).endswith("/tasks"):
-        with open(looks, "a") as file:
-            file.write(f"{time.time()}\\n")
+        note()
         time.sleep(0.05)
     return scandir(folder)
-os.scandir = slowly
+def looked(self):
+    actions = look(self)
+    for action in actions:
+        if isinstance(action, Run):
+            note(action.id)
+    return actions
+os.scandir, Scheduler._look = slowly, looked
 """
     for number in range(folders):
         (home / f"groups/g{number}/tasks").mkdir(parents=True)
@@ -360,10 +371,11 @@ os.scandir = slowly
     for number, due in enumerate(dues):  # the first look, which has to find the files, takes 3 s
         put(home, f"t{number}", schedule_type="once", interval_seconds=None, run_at=due.isoformat())
     wait_for(lambda: len(host.events("task.fired")) == len(dues))
-    looked_at = [float(line) for line in (home / "looks").read_text().splitlines()]
-    for fired in host.events("task.fired"):
-        since, until = dues[int(fired["task"][1:])], datetime.fromisoformat(fired["timestamp"])
-        assert sum(since.timestamp() < each < until.timestamp() for each in looked_at) < folders / 3, fired
+    lines = [line.split() for line in (home / "looks").read_text().splitlines()]
+    for number, due in enumerate(dues):
+        seen_at = next(at for at, (_, *run) in enumerate(lines) if run == [f"t{number}"])
+        late = [float(at) for at, *run in lines[:seen_at] if not run and float(at) > due.timestamp()]
+        assert len(late) < folders / 3, (number, late)
 
 
 def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
@@ -416,10 +428,13 @@ def test_many_that_are_due_at_a_start_run_one_a_group_and_keep_no_person_waiting
     wait_for(lambda: all(len(records(home, group, "scheduled")) == 2 for group in groups))
     host.kill()
     set_clock(3600)
+    stranger.say("a1", "hello")
     host.start()
-    assert stranger.chat("a1", "hello")["ok"]
-    assert sum(len(records(home, group, "done")) for group in groups) < 24, "the message waited for the tasks"
+    assert stranger.reply("a1")["ok"]
+    answered_at = (stranger.replies / "a1.json").stat().st_mtime
     wait_for(lambda: all(len(records(home, group, "done")) == 2 for group in groups))
+    ended_at = [datetime.fromisoformat(record["at"]) for group in groups for record in records(home, group, "done")]
+    assert max(ended_at).timestamp() > answered_at, "the message waited for the tasks"
     assert all(len(said(home, group=group)) == 4 for group in groups)
 
 
