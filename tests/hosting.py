@@ -131,6 +131,17 @@ def turns_of(home: Path, session: str = "main", group: str = "main") -> list[dic
     return [orjson.loads(line) for line in lines]
 
 
+def files_with(folder: Path, *texts: bytes) -> list[Path]:
+    """Return the files below a folder that hold one of some texts; a host may make, replace and remove files there."""
+    found: list[Path] = []
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):
+                data = path.read_bytes() if path.is_file() else b""
+                found += [path] * any(text in data for text in texts)
+    return found
+
+
 def at_once(*acts: Callable[[], T]) -> list[T]:
     """Do things at once, each in a thread; return what each gives, or raise what one of them raises."""
     with ThreadPoolExecutor(len(acts)) as threads:

@@ -14,6 +14,7 @@ import pytest
 from honeybadger_agent.models.model import ModelSaid
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
+from tests.crash.story import read
 from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
 from tests.hosting import PATIENCE, RawSender, at_once, request, run_cli, status_of, wait_for
@@ -50,7 +51,7 @@ class Memory:
             self.ask("append_turn", role="user", content=text)
 
     def entries(self, folder: str = "memory") -> dict[str, dict[str, Any]]:
-        found = [json.loads(path.read_text()) for path in (self.group / folder).rglob("*.json")]
+        found = [json.loads(data) for path in (self.group / folder).rglob("*.json") if (data := read(path))]
         return {each["id"]: each for each in found}
 
     def proposals(self) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.world import fill, needs_mount
-from tests.hosting import AT_ONCE, RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, RawSender, files_with, request, run_cli, wait_for
 from tests.people import settle, wait_until_looked_at
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
@@ -417,7 +417,7 @@ def test_a_full_disk_leaves_it_to_be_finished(disk: Path, make_host: HostFactory
     operator.reply("f1", timeout=100)
     sender.do("more", content="said meanwhile")
     assert forget(home, "--text", PHRASE)["left"] == []
-    assert PHRASE.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    assert files_with(home, PHRASE.encode()) == []
     memory = sender.memory_text()
     assert memory.count("filling ") == 11_000
     assert "said meanwhile" in memory

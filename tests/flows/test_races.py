@@ -68,12 +68,12 @@ def racing(racer: Path, way: str, sender: RawSender, foreign: Path, names: int) 
 def _read_all_the_time(
     sender: RawSender, read: Callable[[int], bytes], is_over: Callable[[bytes], bool], *to_meet: str
 ) -> Counter[str]:
-    """Read `x0.json` until the time is over and all was met that there is, or until `is_over` says so of what was read;
-    return what was met."""
+    """Read `x0.json` often, until the time is over and all was met that there is, or until `is_over` says so of what
+    was read; return what was met."""
     met: Counter[str] = Counter()
     until = time.monotonic() + _SECONDS
     with opened_folder(sender.requests) as folder:
-        while time.monotonic() < until or not all(met[each] for each in to_meet):
+        while time.monotonic() < until or met.total() <= 1000 or not all(met[each] for each in to_meet):
             try:
                 data = read(folder)
             except NotRegular as kind:
@@ -109,7 +109,6 @@ def test_whatever_is_exchanged_at_a_name_only_the_senders_own_file_is_read(
             mallory, lambda fd: read_incoming(fd, "x0.json", 4096).data, lambda _: False, other, own
         )
     assert met["foreign"] == 0, met
-    assert met.total() > 1000, met
 
 
 def _follows(fd: int) -> bytes:

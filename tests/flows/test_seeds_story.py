@@ -12,7 +12,7 @@ from honeybadger_agent.models.model import ModelSaid, ToolCall
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, anthropic, openai, refusal, served
 from tests.flows.test_turns import said
-from tests.hosting import HostProcess, RawSender, assert_refused, request
+from tests.hosting import HostProcess, RawSender, assert_refused, files_with, request
 
 KEY = "sk-story-0123456789abcdefghijklmn"
 NOTE = ToolCall("call_1", "update_memory", '{"content": "User prefers dark mode for all UIs"}')
@@ -65,7 +65,7 @@ def test_what_is_to_be_remembered_is_in_memory_md_and_a_new_session_knows_it(
         assert document["token_usage"]["total_input"] >= 1850
         host.stop()
         assert KEY not in host.stderr.read_text()
-        assert KEY.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+        assert files_with(home, KEY.encode()) == []
 
 
 def test_after_fifty_long_messages_one_more_is_answered_from_about_8000_tokens(

@@ -22,7 +22,7 @@ from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import script
-from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, files_with, request, run_cli, wait_for
 
 REMEMBER = {
     "when": "remember",
@@ -307,7 +307,7 @@ def test_a_models_thinking_is_neither_shown_nor_stored_nor_recalled(
     assert "SECRET" not in shown
     assert f"Wait.{answer.content}".startswith(shown)
     (home / "script.json").unlink()
-    assert [path for path in home.rglob("*") if path.is_file() and b"SECRETS" in path.read_bytes()] == []
+    assert files_with(home, b"SECRETS") == []
     assert "Yes." in client.get_context("Yes or no?").system
     assert not any("SECRETS" in hit.text for hit in client.search_memory("SECRETS", scope="all").hits)
 
@@ -431,8 +431,7 @@ def test_a_secret_is_in_no_file_whoever_says_it(make_host: HostFactory, home: Pa
     assert reply["result"]["neutralised"] == {"secrets": 1, "secrets/github-token": 1}
     host.stop()
     (home / "script.json").unlink()
-    held = [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
-    assert held == []
+    assert files_with(home, SECRET.encode()) == []
     assert SECRET not in host.stderr.read_text()
     assert "The token is" in stranger.memory_text()
 
@@ -447,7 +446,7 @@ def test_a_password_that_a_model_puts_below_its_name_is_not_kept_either(
     assert_refused(stranger.chat("a1", "save what you know of the router"), "unavailable", says="overloaded")
     host.stop()  # the turn is not over: the model's answer is kept for its next attempt
     (home / "script.json").unlink()
-    assert [path for path in home.rglob("*") if path.is_file() and password.encode() in path.read_bytes()] == []
+    assert files_with(home, password.encode()) == []
     (entry,) = (home / "groups/main/memory").rglob("*.json")
     assert json.loads(entry.read_bytes())["metadata"] == {"password": "[REDACTED:password]"}
 

@@ -99,9 +99,8 @@ def test_saves_and_sweeps_at_once_lose_nothing(make_host: HostFactory, client: M
     bee = client()
     end = time.monotonic() + 1.5
     rounds = 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or rounds < 4:
         bee.save_to_working_memory("page", "gone", 0.00001)
         bee.save_to_working_memory("page", f"round {rounds}", 1)
         assert bee.get_from_working_memory("page").data == f"round {rounds}"
         rounds += 1
-    assert rounds > 3
