@@ -132,7 +132,9 @@ was = GroupFiles.read
 def read(self, file):
     if file.endswith("CLAUDE.md"):
         (self._home / "begun").touch()
-        time.sleep(SECONDS)
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until and not (self._home / "ended").exists():
+            time.sleep(0.005)
     return was(self, file)
 GroupFiles.read = read
 """
@@ -150,11 +152,14 @@ def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stra
 def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({"life.grace_seconds": 0.1}, source=SLOW.replace("SECONDS", "1")).start()
+    host = make_host({"life.grace_seconds": 0.1}, source=SLOW.replace("SECONDS", "60")).start()
     for stem in ("one", "two", "three", "four", "five", "six"):
         stranger.drop(stem, request(stem, "read_group_files"))
     wait_for((stranger.home / "begun").exists)
-    host.stop()
+    host.send_signal(signal.SIGTERM)
+    host.wait_for_event("host.grace_over")
+    (stranger.home / "ended").touch()
+    assert host.wait() == 0
     assert len(host.events("host.grace_over")) == 1
     make_host().start()
     for stem in ("one", "two", "three", "four", "five", "six"):
