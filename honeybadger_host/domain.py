@@ -424,8 +424,8 @@ class TurnUnderWay:
 
 @dataclass(frozen=True, slots=True)
 class TurnHandler:
-    """Runs an agent's turn, which takes its time. One that came through `requests/` is asked for by another turn: it
-    has no lane.
+    """Runs an agent's turn, which takes its time. One that came through `requests/` is asked for by another turn, and
+    does not wait in a turn queue.
 
     Args:
         run: (asked, turn) -> what decides the changes it ends with; on the event loop; raises `wire.Refusal`,

@@ -74,20 +74,6 @@ def test_a_file_that_did_not_change_is_read_once(files: GroupFiles, folder: Path
     assert files.memory("main") is files.memory("main")
 
 
-def test_a_file_written_a_moment_ago_is_read_again(folder: Path) -> None:
-    (folder / "MEMORY.md").write_text("x")
-    files = files_of(folder, time.time_ns)
-    os.utime(folder / "MEMORY.md")
-    assert files.memory("main") is not files.memory("main")
-
-
-def test_a_file_whose_time_was_set_back_after_a_write_is_not_trusted_either(folder: Path) -> None:
-    files = files_of(folder, time.time_ns)
-    (folder / "MEMORY.md").write_text("x")
-    os.utime(folder / "MEMORY.md", (1, 1))
-    assert files.memory("main") is not files.memory("main")
-
-
 def test_how_old_a_file_is_counts_from_before_it_was_read(folder: Path) -> None:
     (folder / "MEMORY.md").write_text("x")
     written_ns = os.stat(folder / "MEMORY.md").st_ctime_ns
@@ -95,17 +81,6 @@ def test_how_old_a_file_is_counts_from_before_it_was_read(folder: Path) -> None:
     files = files_of(folder, lambda: next(looks))
     young = files.memory("main")  # 1 ms old when it was looked at, however long the reading takes
     assert files.memory("main") is not young
-
-
-def test_that_there_is_no_file_is_remembered_until_there_is_one(files: GroupFiles, folder: Path) -> None:
-    assert files.memory("main") is None
-    assert files.memory("main") is None
-    (folder / "MEMORY.md").write_text("now")
-    assert text_of(files.memory("main")) == "now"
-    (folder / "MEMORY.md").unlink()
-    assert files.memory("main") is None
-    (folder / "MEMORY.md").write_text("won")
-    assert text_of(files.memory("main")) == "won"
 
 
 def test_a_dropped_file_is_read_again(files: GroupFiles, folder: Path) -> None:

@@ -14,7 +14,6 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn, TurnAdded
@@ -124,14 +123,6 @@ def test_a_line_can_be_read_by_people_and_by_other_programs() -> None:
     assert "héllo".encode() in dump_turn(said, "r1")
 
 
-def test_times_without_a_zone_are_utc_and_others_become_utc() -> None:
-    def at(written: str) -> datetime:
-        return parse_turn(line(1).replace(b"2026-11-21T06:05:59.123Z", written.encode())).at
-
-    assert at("2026-11-21T06:05:59") == datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
-    assert at("2026-11-21T11:50:59+05:45").isoformat() == "2026-11-21T06:05:59+00:00"
-
-
 GARBAGE = [
     b"",
     b"   ",
@@ -168,21 +159,6 @@ def test_a_line_that_is_no_turn_hides_no_other(log_file: Path, garbage: bytes) -
     assert [each.number for each in window.turns] == [1, 2, 3]
     assert window.last_number == 3
     assert window.skipped == (3 if garbage.strip() else 0)
-
-
-def test_skipped_lines_are_reported(tmp_path: Path, log_file: Path) -> None:
-    log_file.write_bytes(b"torn\n" + line(1))
-    with capture_logs() as logs:
-        conversations_of(tmp_path).load("main", "main")
-    assert logs == [
-        {
-            "event": "conversation.skipped",
-            "file": "data/sessions/main/main.jsonl",
-            "lines": 1,
-            "set_aside": "main.jsonl.set-aside",
-            "log_level": "warning",
-        }
-    ]
 
 
 def test_a_last_line_without_its_end_is_a_turn_when_it_is_whole(log_file: Path) -> None:
@@ -401,15 +377,6 @@ def test_an_idle_session_leaves_memory_and_loses_nothing(tmp_path: Path, clock: 
     assert is_loaded(turn_logs, "fresh")
     assert say(tmp_path, turn_logs, "old") == 2
     assert numbers(turn_logs, "old") == [1, 2]
-
-
-def test_a_session_that_is_used_does_not_leave(tmp_path: Path, clock: Clock) -> None:
-    turn_logs = conversations_of(tmp_path, clock, idle_seconds=3600)
-    say(tmp_path, turn_logs, "main")
-    for _ in range(3):
-        clock.now += 3000
-        turn_logs.load("main", "main")
-    assert turn_logs.evict() == 0
 
 
 def test_over_the_limit_the_least_recently_used_leave(tmp_path: Path, clock: Clock) -> None:

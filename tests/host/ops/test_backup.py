@@ -25,8 +25,8 @@ from honeybadger_host.ops.backup import back_up
 from honeybadger_host.ops.restore import restore
 from honeybadger_host.storage.home import HomeLock, read_holder
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_position import copy_journal, read_position
-from honeybadger_host.storage.journal_schema import Marks, Row
+from honeybadger_host.storage.journal_position import read_position
+from honeybadger_host.storage.journal_schema import Row
 
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -135,16 +135,6 @@ def test_tar_can_unpack_an_archive_too(full_home: Path, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "b.tar.gz") as tar:
         assert "groups/main/MEMORY.md" in tar.getnames()
         assert tar.getnames()[-2:] == ["data/journal.db", "manifest.json"]
-
-
-def test_a_copied_journal_claims_no_more_of_the_files_than_it_is_told(full_home: Path, tmp_path: Path) -> None:
-    """What is projected while files are copied may be missing in their copies: recovery must look for it."""
-    journal = full_home / "data/journal.db"
-    assert read_position(journal).projected_seq == 2
-    assert copy_journal(journal, tmp_path / "a.db", marks=Marks(1, {})).projected_seq == 1
-    assert copy_journal(journal, tmp_path / "b.db", marks=Marks(9, {})).projected_seq == 2
-    assert read_position(tmp_path / "a.db") == read_position(journal)._replace(marks=Marks(1, {}))
-    assert read_position(journal).projected_seq == 2
 
 
 def test_what_is_no_plain_file_is_left_out_and_named(full_home: Path, tmp_path: Path) -> None:

@@ -63,8 +63,6 @@ def test_a_regular_file_is_read_whole_with_what_the_file_system_knows(tmp_path: 
     incoming = read_incoming(fd, "a.json", 100)
     assert incoming[:4] == (b"hello", 5, os.geteuid(), 1)
     assert incoming.signature == Signature.of((tmp_path / "a.json").stat())
-    os.link(tmp_path / "a.json", tmp_path / "b.json")
-    assert read_incoming(fd, "a.json", 100).links == 2
 
 
 @pytest.mark.parametrize(("size", "read"), [(0, 0), (9, 9), (10, 10), (11, 11), (50_000_000, 11)])

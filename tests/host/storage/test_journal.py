@@ -256,14 +256,6 @@ def test_a_turn_is_forgotten_with_the_commit_that_answers_it_or_with_receipts_of
 # ---------------------------------------------------------------------------------------------------------- projections
 
 
-def test_recovery_begins_behind_what_is_projected(journal: Journal) -> None:
-    journal.commit([row(seq) for seq in range(1, 6)], [receipt(5)])
-    journal.mark_projected(3)
-    assert [found.seq for found in journal.unprojected()] == [4, 5]
-    journal.mark_projected(2)
-    assert journal.projected_seq == 3
-
-
 def test_recovery_begins_behind_the_mark_of_each_file(path: Path) -> None:
     journal = Journal.open(path)
     files = ["a", "b", "c", "a", "b", "a"]
@@ -377,11 +369,6 @@ def refused(path: Path, identity: str | None = None) -> str:
     assert str(path) in str(caught.value)
     assert caught.value.exit_code == 6
     return str(caught.value)
-
-
-def test_an_empty_file_in_a_new_home_becomes_the_journal(path: Path) -> None:
-    path.touch()  # a first start that was cut short
-    Journal.open(path).close()
 
 
 @pytest.mark.parametrize(
