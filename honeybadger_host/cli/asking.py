@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,12 +12,15 @@ from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_host.errors import HostError, NotFound
 
+if TYPE_CHECKING:  # it takes long to import
+    from honeybadger_agent.wire import Reply, Request
+
 
 def check_group(folder: Path, group: str) -> None:
     """See that a home has such a group. Exits when it has none."""
-    from honeybadger_host.storage.edits import EditReader
+    from honeybadger_host.storage.edits import read_events
     from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import LogFilter, read_log
+    from honeybadger_host.storage.journal_reader import LogFilter
     from honeybadger_host.storage.journal_transfer import are_files_behind
 
     if not NAME.fullmatch(group):
@@ -25,8 +28,7 @@ def check_group(folder: Path, group: str) -> None:
     if group == GLOBAL_GROUP:
         return
     if not any((folder / part / group).is_dir() for part in ("groups", "data/sessions")):
-        journal, wanted = folder / JOURNAL_FILE, LogFilter(group)
-        if are_files_behind(journal) and (read_log(journal, wanted, 1) or EditReader(journal).edits(wanted, 1)):
+        if are_files_behind(folder / JOURNAL_FILE) and read_events(folder / JOURNAL_FILE, LogFilter(group), 1):
             return  # its files are on another machine
         raise NotFound(f"{folder} has no group {group!r}")
 
@@ -46,27 +48,17 @@ def asked_of(
         payload: None is as if it were not given.
     """
     from honeybadger_agent.mailbox import BadName
-    from honeybadger_agent.wire import REQUEST_TYPES, Forget, Refusal, parse_members
-    from honeybadger_host.configuration import load_settings
-    from honeybadger_host.ops.operator_client import ask
+    from honeybadger_agent.wire import REQUEST_TYPES, Refusal, parse_members
 
     print_warnings_only(call)
     check_group(folder, group)
-    settings = load_settings(folder).settings
     given = {name: value for name, value in payload.items() if value is not None}
     try:
         request = parse_members(REQUEST_TYPES[type_name], given)
     except Refusal as refusal:
         raise _wrong_option(refusal.message) from None
-
-    def serve(inbox: Path) -> None:
-        from honeybadger_host import daemon
-
-        daemon.serve_box(folder, settings, inbox, searched=group, keeps_house=isinstance(request, Forget))
-
     try:
-        with patience(lambda: "waiting for the host"):
-            reply = ask(folder, group, request, serve=serve, session=session)
+        reply = reply_to(folder, group, request, session=session)
     except BadName as error:
         raise typer.BadParameter(str(error)) from None
     if reply.error is None:
@@ -74,6 +66,24 @@ def asked_of(
     if reply.error.code in ("invalid", "too_large"):
         raise _wrong_option(reply.error.message)
     raise (NotFound if reply.error.code == "not_found" else HostError)(reply.error.message)
+
+
+def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | None = None) -> Reply:
+    """Return the host's reply to the operator; where none runs, one is started for this request."""
+    from honeybadger_agent.wire import Forget, Undo
+    from honeybadger_host.configuration import load_settings
+    from honeybadger_host.ops.operator_client import ask
+
+    settings = load_settings(folder).settings
+
+    def serve(inbox: Path) -> None:
+        from honeybadger_host import daemon
+
+        searched = None if isinstance(request, Undo) else group
+        daemon.serve_box(folder, settings, inbox, searched=searched, keeps_house=isinstance(request, Forget))
+
+    with patience(lambda: "waiting for the host"):
+        return ask(folder, group, request, serve=serve, session=session)
 
 
 def _wrong_option(message: str) -> typer.BadParameter:

@@ -31,7 +31,6 @@ def blame(
     """Print who wrote each line of a file, or each member of an entry, and when."""
     from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
     from honeybadger_host.storage.atomic_files import read_whole
-    from honeybadger_host.storage.edits import Edit
     from honeybadger_host.storage.journal_reader import read_turns_behind
     from honeybadger_host.storage.journal_schema import Row
 
@@ -54,9 +53,8 @@ def blame(
             reasons.add(origin)
             one |= {"author": None, "at": None, "seq": None, "request": None, "why": origin}
         else:
-            by = origin.author if isinstance(origin, Edit) else origin.sender
-            seq, at = str(origin.seq), moment(origin.at)
-            request = None if isinstance(origin, Edit) else origin.request
+            seq, at, by = str(origin.seq), moment(origin.at), origin.sender
+            request = origin.request if isinstance(origin, Row) else None
             one |= {"author": by, "at": at, "seq": origin.seq, "request": request, "why": None}
             said = turns.get(origin.seq)
             one |= {"session": said and said.session, "turn": said and said.turn}
@@ -73,9 +71,8 @@ def blame(
 def file_of(home: Path, group: str, file: str) -> str:
     """Return a file of a group, below the home; an entry's may be named by its id. Raises NotFound."""
     from honeybadger_host.memory.peoples_files import group_of
-    from honeybadger_host.storage.edits import Edit, EditReader
-    from honeybadger_host.storage.journal_reader import LogFilter, read_log
-    from honeybadger_host.storage.journal_schema import Row
+    from honeybadger_host.storage.edits import read_events
+    from honeybadger_host.storage.journal_reader import LogFilter
 
     for path in (file, f"groups/{group}/{file}"):
         if group_of(path) == group:
@@ -85,10 +82,8 @@ def file_of(home: Path, group: str, file: str) -> str:
     folder = home / "groups" / group / "memory"
     found = [str(path.relative_to(home)) for path in folder.rglob("*.json") if path.stem == file]
     if not found and (home / "data" / "journal.db").exists():
-        journal, wanted = journal_of(home), LogFilter(group, file=f"{file}.json")
-        events: list[Row | Edit] = [*read_log(journal, wanted, 9), *EditReader(journal).edits(wanted, 9)]
-        of_it = [one for one in events if group_of(one.file) == group]
-        found = [max(of_it, key=lambda one: one.seq).file] if of_it else []
+        events = read_events(journal_of(home), LogFilter(group, file=f"{file}.json"), 9)
+        found = [event.file for event in events if group_of(event.file) == group]
     if not found:
         raise NotFound(f"{group} has no file or entry {file!r} of which changes are known: name it as `log` does")
     return found[0]

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from honeybadger_agent.cli.terminal import patience, print_lines
+from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
-from honeybadger_host.cli.asking import asked_of, check_group, print_warnings_only
+from honeybadger_host.cli.asking import asked_of, check_group, print_warnings_only, reply_to
 from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json, tell
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:
-    from honeybadger_host.settings import Settings
     from honeybadger_host.storage.edits import Edit
     from honeybadger_host.storage.journal_reader import SaidIn
     from honeybadger_host.storage.journal_schema import Row
@@ -103,8 +102,8 @@ def log_(
 ) -> None:
     """Print who changed what when, newest first, from the journal."""
     from honeybadger_host.ops.gist import gist_of
-    from honeybadger_host.storage.edits import EDIT_KINDS, Edit, EditReader, edited_lines
-    from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
+    from honeybadger_host.storage.edits import EDIT_KINDS, read_events
+    from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_turns_behind
     from honeybadger_host.storage.journal_schema import Row
 
     folder = home_of(home)
@@ -116,17 +115,14 @@ def log_(
     journal = journal_of(folder)
     first = None if since is None else milliseconds_of(since, "--since")
     wanted = LogFilter(group, by, kind, first, file)
-    rows: list[Row | Edit] = [*read_log(journal, wanted, limit), *EditReader(journal).edits(wanted, limit)]
-    rows = sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
+    rows = read_events(journal, wanted, limit)
     if as_json:
         turns = read_turns_behind(journal, [row for row in rows if isinstance(row, Row)])
         print_json([_told(row, turns.get(row.seq)) for row in rows])
         return
     width = max((len(row.kind) for row in rows), default=0)
     for row in rows:
-        by = row.author if isinstance(row, Edit) else row.sender
-        gist = edited_lines(row) if isinstance(row, Edit) else gist_of(row.kind, row.data)
-        print(f"{row.seq:>8}  {moment(row.at)}  {by:16}  {row.kind:{width}}  {row.file}  {gist}")
+        print(f"{row.seq:>8}  {moment(row.at)}  {row.sender:16}  {row.kind:{width}}  {row.file}  {gist_of(row)}")
     if not rows:
         is_any = wanted == LogFilter(group)
         print(f"nothing was changed in {group or 'this home'} yet" if is_any else "no change is like that")
@@ -137,12 +133,12 @@ def _told(row: Row | Edit, said: SaidIn | None) -> dict[str, Any]:
     from honeybadger_host.storage.journal_schema import Row
     from honeybadger_host.storage.line_hunks import signed_lines
 
-    told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group}
+    told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group, "sender": row.sender}
     if isinstance(row, Row):
-        told |= {"sender": row.sender, "request": row.request, "kind": row.kind, "file": row.file}
+        told |= {"request": row.request, "kind": row.kind, "file": row.file}
         told |= {"session": None if said is None else said.session, "turn": None if said is None else said.turn}
         return told | {"text": row.data.decode("utf-8", "replace")}
-    told |= {"sender": row.author, "event": row.event, "kind": row.kind, "file": row.file}
+    told |= {"event": row.event, "kind": row.kind, "file": row.file}
     lines = (
         f"{sign}{line.decode('utf-8', 'replace').rstrip(chr(10))}\n" for sign, line in signed_lines(row.hunks or ())
     )
@@ -158,14 +154,11 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Undo changes of notes and entries, and people's edits, the newest first. Works with and without a host."""
-    from honeybadger_host.configuration import load_settings
-
     folder = home_of(home)
     print_warnings_only(call)
-    settings = load_settings(folder).settings
     done: list[dict[str, Any]] = []
     for seq in sorted(set(seqs), reverse=True):
-        path, result = _undo_one(folder, settings, seq)
+        path, result = _undo_one(folder, seq)
         done.append(result)
         if not as_json:
             print(f"{path}: {result['did'].replace('_', ' ')}; change {result['seq']} undoes {seq}")
@@ -173,26 +166,20 @@ def undo(
         print_json(done if len(done) > 1 else done[0])
 
 
-def _undo_one(folder: Path, settings: Settings, seq: int) -> tuple[str, dict[str, Any]]:
+def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     """Undo a change; return which file that changed, and the result. Raises HostError."""
     from honeybadger_agent.wire import Undo
-    from honeybadger_host import daemon
-    from honeybadger_host.ops.operator_client import ask
-    from honeybadger_host.storage.edits import EditReader
+    from honeybadger_host.storage.edits import read_event
     from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import read_change
 
-    row: Row | Edit | None = None
-    if (folder / JOURNAL_FILE).exists():
-        row = read_change(folder / JOURNAL_FILE, seq) or EditReader(folder / JOURNAL_FILE).edit(seq)
+    row = read_event(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
     group = row.group
     if group == GLOBAL_GROUP:  # what is for every group has no inbox, and is undone through any
         groups = sorted(path.name for path in (folder / "groups").iterdir() if NAME.fullmatch(path.name))
         group = next((name for name in groups if name != GLOBAL_GROUP), "main")
-    with patience(lambda: "waiting for the host"):
-        reply = ask(folder, group, Undo(seq=seq), serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
+    reply = reply_to(folder, group, Undo(seq=seq))
     if reply.error is not None:
         raise HostError(reply.error.message)
     result = reply.result or {}

@@ -144,7 +144,7 @@ def _ended(hunk: Hunk, lines: Sequence[bytes]) -> Hunk:
 
 def _named(undone: UndoneEdit) -> str:
     """Return which changes came since, for people."""
-    names = [f"{event.seq} by {event.author if isinstance(event, Edit) else event.sender}" for event in undone.since]
+    names = [f"{event.seq} by {event.sender}" for event in undone.since]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f" (changes since: {', '.join(names[-_MOST_NAMED:])}{more})" if names else ", and that is not recorded yet"
 

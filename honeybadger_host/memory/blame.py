@@ -40,6 +40,11 @@ class Blamed(NamedTuple):
         """Its text without the line end."""
         return self.text.decode("utf-8", "replace").rstrip("\r\n")
 
+    @property
+    def why(self) -> str:
+        """Why nobody is named; empty: somebody is."""
+        return UNKNOWN_WHY[self.origin] if isinstance(self.origin, str) else ""
+
 
 def blame_of(journal: Path, file: str, held: bytes | None) -> list[tuple[str, Blamed]]:
     """Return whose each line of a file is, by its number, or each member of an entry, by its name.

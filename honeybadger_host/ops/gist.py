@@ -1,4 +1,4 @@
-"""A change of the journal in a few words, for people. Pure."""
+"""A change or an edit of the journal in a few words, for people. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from collections import Counter
 
 import orjson
 
+from honeybadger_host.storage.edits import Edit, edited_lines
+from honeybadger_host.storage.journal_schema import Row
 
-def gist_of(kind: str, data: bytes) -> str:
+
+def gist_of(event: Row | Edit) -> str:
     """Return one line that tells a change from its neighbours."""
-    text = data.decode("utf-8", "replace")
+    if isinstance(event, Edit):
+        return edited_lines(event)
+    kind, text = event.kind, event.data.decode("utf-8", "replace")
     if kind in ("note", "note_archived"):
         text = text.partition("\n- ")[2].partition("\n> Archived")[0]
     else:
         with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
-            value = orjson.loads(data)
+            value = orjson.loads(event.data)
             match kind:
                 case "turn" | "message":
                     text = f"[{value['sender']}]: {value['content']}"
@@ -30,12 +35,9 @@ def gist_of(kind: str, data: bytes) -> str:
                 case "note_edited":
                     text = "".join(line for _, _, added in value["hunks"] for line in added).partition("\n- ")[2]
                 case "watermark" | "watermark_removed":
-                    up_to = (
-                        value.get("at")
-                        if value["proposal"].startswith(("preferences-", "dream-"))
-                        else f"turn {value['turn']}"
-                    )
-                    text = f"read up to {up_to} by {value['proposal'] or 'nobody'}"
+                    by = value["proposal"]
+                    up_to = value.get("at") if by.startswith(("preferences-", "dream-")) else f"turn {value['turn']}"
+                    text = f"read up to {up_to} by {by or 'nobody'}"
                 case "task_record":
                     text = ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
                 case "proposal" | "proposal_removed":

@@ -19,7 +19,7 @@ import orjson
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_connection import read_meta, read_rows
-from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.storage.journal_reader import LogFilter, read_change, read_log
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import Hunk
 
@@ -53,6 +53,11 @@ class Edit(NamedTuple):
     before: bytes | None
     after: bytes | None
     hunks: Sequence[Hunk] | None
+
+    @property
+    def sender(self) -> str:
+        """Who is shown for it, as for a change of the host."""
+        return self.author
 
     @property
     def added(self) -> int | None:
@@ -270,3 +275,14 @@ def _unpacked(packed: Sequence[Sequence[Any]] | None, lines: Mapping[str, bytes]
     if packed is None:
         return None
     return [Hunk(at, [lines[each] for each in gone], [lines[each] for each in new]) for at, gone, new in packed]
+
+
+def read_event(journal: Path, seq: int) -> Row | Edit | None:
+    """Return the change or the edit of this number; None: there is none. Raises JournalError."""
+    return read_change(journal, seq) or EditReader(journal).edit(seq)
+
+
+def read_events(journal: Path, wanted: LogFilter, limit: int) -> list[Row | Edit]:
+    """Return the newest changes and edits that are wanted, newest first. Raises JournalError."""
+    events: list[Row | Edit] = [*read_log(journal, wanted, limit), *EditReader(journal).edits(wanted, limit)]
+    return sorted(events, key=lambda event: event.seq, reverse=True)[:limit]

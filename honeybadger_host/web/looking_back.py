@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.domain import NOTE_EDITED, REMOVED
 from honeybadger_host.errors import NotFound
-from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
+from honeybadger_host.memory.blame import Blamed, blame_of
 from honeybadger_host.ops.gist import gist_of
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
-from honeybadger_host.storage.edits import Edit, EditReader, edited_lines
+from honeybadger_host.storage.edits import Edit, EditReader, read_event, read_events
 from honeybadger_host.storage.journal_position import read_position
-from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_change, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_log
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
@@ -76,8 +76,7 @@ def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
     top = newest_seq(journal) + 1 if wanted.before is None else wanted.before
     after = max(0, top - 1 - _STRETCH)
     wanted = replace(wanted, after=after, before=top)
-    rows: list[Row | Edit] = [*read_log(journal, wanted, limit + 1), *EditReader(journal).edits(wanted, limit + 1)]
-    rows.sort(key=lambda row: row.seq, reverse=True)
+    rows = read_events(journal, wanted, limit + 1)
     if len(rows) > limit:
         return Looked([_line(row) for row in rows[:limit]], rows[limit - 1].seq, rows[limit - 1].seq)
     return Looked([_line(row) for row in rows], after and after + 1, after + 1 if after else None)
@@ -114,10 +113,8 @@ def _note_of(row: Row) -> bytes:
 
 
 def _line(row: Row | Edit) -> Line:
-    is_edit = isinstance(row, Edit)
-    by = row.author if isinstance(row, Edit) else row.sender
-    gist = edited_lines(row) if isinstance(row, Edit) else gist_of(row.kind, row.data)
-    return Line(row.seq, row.at, row.group, by, row.kind, row.file, gist, is_edit or row.kind in _UNDOABLE)
+    can_undo = isinstance(row, Edit) or row.kind in _UNDOABLE
+    return Line(row.seq, row.at, row.group, row.sender, row.kind, row.file, gist_of(row), can_undo)
 
 
 class Difference(NamedTuple):
@@ -135,9 +132,7 @@ class Difference(NamedTuple):
 
 def difference_of(home: Home, seq: int) -> Difference:
     """Return what one change changed. Raises NotFound, JournalError."""
-    row: Row | Edit | None = None
-    if home.journal.exists():
-        row = read_change(home.journal, seq) or EditReader(home.journal).edit(seq)
+    row = read_event(home.journal, seq) if home.journal.exists() else None
     if row is None:
         raise NotFound(f"there is no change {seq}")
     if isinstance(row, Edit):
@@ -174,22 +169,7 @@ def _told(row: Row | Edit, signed: Sequence[tuple[str, bytes]], unknown: str = "
     return Difference(_line(row), lines, unknown)
 
 
-class Blame(NamedTuple):
-    """A line of a file, or a member of an entry, and whose it is.
-
-    Args:
-        why: why nobody is named; empty: somebody is.
-    """
-
-    place: str
-    text: str
-    by: str
-    at: int | None
-    seq: int | None
-    why: str
-
-
-def blamed_in(home: Home, file: str) -> list[Blame]:
+def blamed_in(home: Home, file: str) -> list[tuple[str, Blamed]]:
     """Return whose each line of a group's file is, or each member of an entry. Raises JournalError, WorldFailed.
 
     It follows the file through the whole journal, so it is read when somebody asks for it, never for another page.
@@ -197,12 +177,4 @@ def blamed_in(home: Home, file: str) -> list[Blame]:
     held = read_whole(home.path / file)
     if held is None or not home.journal.exists():
         raise NotFound(f"{file} is not there, or no host has served this home yet")
-    blamed: list[Blame] = []
-    for place, one in blame_of(home.journal, file, held):
-        text, origin = one.shown, one.origin
-        if isinstance(origin, str):
-            blamed.append(Blame(place, text, "", None, None, UNKNOWN_WHY[origin]))
-        else:
-            by = origin.author if isinstance(origin, Edit) else origin.sender
-            blamed.append(Blame(place, text, by, origin.at, origin.seq, ""))
-    return blamed
+    return blame_of(home.journal, file, held)
