@@ -96,7 +96,8 @@ class Agents:
         if not agent.delegates_to:
             return agent.identity
         lines = [
-            f"- `{one.id}` ({one.display_name}): {_one_line(one.description)}" for one in self.specialists_of(sender)
+            f"- `{one.id}` ({one.display_name}): {' '.join(one.description.split())}"
+            for one in self.specialists_of(sender)
         ]
         lines.append("Give one of them a task with `delegate_to_agent`. It has not heard this conversation.")
         return replace(agent.identity, specialists="\n".join(lines))
@@ -236,7 +237,3 @@ def _load(home: Path, agent_id: str) -> Agent:
         tools = (frozenset(known) if tools is None else tools) | DELEGATION
     identity = Identity(text, file, tuple(files))
     return Agent(agent_id, name, said.description, said.model, tools, identity, tuple(dict.fromkeys(said.delegates_to)))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

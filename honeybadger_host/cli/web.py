@@ -31,12 +31,14 @@ def web(
     from honeybadger_host.observe import configure_logging
 
     try:
-        from honeybadger_host.web.server import Where, serve
+        from honeybadger_host.web.server import serve
     except ImportError as error:
         raise HostError(f"the page needs an extra ({error}): pip install 'honeybadger-host[web]'") from None
     folder = home_of(home)
     check_files(folder)
     settings = load_settings(folder).settings
     configure_logging(settings.log.format, settings.log.level)
-    where = Where(settings.web.port if port is None else port, None if socket is None else folder / socket)
+    where: Path | int = settings.web.port if port is None else port
+    if socket is not None:
+        where = folder / socket
     serve(folder, where, lambda line: print(line, flush=True), may_write=write, opens=open_)

@@ -84,7 +84,7 @@ class PassDependencies:
     home: Path
     asker: Asker | None
     directives: Directives
-    change: Callable[[Asked, str, ChangeHandler[Any], bytes], Awaitable[bytes]]
+    change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
     busy_groups: Callable[[], Collection[str]]
     is_agent: Callable[[str], bool]
     turn_logs: TurnLogs
@@ -174,9 +174,9 @@ class PassDependencies:
         """
         applies = partial(applies_itself, policy=self.mode)
         applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)
-        asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire())
+        asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire(), question.digest)
         type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
-        reply = orjson.loads(await self.change(asked, type_name, applying.handler, question.digest))
+        reply = orjson.loads(await self.change(asked, type_name, applying.handler))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         return {state: reply["result"][state] for state in COUNTED}

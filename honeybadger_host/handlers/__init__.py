@@ -45,12 +45,7 @@ from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.entry_places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.reviewing import reviewed
-from honeybadger_host.handlers.working_memory import (
-    WorkingMemoryDependencies,
-    inventory_of,
-    switched_off,
-    working_table,
-)
+from honeybadger_host.handlers.working_memory import inventory_of, switched_off, working_table
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -115,6 +110,7 @@ def build_table(
     """Return the handler of every request type the host serves."""
     screen = Screen(settings.security.secrets)
     context = _context_handler(settings, dependencies, runtime)
+    turn = turn_dependencies(settings, dependencies, runtime)
     home, journal = dependencies.entry_files.home, dependencies.journal
 
     def is_agent(sender: str) -> bool:
@@ -151,11 +147,7 @@ def build_table(
         "list_memory_entries": listing.list_memory_entries(dependencies.entry_files, dependencies.index),
         "list_memory_categories": entries.list_memory_categories(dependencies.entry_files),
         "search_memory": search.search_memory(dependencies.index, journal.path, dependencies.files),
-        **working_table(
-            WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files),
-            screen,
-            is_on=settings.working.enabled,
-        ),
+        **working_table(dependencies.working_memory, dependencies.whole_files, screen, is_on=settings.working.enabled),
         "undo": undo.undo(journal.path, dependencies.whole_files),
         "rewind": rewind.rewind(journal.path, dependencies.ledger, dependencies.whole_files),
         "import_records": importing.import_records(
@@ -183,16 +175,10 @@ def build_table(
         "send_message": messages.send_message(home, lambda: runtime.agents.current, journal, screen),
         "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
         "stop_turn": turns.stop_turn(runtime.stop, jobs.keep),
-        **_turn_table(turn_dependencies(settings, dependencies, runtime)),
+        "chat": turns.chat(turn),
+        "delegate_to_agent": delegation.delegate_to_agent(turn),
+        "list_available_agents": delegation.list_available_agents(runtime.agents),
         **tasks.task_table(task_dependencies),
-    }
-
-
-def _turn_table(deps: TurnDependencies) -> Mapping[str, Handler]:
-    return {
-        "chat": turns.chat(deps),
-        "delegate_to_agent": delegation.delegate_to_agent(deps),
-        "list_available_agents": delegation.list_available_agents(deps.runtime.agents),
     }
 
 

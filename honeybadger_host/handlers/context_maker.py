@@ -10,15 +10,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from honeybadger_host import __version__
-from honeybadger_host.domain import (
-    GLOBAL_GROUP_FILE,
-    MEMORY,
-    PERSONA,
-    ROOT_GLOBAL_FILE,
-    SUMMARY,
-    Identity,
-    Turn,
-)
+from honeybadger_host.domain import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY, Identity, Turn
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
 from honeybadger_host.handlers.context_recall import Recalled

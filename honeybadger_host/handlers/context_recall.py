@@ -130,13 +130,6 @@ def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str
     return {entry: turn for entry, turn in ledger.items() if oldest <= turn < current}
 
 
-class Missed(NamedTuple):
-    """An entry that was found but left out of the context, and why."""
-
-    hit: Hit
-    why: str
-
-
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """The entries recalled for one message.
@@ -150,7 +143,7 @@ class Recalled:
 
     recollections: Sequence[RecalledEntries] = ()
     why_none: str | None = None
-    near_misses: Sequence[Missed] = ()
+    near_misses: Sequence[tuple[Hit, str]] = ()
     injection: Injection | None = None
 
     def considered(self, missing: Collection[str]) -> list[dict[str, Any]]:
@@ -169,8 +162,7 @@ class Recalled:
                 row |= {"state": "near_miss", "why": "no room in recall.budget_tokens or context.budget_tokens"}
             rows.append(row)
         return rows + [
-            {"id": missed.hit.key, "state": "near_miss", **earned(missed.hit), "why": missed.why}
-            for missed in self.near_misses
+            {"id": hit.key, "state": "near_miss", **earned(hit), "why": why} for hit, why in self.near_misses
         ]
 
 
@@ -253,7 +245,7 @@ class ContextRecall:
                 _recollection(found[number], "newest", current, None) for number in fallback if number in found
             ]
         missed = [
-            Missed(hit, objection(hit) or f"{_MOST_RECALLED} others match better")
+            (hit, objection(hit) or f"{_MOST_RECALLED} others match better")
             for hit in hits
             if hit not in new and hit.key not in earlier
         ]

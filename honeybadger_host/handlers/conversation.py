@@ -10,14 +10,7 @@ import structlog
 
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import AppendTurn, GetHistory, Refusal
-from honeybadger_host.domain import (
-    Asked,
-    ChangeHandler,
-    Outcome,
-    QueryHandler,
-    Turn,
-    TurnAdded,
-)
+from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.budget import format_history
@@ -90,16 +83,15 @@ def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
     except (ValueError, OverflowError):
         why = "is not a time that exists: write 2026-11-21T09:30:00Z"
     else:
-        if at <= now and (last is None or at >= last):
-            return at
         if at > now:
             why = f"is in the future: here it is {time_stamp(now, 'milliseconds')}"
-        else:
-            assert last is not None  # noqa: S101  else it was returned
+        elif last is not None and at < last:
             why = (
                 f"is before the turn before it, which was said at {time_stamp(last, 'milliseconds')}: import turns in "
                 "their order, into a session of their own"
             )
+        else:
+            return at
     raise Refusal("invalid", f"payload.at {why}; nothing was appended", field="payload.at")
 
 

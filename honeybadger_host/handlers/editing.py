@@ -18,14 +18,7 @@ from honeybadger_host.handlers.entry_places import EntryPlaces
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.superseding import Superseding
-from honeybadger_host.memory.entry import (
-    MAX_ENTRY_FILE_BYTES,
-    Entry,
-    dump_entry,
-    entry_file,
-    name_in,
-    version_of,
-)
+from honeybadger_host.memory.entry import MAX_ENTRY_FILE_BYTES, Entry, dump_entry, entry_file, name_in, version_of
 from honeybadger_host.memory.entry_marks import Origin, Standing, origin_of
 from honeybadger_host.text.time_stamps import to_milliseconds
 

@@ -60,7 +60,7 @@ def save_memory(
     superseding, similar = Superseding(places.entries, places.files), Similar(index)
 
     def prepare(asked: Asked) -> _Said:
-        payload = _payload_of(asked)
+        payload: SaveMemory = asked.payload
         texts = cleaned(asked, payload, screen)
         category = places.entries.place(asked.group, GENERAL if payload.category is None else payload.category)
         content = texts.content or ""  # a save has one
@@ -184,7 +184,7 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
         aliases=said.texts.aliases or (),
         pinned=said.is_pinned,
         origin=said.origin,
-        standing=Standing(tuple(dict.fromkeys(_payload_of(asked).supersedes or ())), None, said.valid_until),
+        standing=Standing(tuple(dict.fromkeys(asked.payload.supersedes or ())), None, said.valid_until),
     )
 
 
@@ -192,7 +192,7 @@ def _saved(
     superseding: Superseding, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None
 ) -> Outcome:
     """Return the outcome of a save. Raises Refusal: what was added to an entry is too much for it."""
-    ids = _payload_of(asked).supersedes or ()
+    ids: Sequence[str] = asked.payload.supersedes or ()
     archived = superseding.changes(asked.group, entry, ids, said.gone, stood=replaces is not None)
     data = dump_entry(entry)
     for member, size in (("tags", len(entry.tags)), ("aliases", len(entry.aliases))):
@@ -213,8 +213,3 @@ def _too_large(member: str, what: str, limit: int) -> Refusal:
         f"with payload.{member} the entry would have {what}, the limit is {limit}: send less; nothing was saved",
         field=f"payload.{member}",
     )
-
-
-def _payload_of(asked: Asked) -> SaveMemory:
-    payload: SaveMemory = asked.payload
-    return payload

@@ -32,7 +32,9 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
             row = _named(asked.group, category, payload.name)
             rows = [] if row is None else [row]
             return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete or bool(rows)}
-        found = _below(index.lookups.sizes(asked.group), payload.category)
+        found = list(index.lookups.sizes(asked.group))
+        if payload.category is not None:
+            found = [row for row in found if is_below(row[0], payload.category)]
         base = 0 if payload.category is None else _levels(payload.category)
         depth = 8 if payload.depth is None else payload.depth
         counts = {category: count for category, count, _ in found if _levels(category) - base <= depth}
@@ -76,13 +78,6 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
                     yield file, data
 
     return QueryHandler(answer)
-
-
-def _below(sizes: Sequence[tuple[str, int, int]], category: str | None) -> list[tuple[str, int, int]]:
-    """Return the rows of a category and of those below it, whatever their case."""
-    if category is None:
-        return list(sizes)
-    return [row for row in sizes if is_below(row[0], category)]
 
 
 def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str], int]:

@@ -12,16 +12,7 @@ import structlog
 
 from honeybadger_agent.wire import EditNote, Refusal, UpdateMemory
 from honeybadger_host.curation.notes import NotePlace, notes_of
-from honeybadger_host.domain import (
-    MEMORY,
-    PERSONA,
-    SUMMARY,
-    Added,
-    Asked,
-    ChangeHandler,
-    Outcome,
-    QueryHandler,
-)
+from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY, Added, Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.group_files import GroupFiles, GroupText

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio.to_thread
 
@@ -33,11 +33,8 @@ Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
 Dreams: TypeAlias = Callable[[str, bool], Coroutine[Any, Any, Dreamt]]
 
 
-class _Decision(NamedTuple):
-    """What is to be done with a proposal, and what was loaded for it."""
-
-    work: Applying | Accepting | Reverting
-    loaded: Any
+_Work: TypeAlias = Applying | Accepting | Reverting
+"""What is to be done with a proposal."""
 
 
 def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
@@ -62,23 +59,25 @@ def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
 
 def decide_proposal(
     journal: Path, entries: EntryFiles, files: WholeFiles, writes: Mapping[str, ChangeHandler[Any]]
-) -> ChangeHandler[_Decision]:
+) -> ChangeHandler[tuple[_Work, Any]]:
     """Return the handler of `decide_proposal`. Accepting an operation by its number overrules its gates.
 
     Args:
         writes: see `Accepting`.
     """
 
-    def prepare(asked: Asked) -> _Decision:
+    def prepare(asked: Asked) -> tuple[_Work, Any]:
         payload: DecideProposal = asked.payload
         file = proposal_file(asked.group, payload.proposal)
         data = files.load(file)
         proposal = _parsed(data, asked.group, payload.proposal)
         assert data is not None  # noqa: S101  it was parsed
-        work: Applying | Accepting | Reverting
+        work = _work(payload, proposal, file, data)
+        return work, work.prepare(asked)
+
+    def _work(payload: DecideProposal, proposal: Proposal, file: str, data: bytes) -> _Work:
         if payload.decision == "revert":
-            work = Reverting(journal, files, proposal, file, data)
-            return _Decision(work, work.prepare(asked))
+            return Reverting(journal, files, proposal, file, data)
         chosen = _chosen(proposal, payload)
         is_struck = payload.decision == "strike"
         if payload.result is not None:
@@ -86,13 +85,12 @@ def decide_proposal(
         proposal = with_states(proposal, dict.fromkeys(chosen, "struck" if is_struck else "waiting"))
         applied = frozenset[int]() if is_struck else chosen
         if proposal.kind == "write" and applied:
-            work = Accepting(writes, files, proposal, applied, data)
-            return _Decision(work, work.prepare(asked))
-        work = Applying(files, entries, proposal, lambda operation: operation.n in applied, proposal.made_at, data)
-        return _Decision(work, work.prepare(asked))
+            return Accepting(writes, files, proposal, applied, data)
+        return Applying(files, entries, proposal, lambda operation: operation.n in applied, proposal.made_at, data)
 
-    def decide(asked: Asked, prepared: _Decision, now: datetime) -> Outcome:
-        return prepared.work.decide(asked, prepared.loaded, now)
+    def decide(asked: Asked, prepared: tuple[_Work, Any], now: datetime) -> Outcome:
+        work, loaded = prepared
+        return work.decide(asked, loaded, now)
 
     return ChangeHandler(decide, prepare)
 

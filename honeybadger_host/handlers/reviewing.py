@@ -17,13 +17,7 @@ from pydantic import ValidationError
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import REQUEST_TYPES, DeleteMemory, EditMemory, Refusal, SaveMemory, Wire, refusal_of
-from honeybadger_host.curation.proposal import (
-    Operation,
-    OperationState,
-    Proposal,
-    WriteAsked,
-    dump_proposal,
-)
+from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, WriteAsked, dump_proposal
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, Outcome
 from honeybadger_host.handlers.redaction import Screen

@@ -8,14 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.wire import (
-    DeleteSession,
-    EnvironmentUpdate,
-    ListSessions,
-    Refusal,
-    TaskUpdate,
-    UpdateSession,
-)
+from honeybadger_agent.wire import DeleteSession, EnvironmentUpdate, ListSessions, Refusal, TaskUpdate, UpdateSession
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised

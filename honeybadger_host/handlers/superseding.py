@@ -118,7 +118,7 @@ class EditedEntries:
     """
 
     superseding: Superseding
-    change: Callable[[Asked, str, ChangeHandler[Any], bytes], Awaitable[bytes]]
+    change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
 
     async def follow(self, edits: Iterable[Edit]) -> None:
         """Do what edits say, before they are kept: after a kill they are found again. What cannot be done is logged."""
@@ -154,8 +154,8 @@ class EditedEntries:
             def prepare(asked: Asked, id_: str = id_) -> Mapping[str, Refusal | str]:
                 return self.superseding.prepare(asked.group, [id_])
 
-            asked = Asked(edit.group, HUMAN, f"edit-{new_id()}", "main", Wire())
             digest = hashlib.sha256(f"{edit.file} {id_}".encode()).digest()
-            reply = orjson.loads(await self.change(asked, "edit_memory", ChangeHandler(decide, prepare), digest))
+            asked = Asked(edit.group, HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
+            reply = orjson.loads(await self.change(asked, "edit_memory", ChangeHandler(decide, prepare)))
             if not reply["ok"]:
                 log.warning("entry.not_superseded", file=edit.file, id=id_, why=reply["error"]["message"])

@@ -140,7 +140,8 @@ def _schedule_task(deps: TaskDependencies) -> ChangeHandler[list[str]]:
         try:
             first = next_run(deps.schedule(task, now), now)
         except WrongSchedule as error:
-            raise Refusal("invalid", f"{_member(error)} {error}", field=_member(error)) from None
+            member = f"payload.{error.member}"
+            raise Refusal("invalid", f"{member} {error}", field=member) from None
         if first is None:
             why = f"payload.run_at is past: here it is {time_stamp(now)}; nothing was scheduled"
             raise Refusal("invalid", why, field="payload.run_at")
@@ -170,10 +171,6 @@ def _agent(deps: TaskDependencies, asked: Asked, payload: ScheduleTask) -> str:
         why = "an agent schedules itself and those it delegates to only"
         raise Refusal("forbidden", why, field="payload.agent")
     return agent
-
-
-def _member(error: WrongSchedule) -> str:
-    return f"payload.{error.member}"
 
 
 @dataclass(frozen=True, slots=True)

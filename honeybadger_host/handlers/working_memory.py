@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from honeybadger_agent.wire import (
-    GetFromWorkingMemory,
-    Refusal,
-    SaveToWorkingMemory,
-    SearchWorkingMemory,
-)
+from honeybadger_agent.wire import GetFromWorkingMemory, Refusal, SaveToWorkingMemory, SearchWorkingMemory
 from honeybadger_host.domain import (
     Asked,
     ChangeHandler,
@@ -57,19 +51,15 @@ _SWEPT_SECONDS: Final = 60.0
 _OFF: Final = "working memory is off on this host (working.enabled): do without it"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkingMemoryDependencies:
-    working_memory: WorkingMemoryStore
-    whole_files: WholeFiles
-
-
-def working_table(deps: WorkingMemoryDependencies, screen: Screen, *, is_on: bool) -> Mapping[str, Handler]:
+def working_table(
+    working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen, *, is_on: bool
+) -> Mapping[str, Handler]:
     """Return the handlers of working memory; all refuse when it is off."""
     table: Mapping[str, Handler] = {
-        "save_to_working_memory": _save(deps, screen),
-        "get_from_working_memory": _get(deps),
-        "search_working_memory": _search(deps),
-        "list_working_memory": _list(deps),
+        "save_to_working_memory": _save(working_memory, files, screen),
+        "get_from_working_memory": _get(working_memory),
+        "search_working_memory": _search(working_memory),
+        "list_working_memory": _list(working_memory),
     }
     return table if is_on else {name: switched_off(handler, _OFF) for name, handler in table.items()}
 
@@ -83,14 +73,14 @@ def inventory_of(working_memory: WorkingMemoryStore, *, is_on: bool) -> Inventor
     return working_memory.inventory if is_on else off
 
 
-def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None]:
+def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `save_to_working_memory`: what the key held before is replaced, its expiry too."""
 
     def prepare(asked: Asked) -> None:
         payload: SaveToWorkingMemory = asked.payload
-        deps.working_memory.load(asked.group, asked.session)
+        working_memory.load(asked.group, asked.session)
         file = entry_file(asked.group, asked.session, payload.key)
-        data = deps.whole_files.load(file)
+        data = files.load(file)
         if data is not None:
             checked(data, asked.group, asked.session, file)
 
@@ -109,14 +99,9 @@ def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
         tags = each_once(texts.line("payload.tags", tag) for tag in payload.tags or ())
         label = Label(key, category, tags, at, at + _ttl(payload), asked.sender, len(data))
         file = entry_file(asked.group, asked.session, key)
-        is_new = _see_room(deps, asked, file, now)
-        change = FileWritten(
-            asked.group,
-            "working",
-            file,
-            dump_entry(WorkingEntry(label, data), asked.session, asked.request_id),
-            deps.whole_files.view(file),
-        )
+        is_new = _see_room(working_memory, asked, file, now)
+        dumped = dump_entry(WorkingEntry(label, data), asked.session, asked.request_id)
+        change = FileWritten(asked.group, "working", file, dumped, files.view(file))
         expires_at = time_stamp(label.expires_at, "milliseconds")
         result = {"key": key, "expires_at": expires_at, "replaced": not is_new}
         return Outcome(with_neutralised(result, texts.changed), (change,))
@@ -124,12 +109,12 @@ def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
     return ChangeHandler(decide, prepare)
 
 
-def _get(deps: WorkingMemoryDependencies) -> QueryHandler:
+def _get(working_memory: WorkingMemoryStore) -> QueryHandler:
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetFromWorkingMemory = asked.payload
-        entry = deps.working_memory.read(asked.group, asked.session, payload.key)
+        entry = working_memory.read(asked.group, asked.session, payload.key)
         if entry is None or entry.label.is_expired(now):
-            labels = live(deps.working_memory.look(asked.group, asked.session).labels.values(), now)
+            labels = live(working_memory.look(asked.group, asked.session).labels.values(), now)
             near = difflib.get_close_matches(payload.key, [label.key for label in labels], n=1, cutoff=0.6)
             hint = f"did you mean {near[0]!a}?" if near else "list_working_memory shows what is there"
             why = f"the working memory of session {asked.session} has no such key, or it has expired; {hint}"
@@ -143,13 +128,13 @@ def _get(deps: WorkingMemoryDependencies) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _search(deps: WorkingMemoryDependencies) -> QueryHandler:
+def _search(working_memory: WorkingMemoryStore) -> QueryHandler:
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: SearchWorkingMemory = asked.payload
         if is_blank(neutralise(payload.query).text):
             why = "payload.query is blank: list_working_memory shows every key"
             raise Refusal("invalid", why, field="payload.query")
-        entries = deps.working_memory.read_all(asked.group, asked.session, now)
+        entries = working_memory.read_all(asked.group, asked.session, now)
         found = find(entries, payload.query, payload.category, payload.tags or (), now=now)
         return {
             "hits": [
@@ -161,11 +146,11 @@ def _search(deps: WorkingMemoryDependencies) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _list(deps: WorkingMemoryDependencies) -> QueryHandler:
+def _list(working_memory: WorkingMemoryStore) -> QueryHandler:
     """Return the handler of `list_working_memory`: by key, without data."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        held = deps.working_memory.look(asked.group, asked.session)
+        held = working_memory.look(asked.group, asked.session)
         return {
             "entries": [_label(label) for label in live(held.labels.values(), now)],
             "max_entries": MAX_ENTRIES,
@@ -192,9 +177,9 @@ def _ttl(payload: SaveToWorkingMemory) -> timedelta:
     return timedelta(milliseconds=max(1, int(minutes * 60_000)))
 
 
-def _see_room(deps: WorkingMemoryDependencies, asked: Asked, file: str, now: datetime) -> bool:
+def _see_room(working_memory: WorkingMemoryStore, asked: Asked, file: str, now: datetime) -> bool:
     """Return whether a key is new to its session. Raises Refusal: there is no room for another one."""
-    labels = deps.working_memory.view(asked.group, asked.session)
+    labels = working_memory.view(asked.group, asked.session)
     lives = {name: label for name, label in labels.items() if not label.is_expired(now)}
     if file in lives:
         return False

@@ -274,9 +274,9 @@ class Forgetter:
             some = files[start : start + _TIDY_AT_ONCE]
             for attempt in range(_TIDY_TRIES):
                 request = new_id()
-                asked = Asked(group, OPERATOR, request, "main", Wire())
                 digest = hashlib.sha256(request.encode()).digest()
-                reply = orjson.loads(await self._pipeline.change(asked, "forget", self._tidying(some), digest))
+                asked = Asked(group, OPERATOR, request, "main", Wire(), digest)
+                reply = orjson.loads(await self._pipeline.change(asked, "forget", self._tidying(some)))
                 if reply["ok"]:
                     break
                 log.info("forget.waiting", group=group, error=reply["error"]["message"], attempt=attempt)

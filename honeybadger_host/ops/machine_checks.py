@@ -18,10 +18,7 @@ from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.ops import systemd
 from honeybadger_host.ops.findings import Finding, Level
 from honeybadger_host.spool.senders import load_senders
-from honeybadger_host.storage.home import (
-    is_served,
-    read_holder,
-)
+from honeybadger_host.storage.home import is_served, read_holder
 
 _WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse.sshfs", "vboxsf"}
 _VOLATILE: Final = {"tmpfs", "ramfs"}

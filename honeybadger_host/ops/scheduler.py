@@ -15,7 +15,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -367,12 +367,13 @@ class Scheduler:
 
     async def _fire(self, key: TaskKey, run: Run) -> None:
         asked = run.asked
-        digest = hashlib.sha256(orjson.dumps([asked.group, asked.request_id, asked.session, run.task.agent])).digest()
+        told = orjson.dumps([asked.group, asked.request_id, asked.session, run.task.agent])
+        asked = replace(asked, digest=hashlib.sha256(told).digest())
         self._begun[key] = run.at
         log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
         try:
             handler = run_of(run, self._turns, self._tasks.files, self._tasks.states, self._journal)
-            reply = await self._pipeline.turn(asked, "run_task", handler, digest)
+            reply = await self._pipeline.turn(asked, "run_task", handler)
             if reply is not None:
                 self._answered(key, run, reply)
             return
@@ -418,9 +419,10 @@ class Scheduler:
         """Write a record through the journal, once for what it is about."""
         group, task = key
         if asked is None:
-            asked = _own(group, f"{task}.{event}.{stamp_of(self._clock())}")
-        digest = hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest()
-        reply = orjson.loads(await self._pipeline.change(asked, "run_task", decides, digest))
+            name = f"{task}.{event}.{stamp_of(self._clock())}"
+            asked = Asked(group, SCHEDULER, name, "main", ListTasks())
+        asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest())
+        reply = orjson.loads(await self._pipeline.change(asked, "run_task", decides))
         if reply["ok"]:
             self._begun.pop(key, None)
             if event == "missed":
@@ -428,11 +430,6 @@ class Scheduler:
         else:
             self._not_before[key] = self._clock() + timedelta(seconds=RETRY_SECONDS)
             log.warning("task.waiting", group=group, task=task, why=reply["error"]["message"])
-
-
-def _own(group: str, request_id: str) -> Asked:
-    """Return a change of the scheduler's own as something that is asked."""
-    return Asked(group, SCHEDULER, request_id, "main", ListTasks())
 
 
 def _folders(home: Path) -> Sequence[Path]:

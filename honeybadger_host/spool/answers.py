@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import structlog
@@ -17,20 +16,11 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import OpenInbox
-from honeybadger_host.spool.request import (
-    RETRY_SECONDS,
-    Answered,
-    Decided,
-    QueuedRequest,
-    Refused,
-    wait_for,
-)
+from honeybadger_host.spool.request import RETRY_SECONDS, Answered, Decided, QueuedRequest, Refused, wait_for
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.files import Changing, NotRegular
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import TurnKey
 from honeybadger_host.text.redaction import redact_line
-from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -120,7 +110,7 @@ class Answers:
         if inbox.front is not None:
             opened.remove_stream(request.stem)
         if refused is not None and refused.is_cut_short:
-            self.journal.forget_turn(TurnKey(inbox.group, inbox.sender, request.stem))  # asked again it begins anew
+            self.journal.forget_turn(request.turn)  # asked again it begins anew
         opened.remove(request.name, request.signature)
         inbox.inflight.discard(request.name)
         self.passed("unlinked")
@@ -147,16 +137,12 @@ class Answers:
     def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
         data, size = request.data, request.size
         if data is not None and size > len(data):
-            with contextlib.suppress(
-                NotRegular, Changing, FileNotFoundError
-            ):  # it went meanwhile: what was read is kept
+            with contextlib.suppress(NotRegular, Changing, FileNotFoundError):  # it went: what was read is kept
                 more = self.dead_letters.read_for(opened, request.name).data
                 if more.startswith(data):  # else another file stands there by now, and who knows whose
                     data = more
-        at = time_stamp(datetime.now(UTC))
-        self.dead_letters.bury(
-            request.inbox, request.name, data, redact_line(reason), at, size=size, owner=request.owner
-        )
+        reason = redact_line(reason)
+        self.dead_letters.bury(request.inbox, request.name, data, reason, size=size, owner=request.owner)
 
     def reply_beside(self, request: QueuedRequest) -> None:
         """Answer a request that is in no batch."""

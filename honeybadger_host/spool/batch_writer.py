@@ -75,7 +75,7 @@ class BatchWriter:
             written += decided.changes
             receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
             if request.has_run or request.answer_to is not None:
-                ended.append(TurnKey(group, sender, request_id))
+                ended.append(request.turn)
         self.passed("placed")
         try:
             self._commit(rows, receipts, ended)

@@ -23,7 +23,6 @@ from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.request import RETRY_SECONDS, Answered, Asking, QueuedRequest
 from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
-from honeybadger_host.storage.journal_schema import TurnKey
 
 log = structlog.get_logger()
 
@@ -75,8 +74,8 @@ class Beside:
         """
         match asking.handler:
             case TurnHandler() as turn:
-                enter = self._turn_queue.enter if request.is_turn else self._turn_queue.enter_child
-                tasks.start_soon(self._run_turn, request, asking, turn, enter(asking.asked))
+                scope = self._turn_queue.enter(asking.asked, has_lane=request.is_turn)
+                tasks.start_soon(self._run_turn, request, asking, turn, scope)
             case QueryHandler() as query:
                 self._queries[request.inbox.group] += 1
                 tasks.start_soon(self._answer, request, asking, query)
@@ -136,7 +135,8 @@ class Beside:
         """Run one turn, whose lane is taken, and let the pipeline go on with it. Cancelled it stays in its box."""
         with scope:
             try:
-                asking.handler = await self._turn_queue.run(request.inbox, asking.asked, asking.asked.digest, handler)
+                inbox = request.inbox if request.is_turn else None
+                asking.handler = await self._turn_queue.run(asking.asked, handler, inbox)
             except Refusal as refusal:
                 request.refuse(refusal)
             except WorldFailed as error:
@@ -164,11 +164,4 @@ class Beside:
     def _let_go(self, request: QueuedRequest) -> None:
         """Let go of a turn that did not run; what lies in its box is met again."""
         request.inbox.inflight.discard(request.name)
-        self.leave(request)
-
-    def leave(self, request: QueuedRequest) -> None:
-        """Give back the lane of a turn that is answered."""
-        if request.is_turn:
-            self._turn_queue.leave(request.inbox.group)
-        else:
-            self._turn_queue.leave_child(TurnKey(request.inbox.group, request.inbox.sender, request.stem))
+        self._turn_queue.leave(request.turn)

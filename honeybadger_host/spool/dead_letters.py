@@ -12,6 +12,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,6 +23,7 @@ from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.storage.files import Incoming, make_folders, open_new, printable, write_all
 from honeybadger_host.text.redaction import redact_bytes
+from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -67,7 +69,6 @@ class DeadLetters:
         name: str,
         data: bytes | None,
         why: str,
-        at: str,
         *,
         size: int | None = None,
         owner: int | None = None,
@@ -76,7 +77,6 @@ class DeadLetters:
 
         Args:
             data: None when it was not read: then there is only the reason.
-            at: UTC, RFC 3339.
             size: what the file had, when `data` is only its beginning.
             owner: uid of the file, when that is somebody else's than the inbox's.
         """
@@ -95,6 +95,7 @@ class DeadLetters:
                     break
             elif is_kept or (data is None and not os.path.lexists(path)):
                 return  # the same again, as after a crash, is the same dead letter
+        at = time_stamp(datetime.now(UTC))
         reason = {"at": at, "group": inbox.group, "sender": inbox.sender, "name": shown + SUFFIX, "reason": why}
         if inbox.front is not None:
             reason["box"] = inbox.folder

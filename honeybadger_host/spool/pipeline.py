@@ -21,7 +21,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -32,15 +31,7 @@ from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.domain import (
-    Asked,
-    Change,
-    ChangeHandler,
-    Handler,
-    Served,
-    TurnHandler,
-    WaitingHandler,
-)
+from honeybadger_host.domain import Asked, Change, ChangeHandler, Handler, Served, TurnHandler, WaitingHandler
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.answers import Answers
@@ -50,17 +41,9 @@ from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.hints import Hints
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.rate_limits import Limiter, LimitName
-from honeybadger_host.spool.request import (
-    Answered,
-    Asking,
-    Decided,
-    Over,
-    QueuedRequest,
-    RequestBatch,
-    RequestReader,
-)
+from honeybadger_host.spool.request import Answered, Asking, Decided, Over, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.spool.turn_queue import TurnQueue
+from honeybadger_host.spool.turn_queue import TurnQueue, key_of
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt
 from honeybadger_host.storage.projections import Projections
@@ -204,13 +187,10 @@ class Pipeline:
                 self._event = anyio.Event()
                 await self._serve_waiting(tasks, tasks)
 
-    async def change(self, asked: Asked, type_name: str, handler: ChangeHandler[Any], digest: bytes) -> bytes:
+    async def change(self, asked: Asked, type_name: str, handler: ChangeHandler[Any]) -> bytes:
         """Decide and write a change of the host's own as if it had been sent, once for each id; return the reply.
 
         It ends the turn of that name, if one is under way in the journal. Cancelled it may be done all the same.
-
-        Args:
-            digest: SHA-256 of what is asked.
         """
         answered, reply = anyio.Event(), b""
 
@@ -220,8 +200,8 @@ class Pipeline:
             answered.set()
 
         inbox, now = Inbox(asked.group, asked.sender, ""), self._clock()
-        asking = Asking(replace(asked, digest=digest), handler)
-        request = QueuedRequest(inbox, asked.request_id, asked.request_id, now, now, asking, type_name, answer_to=take)
+        state = Asking(asked, handler)
+        request = QueuedRequest(inbox, asked.request_id, asked.request_id, now, now, state, type_name, answer_to=take)
         self._own.append(request)
         self.wake()
         await answered.wait()
@@ -246,7 +226,7 @@ class Pipeline:
         await anyio.to_thread.run_sync(self._journal.keep_receipt, receipt, also, limiter=self.writer_slot)
         self.passed("kept")
 
-    async def turn(self, asked: Asked, type_name: str, handler: TurnHandler, digest: bytes) -> bytes | None:
+    async def turn(self, asked: Asked, type_name: str, handler: TurnHandler) -> bytes | None:
         """Run a turn of the host's own behind those of people, and write what it ends with as `change` does.
 
         Returns the reply; None: the host is ending, and the next start goes on with it.
@@ -257,11 +237,11 @@ class Pipeline:
         scope = await self.turn_queue.enter_behind(asked)
         try:
             with scope:
-                decides = await self.turn_queue.run_own(asked, digest, handler)
-                return await self.change(asked, type_name, decides, digest)
+                decides = await self.turn_queue.run(asked, handler, None)
+                return await self.change(asked, type_name, decides)
             return None
         finally:
-            self.turn_queue.leave(asked.group)
+            self.turn_queue.leave(key_of(asked))
             self.wake()
 
     async def _serve_waiting(self, tasks: TaskGroup, waiting: TaskGroup) -> None:
@@ -279,7 +259,7 @@ class Pipeline:
                     case _ if request.answer_to is not None and not isinstance(request.state, Asking):
                         self._answers.hand_over(request, request.answer_to)
                     case _ if request.has_run:
-                        self._beside.leave(request)
+                        self.turn_queue.leave(request.turn)
                     case Asking() as asking:
                         self._beside.begin(request, asking, tasks, waiting)
             self.turn_queue.let_in(self._spool.has_turn)

@@ -12,7 +12,7 @@ import math
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -155,61 +155,72 @@ def _has_end(folder_fd: int, name: str, size: int) -> bool:
         return os.pread(fd, 1, size - 1) in b"}\n"
 
 
-def _belongs_to_a_turn(folder: str, name: str) -> bool:
-    """Return whether this is the stream of a turn that is not answered: it says that the turn has begun."""
-    return name.endswith(STREAM) and os.path.lexists(f"{folder}/{TURNS}/{name.removesuffix(STREAM)}{SUFFIX}")
+class _Lying(NamedTuple):
+    """A plain file in a sender's folder."""
+
+    changed_ns: int
+    name: str
+    bytes: int
+
+
+def _lying(fd: int, folder: str) -> list[_Lying]:
+    """Return the plain files of a folder, but for the stream of a turn that is not answered: it says that it has begun.
+
+    Args:
+        folder: of the sender.
+    """
+    found: list[_Lying] = []
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            name = entry.name
+            if name.endswith(STREAM) and os.path.lexists(f"{folder}/{TURNS}/{name.removesuffix(STREAM)}{SUFFIX}"):
+                continue
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    found.append(_Lying(status.st_mtime_ns, name, status.st_size))
+    return found
 
 
 def _remove_older(folder: str, name: str, now: float, seconds: float) -> tuple[int, int, int]:
-    """Remove regular files of a sender's folder that are older than `seconds`, following no link.
+    """Remove files of a sender's folder that are older than `seconds`.
 
     One from the future gets today's stamp: the clock was set back, and nobody knows how old it is. Returns how many
     went, how many stay, and their bytes.
     """
     count = kept = kept_bytes = 0
-    with contextlib.suppress(OSError), inside(folder, name) as fd, os.scandir(fd) as entries:
-        for entry in entries:
+    with contextlib.suppress(OSError), inside(folder, name) as fd:
+        for file in _lying(fd, folder):
+            kept += 1
+            kept_bytes += file.bytes
             with contextlib.suppress(OSError):
-                status = entry.stat(follow_symlinks=False)
-                if not stat.S_ISREG(status.st_mode) or _belongs_to_a_turn(folder, entry.name):
-                    continue
-                kept += 1
-                kept_bytes += status.st_size
-                if status.st_mtime < now - seconds:
-                    os.unlink(entry.name, dir_fd=fd)
+                if file.changed_ns < (now - seconds) * 1e9:
+                    os.unlink(file.name, dir_fd=fd)
                     count += 1
                     kept -= 1
-                    kept_bytes -= status.st_size
-                elif status.st_mtime > now + _FUTURE_SECONDS:
-                    os.utime(entry.name, (now, now), dir_fd=fd, follow_symlinks=False)
+                    kept_bytes -= file.bytes
+                elif file.changed_ns > (now + _FUTURE_SECONDS) * 1e9:
+                    os.utime(file.name, (now, now), dir_fd=fd, follow_symlinks=False)
     return count, kept, kept_bytes
 
 
 def _remove_oldest(folder: str, name: str, most: float, most_bytes: float) -> tuple[int, int, int]:
-    """Remove the oldest regular files until three quarters are left, when there are more than `most` or their bytes.
+    """Remove the oldest files until three quarters are left, when there are more than `most` or their bytes.
 
     Returns how many went, how many stay, and their bytes.
     """
     count = kept = kept_bytes = 0
     with contextlib.suppress(OSError), inside(folder, name) as fd:
-        found: list[tuple[int, str, int]] = []
-        with os.scandir(fd) as entries:
-            for entry in entries:
-                with contextlib.suppress(FileNotFoundError):
-                    status = entry.stat(follow_symlinks=False)
-                    is_reply = entry.name[0] != "." and not _belongs_to_a_turn(folder, entry.name)
-                    if stat.S_ISREG(status.st_mode) and is_reply:
-                        found.append((status.st_mtime_ns, entry.name, status.st_size))
-        kept, kept_bytes = len(found), sum(size for _, _, size in found)
+        found = sorted(file for file in _lying(fd, folder) if file.name[0] != ".")
+        kept, kept_bytes = len(found), sum(file.bytes for file in found)
         if kept <= most and kept_bytes <= most_bytes:
             return 0, kept, kept_bytes
-        found.sort()
-        for _, file, size in found:
+        for file in found:
             if kept <= most * 0.75 and kept_bytes <= most_bytes * 0.75:
                 break
             with contextlib.suppress(FileNotFoundError):  # its sender took it
-                os.unlink(file, dir_fd=fd)
+                os.unlink(file.name, dir_fd=fd)
                 count += 1
             kept -= 1
-            kept_bytes -= size
+            kept_bytes -= file.bytes
     return count, kept, kept_bytes

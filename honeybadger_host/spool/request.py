@@ -21,6 +21,7 @@ from honeybadger_host.domain import Asked, Change, Handler
 from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.storage.files import Changing, NotRegular, Signature, printable
+from honeybadger_host.storage.journal_schema import TurnKey
 
 log = structlog.get_logger()
 
@@ -121,6 +122,11 @@ class QueuedRequest:
     def is_turn(self) -> bool:
         """Whether it came through `turns/`."""
         return self.inbox.front is not None
+
+    @property
+    def turn(self) -> TurnKey:
+        """What the journal calls it where it is a turn."""
+        return TurnKey(self.inbox.group, self.inbox.sender, self.stem)
 
     @property
     def named(self) -> dict[str, str]:

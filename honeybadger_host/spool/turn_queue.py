@@ -50,7 +50,7 @@ class Withdrawn(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """The turn of a group, from the moment it is taken until it is answered."""
+    """A turn, from the moment it is taken until it is answered."""
 
     asked: Asked
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -92,11 +92,11 @@ class TurnQueue:
         self._journal = journal
         self._writer_slot = writer_slot
         self._at_once = at_once
-        self._running: dict[str, _Running] = {}
+        self._running: dict[TurnKey, _Running] = {}
+        self._lanes: dict[str, _Running] = {}
+        """Group -> its turn. One that another turn asked for has no lane, and is not counted among those at once."""
         self._behind: list[_Waiting] = []
         """Turns of the host's own, in the order they came."""
-        self._children: dict[TurnKey, _Running] = {}
-        """Turns that other turns asked for: they have no lane and are not counted among those at once."""
         self._taken_back: set[TurnKey] = set()
         """Turns that are answered by `stop_turn`, and must not begin meanwhile."""
         self._is_stopping = False
@@ -106,12 +106,12 @@ class TurnQueue:
     @property
     def room(self) -> int:
         """How many more may begin."""
-        return 0 if self._is_stopping else max(0, self._at_once - len(self._running))
+        return 0 if self._is_stopping else max(0, self._at_once - len(self._lanes))
 
     @property
     def groups(self) -> list[str]:
         """The groups with a turn under way. Any thread."""
-        return list(self._running)
+        return list(self._lanes)
 
     @property
     def busy(self) -> list[str]:
@@ -120,11 +120,11 @@ class TurnQueue:
 
     @property
     def running(self) -> int:
-        return len(self._running)
+        return len(self._lanes)
 
     def running_of(self, group: str, sender: str) -> str:
         """Return the id of a sender's turn that runs in a group, empty when none does. Any thread."""
-        running = self._running.get(group)
+        running = self._lanes.get(group)
         return running.asked.request_id if running is not None and running.asked.sender == sender else ""
 
     async def enter_behind(self, asked: Asked) -> anyio.CancelScope:
@@ -137,9 +137,9 @@ class TurnQueue:
             if waiting in self._behind:
                 self._behind.remove(waiting)
             else:
-                self.leave(asked.group)
+                self.leave(key_of(asked))
             raise
-        return self._running[asked.group].scope
+        return self._lanes[asked.group].scope
 
     def let_in(self, waits: Callable[[str], bool]) -> None:
         """Give lanes to what waits behind people: one of a group, the last free one stays free for people.
@@ -152,7 +152,7 @@ class TurnQueue:
             if self.room <= kept_free:
                 return
             group = waiting.asked.group
-            if group not in self._running and not waits(group):
+            if group not in self._lanes and not waits(group):
                 self._behind.remove(waiting)
                 self.enter(waiting.asked)
                 waiting.may_begin.set()
@@ -160,36 +160,36 @@ class TurnQueue:
     def stop(self) -> None:
         """Let no turn begin any more."""
         self._is_stopping = True
-        if not self._running:
+        if not self._lanes:
             self.ended.set()
 
     def cancel(self) -> None:
         """End the turns under way; the next start goes on with them."""
-        for running in [*self._running.values(), *self._children.values()]:
+        for running in list(self._running.values()):
             running.scope.cancel()
 
-    def enter(self, asked: Asked) -> anyio.CancelScope:
-        """Take a group's lane; `leave` gives it back, when the turn is answered."""
-        running = self._running[asked.group] = _Running(asked)
+    def enter(self, asked: Asked, *, has_lane: bool = True) -> anyio.CancelScope:
+        """Take up a turn, and the lane of its group; `leave` gives it back, when the turn is answered.
+
+        Args:
+            has_lane: False: another turn asked for it.
+        """
+        running = self._running[key_of(asked)] = _Running(asked)
+        if has_lane:
+            self._lanes[asked.group] = running
         return running.scope
 
-    def leave(self, group: str) -> None:
-        if (running := self._running.pop(group, None)) is not None:
+    def leave(self, turn: TurnKey) -> None:
+        if (running := self._running.pop(turn, None)) is not None:
             running.left.set()
-        if self._is_stopping and not self._running:
+            if self._lanes.get(turn.group) is running:
+                del self._lanes[turn.group]
+        if self._is_stopping and not self._lanes:
             self.ended.set()
-
-    def enter_child(self, asked: Asked) -> anyio.CancelScope:
-        """Take up a turn that another one asked for; `leave_child` ends it, when it is answered."""
-        running = self._children[_key_of(asked)] = _Running(asked)
-        return running.scope
-
-    def leave_child(self, turn: TurnKey) -> None:
-        self._children.pop(turn, None)
 
     async def stop_turn(self, stop: StopAsked) -> StopResult:
         """End a turn and wait until it is answered. Raises Refusal: there is no such turn, or it takes too long."""
-        running = self._running.get(stop.group)
+        running = self._lanes.get(stop.group)
         if running is not None and running.is_meant(stop):
             running.stop.ask(stop.by)
             with anyio.move_on_after(_STOP_SECONDS):
@@ -240,34 +240,29 @@ class TurnQueue:
             opened.close()
         return True
 
-    async def run(self, inbox: Inbox, asked: Asked, digest: bytes, handler: TurnHandler) -> ChangeHandler[Any]:
+    async def run(self, asked: Asked, handler: TurnHandler, inbox: Inbox | None) -> ChangeHandler[Any]:
         """Run a turn; return what decides the changes it ends with.
 
         Args:
-            digest: SHA-256 of the request.
+            inbox: where it is shown while it is written; None: nobody looks on at it.
         Raises:
             Refusal, WorldFailed: it could not be done; asked again it goes on where it was.
             CutShort: it will not be done.
             Withdrawn: it was taken back.
         """
-        turn = _key_of(asked)
-        if turn in self._taken_back:
+        if key_of(asked) in self._taken_back:
             raise Withdrawn
-        is_child = turn in self._children
-        stream = None if is_child else await anyio.to_thread.run_sync(self._open_stream, inbox, turn.request)
+        stream = None
+        if inbox is not None:
+            stream = await anyio.to_thread.run_sync(self._open_stream, inbox, asked.request_id)
         try:
-            return await self._run(turn, asked, digest, handler, stream)
+            return await self._run(asked, handler, stream)
         finally:
             if stream is not None:
                 os.close(stream)
 
-    async def run_own(self, asked: Asked, digest: bytes, handler: TurnHandler) -> ChangeHandler[Any]:
-        """Run a turn of the host's own, which nobody looks on at. Raises as `run`, but for Withdrawn."""
-        return await self._run(TurnKey(asked.group, asked.sender, asked.request_id), asked, digest, handler, None)
-
-    async def _run(
-        self, turn: TurnKey, asked: Asked, digest: bytes, handler: TurnHandler, stream: int | None
-    ) -> ChangeHandler[Any]:
+    async def _run(self, asked: Asked, handler: TurnHandler, stream: int | None) -> ChangeHandler[Any]:
+        turn, digest = key_of(asked), asked.digest
         begun = await self._write(lambda: self._journal.begin_turn(turn, digest))
         if begun.attempts > ATTEMPTS:
             raise CutShort(begun.attempts - 1)
@@ -286,13 +281,10 @@ class TurnQueue:
                     stream = None
 
         try:
-            stop = (self._children.get(turn) or self._running[turn.group]).stop
+            stop = self._running[turn].stop
             name = turn_name(turn, digest)
             return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
-        except anyio.get_cancelled_exc_class():
-            await self._give_up(turn)
-            raise
-        except (Refusal, WorldFailed):
+        except (anyio.get_cancelled_exc_class(), Refusal, WorldFailed):
             await self._give_up(turn)
             raise
 
@@ -330,5 +322,5 @@ class TurnQueue:
             return stream
 
 
-def _key_of(asked: Asked) -> TurnKey:
+def key_of(asked: Asked) -> TurnKey:
     return TurnKey(asked.group, asked.sender, asked.request_id)

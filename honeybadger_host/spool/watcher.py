@@ -204,7 +204,7 @@ if HAS_INOTIFY:
         def on_queue_overflow(self) -> None:
             if not self.every:
                 self.is_spent = True  # what was lost may have been its one event
-            self._backend.overflowed()
+            self._backend.hint("", "")
 
     class _InotifyBackend:
         """watchdog's inotify reader without its event grouper, emitters and dispatcher.
@@ -213,11 +213,12 @@ if HAS_INOTIFY:
         in a burst (10,700 requests/s with them, 16,400 without).
 
         Attributes:
+            hint: see `Watcher`.
             dropped: folders whose watch ended by itself.
         """
 
         def __init__(self, hint: Callable[[str, str], None]) -> None:
-            self._hint = hint
+            self.hint = hint
             self.dropped: set[str] = set()
             self._reader = InotifyFD()
             self._reader.daemon = True
@@ -262,9 +263,6 @@ if HAS_INOTIFY:
 
         def is_alive(self) -> bool:
             return self._reader.is_alive()
-
-        def overflowed(self) -> None:
-            self._hint("", "")
 
         def close(self) -> None:
             self._reader.stop()

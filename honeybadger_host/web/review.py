@@ -12,17 +12,7 @@ from starlette.routing import Route
 from honeybadger_agent.wire import DecideProposal, ListProposals, ProposalRow
 from honeybadger_agent.wire.proposals import UNDECIDED, is_lossless
 from honeybadger_host.web.asking import Invalid, made
-from honeybadger_host.web.forms import (
-    PER_PAGE,
-    checked_number,
-    go,
-    group_of,
-    home_of,
-    member,
-    number,
-    posted,
-    shown_of,
-)
+from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.rendering import compared, href, page
 
 _MOST_LISTED: Final = 1000

@@ -11,7 +11,6 @@ import stat
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -33,23 +32,11 @@ LINK_FILE: Final = "data/page.json"
 _GRACE_SECONDS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where the page listens: on the loopback, or on a socket.
-
-    Args:
-        port: 0: any that is free.
-        path: of a socket; None: on the loopback.
-    """
-
-    port: int
-    path: Path | None = None
-
-
-def serve(home: Path, where: Where, told: Callable[[str], None], *, may_write: bool, opens: bool = False) -> None:
+def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_write: bool, opens: bool = False) -> None:
     """Serve the page of a home until SIGTERM or SIGINT. When one is served already, give its next link and return.
 
     Args:
+        where: path of a socket, or a port of the loopback; 0: any that is free.
         told: gets the lines for the person who started it.
         opens: a browser is to open the link.
     Raises HostError.
@@ -64,8 +51,8 @@ def serve(home: Path, where: Where, told: Callable[[str], None], *, may_write: b
         stack.callback(os.close, lock)
         listening = stack.enter_context(_listening(where))
         stack.callback(_forget_link, home)
-        port = None if where.path is not None else int(listening.getsockname()[1])
-        base = f"http://127.0.0.1:{port}" if port is not None else f"unix:{where.path}"
+        port = None if isinstance(where, Path) else int(listening.getsockname()[1])
+        base = f"unix:{where}" if port is None else f"http://127.0.0.1:{port}"
         tokens: list[str] = []
 
         def renewed(token: str) -> None:
@@ -109,37 +96,34 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _listening(where: Where) -> Iterator[socket.socket]:
+def _listening(where: Path | int) -> Iterator[socket.socket]:
     """Listen where nobody else does. Raises HostError."""
-    if where.path is None:
+    if isinstance(where, int):
         try:
-            listening = socket.create_server(("127.0.0.1", where.port))
+            listening = socket.create_server(("127.0.0.1", where))
         except OSError as error:
-            raise HostError(
-                f"cannot listen on port {where.port}: {error.strerror}; choose another with --port"
-            ) from None
+            raise HostError(f"cannot listen on port {where}: {error.strerror}; choose another with --port") from None
         with listening:
             # what is accepted inherits it; else a page that is sent in two pieces waits 40 ms between them
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield listening
         return
-    path = where.path
-    _remove_stale(path)
+    _remove_stale(where)
     before = os.umask(0o177)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
             try:
-                listening.bind(str(path))
+                listening.bind(str(where))
             except OSError as error:
                 raise HostError(
-                    f"cannot listen on {path}: {error.strerror or error}; choose another --socket"
+                    f"cannot listen on {where}: {error.strerror or error}; choose another --socket"
                 ) from None
             os.umask(before)
             listening.listen(128)
             try:
                 yield listening
             finally:
-                path.unlink(missing_ok=True)
+                where.unlink(missing_ok=True)
     finally:
         os.umask(before)
 

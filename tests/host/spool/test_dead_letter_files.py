@@ -20,7 +20,7 @@ is_root = os.geteuid() == 0
 
 def _bury(home: Path, name: str, data: bytes | None = b'{"v":1}', size: int | None = None) -> None:
     dead_letters = DeadLetters(home / "data" / "dead")
-    dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, "because", "2026-01-01T00:00:00Z", size=size)
+    dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, "because", size=size)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -
         while not is_over.is_set():
             with contextlib.suppress(FileNotFoundError):
                 data = (requests / "a.json").read_bytes()
-                dead_letters.bury(inbox, "a.json", data, "because", "2026-01-01T00:00:00Z")
+                dead_letters.bury(inbox, "a.json", data, "because")
                 (requests / "a.json").unlink()
 
     serving = threading.Thread(target=serve)

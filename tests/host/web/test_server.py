@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import socket
 
-from honeybadger_host.web.server import Where, _listening
+from honeybadger_host.web.server import _listening
 
 
 def test_what_a_connection_is_sent_in_pieces_does_not_wait_for_the_browser() -> None:
-    with _listening(Where(0)) as listening, socket.create_connection(listening.getsockname()):
+    with _listening(0) as listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
