@@ -146,10 +146,21 @@ def _told(row: Row | Edit, said: SaidIn | None) -> dict[str, Any]:
     return told | {"added": row.added, "removed": row.removed, "text": text}
 
 
+def _change(text: str) -> int:
+    """Return the number of a change that somebody typed."""
+    if not text.isdecimal() or len(text) > 19 or int(text) == 0:
+        raise typer.BadParameter(
+            f"{text} is not the number of a change: `honeybadger-host log <group>` shows them, as 4213"
+        )
+    return int(text)
+
+
 @app.command()
 def undo(
     call: typer.Context,
-    seqs: Annotated[list[int], typer.Argument(min=1, help="The changes, as `log` shows them.", metavar="SEQ...")],
+    seqs: Annotated[
+        list[int], typer.Argument(parser=_change, help="The changes, as `log` shows them.", metavar="SEQ...")
+    ],
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:

@@ -30,6 +30,8 @@ _LONGEST_OVERLAP: Final = 1 << 20
 """Bytes that are looked at twice where two chunks meet, for texts of any escaping."""
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
 _BEFORE_RESTORE: Final = "before-restore-"
+_GIT: Final = "/.git/"
+_OURS: Final = ("groups", "data", "config")
 
 
 class Residue(NamedTuple):
@@ -88,23 +90,39 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
 
 
 def backups_in(home: Path) -> list[str]:
-    """Return copies and archives below a home: what is packed in them is not looked through."""
+    """Return copies, archives and git repositories below a home: what is packed in them is not looked through."""
     found = {f"{name}/" for name in os.listdir(home) if name.startswith(_BEFORE_RESTORE)}
-    return sorted(found | {file for file in every_file(home) if file.endswith(_ARCHIVES)})
+    for file in every_file(home):
+        before, git, _ = f"/{file}".partition(_GIT)
+        if git or file.endswith(_ARCHIVES):
+            found.add(f"{before}{git}".removeprefix("/") if git else file)
+    return sorted(found)
 
 
 def every_file(home: Path) -> Iterator[str]:
-    """Yield all plain files below a home, and those of groups that lie elsewhere; nothing else is reached by a link."""
+    """Yield all plain files below a home, and those of groups that lie elsewhere; nothing else is reached by a link.
+
+    But for those of which nothing can be read, see `_is_packed`.
+    """
     tops = [Path(), Path("groups"), *(Path("groups") / name for name in names_in(home / "groups"))]
     for top in tops:
         if top != Path() and not (home / top).is_symlink():
             continue
         for place, folders, names in os.walk(home / top):
-            folders.sort()
+            folders[:] = sorted(name for name in folders if not _is_packed(home, Path(place) / name))
             for name in sorted(names):
                 path = Path(place) / name
                 if path.is_file() and not path.is_symlink():
                     yield str(path.relative_to(home))
+
+
+def _is_packed(home: Path, folder: Path) -> bool:
+    """Return whether the text of a group cannot be found in a folder: a virtual environment, and what git has packed.
+
+    Where the host and agents write, a folder that looks like a virtual environment is looked through all the same.
+    """
+    is_elsewhere = folder.relative_to(home).parts[0] not in _OURS
+    return folder.match(".git/objects") or (is_elsewhere and (folder / "pyvenv.cfg").is_file())
 
 
 def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:

@@ -103,6 +103,8 @@ def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFa
     assert run_cli("undo", 1, home=host.home).returncode == 9
     client().update_memory("a note")
     assert "too new: it settles within seconds" in cli_error("undo", 1, home=host.home)
+    for wrong in ("x", "0", "q9e4vbhapmx0"):
+        assert f"{wrong} is not the number of a change: `honey" in cli_error("undo", wrong, home=host.home, code=2)
     host.stop()
 
 

@@ -1,0 +1,23 @@
+"""Which files below a home are looked through for what was forgotten, and which are only named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from honeybadger_host.ops.residue import backups_in, scan
+from honeybadger_host.text.phrases import Phrases
+
+SECRET = "cheese fondue"
+
+
+def test_a_home_that_is_a_checkout_is_looked_through_but_for_packages_and_what_git_has_packed(tmp_path: Path) -> None:
+    looked = ("notes.txt", ".git/COMMIT_EDITMSG", "groups/main/MEMORY.md", "groups/main/env/a.md", "src/objects/a.txt")
+    not_looked = (".venv/lib/a.py", ".git/objects/ab/cd", "groups/.git/objects/pack/a.pack", "old/venv/b.py")
+    for name in (*looked, *not_looked, "export.tar.gz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"a {SECRET}\n")
+    for name in (".venv", "old/venv", "groups/main/env"):
+        (tmp_path / name / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    (tmp_path / "groups/.git/HEAD").write_text("ref: refs/heads/main\n")
+    assert {one.file for one in scan(tmp_path, Phrases([SECRET]), [])} == {*looked, "export.tar.gz"}
+    assert backups_in(tmp_path) == [".git/", "export.tar.gz", "groups/.git/"]
