@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # it takes long to import
     from honeybadger_host.ops.findings import Finding
 
 _OLD_SECONDS: Final = 5.0
+_MOST_NAMED: Final = 5
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
@@ -73,6 +74,11 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
             print(paint(f"          as it was before: {file}: {why}", "yellow"))
     if "curation" in status_:
         _print_curation(status_["curation"])
+    if review := status_.get("review"):
+        named = [f"{group} {count}" for group, count in sorted(review.items(), key=lambda one: -one[1])]
+        more = f" and {len(named) - _MOST_NAMED} groups more" if len(named) > _MOST_NAMED else ""
+        wait = count_of(sum(review.values()), "proposal waits", "proposals wait")
+        print(f"review    {wait} for you: {', '.join(named[:_MOST_NAMED])}{more}; see honeybadger-host review <group>")
     if (tasks := status_.get("tasks")) and tasks["known"]:
         paused = f", {tasks['paused']} paused" if tasks["paused"] else ""
         coming = f", next {moment(int(tasks['next_at'] * 1000))}" if tasks["next_at"] else ""

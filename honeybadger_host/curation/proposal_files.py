@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from honeybadger_agent.wire import Refusal
+from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_host.curation.proposal import OperationState, Proposal, counts_of, dump_proposal, parse_proposal
 from honeybadger_host.domain import Change, FileWritten, Outcome
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.file_cache import signature_of
+from honeybadger_host.storage.files import Signature
 
 
 class Stored(NamedTuple):
@@ -54,6 +57,33 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
             continue
         except (OSError, WorldFailed, ValueError) as error:
             yield Stored(name, None, str(error), changed_at)
+
+
+class WaitingProposals:
+    """How many proposals wait for a person. A file is read again when it was changed. One thread at a time."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._known: dict[str, dict[str, tuple[float, bool]]] = {}
+        """Group -> name of a proposal -> when its file was changed last, and whether it waits."""
+        self._folders: dict[str, Signature | None] = {}
+
+    def count(self, group: str) -> int:
+        """Return how many of a group do. One that cannot be read waits, too."""
+        known, found = self._known.get(group, {}), dict[str, tuple[float, bool]]()
+        folder = signature_of(self._home / f"groups/{group}/proposals")
+        if group in self._folders and self._folders[group] == folder and not any(waits for _, waits in known.values()):
+            return 0
+
+        def is_changed(name: str, at: float) -> bool:
+            if is_same := name in known and known[name][0] == at:
+                found[name] = known[name]
+            return not is_same
+
+        for name, proposal, _, at in stored(self._home, group, is_changed):
+            found[name] = at, proposal is None or any(each.state in UNDECIDED for each in proposal.operations)
+        self._known[group], self._folders[group] = found, folder
+        return sum(waits for _, waits in found.values())
 
 
 def with_states(proposal: Proposal, states: Mapping[int, OperationState]) -> Proposal:

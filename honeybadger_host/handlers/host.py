@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import PROTOCOL, ListGroups
-from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_host import __version__
-from honeybadger_host.curation.proposal_files import stored
+from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupFiles
@@ -66,11 +65,7 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
             "entries": index.entries_of(group),
             "sessions": len(said),
             "last_said": None if newest is None else time_stamp(datetime.fromtimestamp(newest, UTC)),
-            "waiting": sum(
-                1
-                for each in stored(home, group)
-                if each.proposal is None or any(one.state in UNDECIDED for one in each.proposal.operations)
-            ),
+            "waiting": WaitingProposals(home).count(group),
         }
 
     def _notes(group: str) -> int | None:

@@ -164,6 +164,10 @@ def running(home: Path) -> Iterator[Finding]:
 def group_files(home: Path) -> Iterator[Finding]:
     files = GroupFiles(home, max_cache_bytes=0)
     good = 0
+    for path in sorted((home / "groups").iterdir()) if (home / "groups").is_dir() else ():
+        if path.is_dir() and not path.name.startswith(".") and not NAME.fullmatch(path.name):
+            what = f"{printable(str(path))} is not a group's name: nothing in it is served"
+            yield Finding("group files", "warning", what, "rename it: at most 64 letters, digits, - and _")
     for group in groups_in(home):
         if (large := files.size_warning(group)) is not None:
             yield Finding("group files", "warning", f"groups/{group}/{large}", "")

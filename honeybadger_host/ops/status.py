@@ -14,6 +14,8 @@ import structlog
 
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
+from honeybadger_host.curation.proposal_files import WaitingProposals
+from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import rest_after
 from honeybadger_host.ops.host import Host
@@ -35,12 +37,15 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     """
     throttle = Throttle(_SAY_AGAIN_SECONDS)
     large, measure_at = list[str](), 0.0
+    proposals, review = WaitingProposals(host.home), dict[str, int]()
     while True:
         if time.monotonic() >= measure_at:
             begun = time.monotonic()
             large = await anyio.to_thread.run_sync(_large_memories, host)
+            review = await anyio.to_thread.run_sync(_waiting_for_review, host, proposals)
             measure_at = time.monotonic() + rest_after(time.monotonic() - begun)
         status = _status(host, watcher, large)
+        status["review"] = review
         if cluster is not None:
             status["cluster"] = cluster()
         try:
@@ -153,6 +158,12 @@ def _large_memories(host: Host) -> list[str]:
     groups = sorted({inbox.group for inbox in list(host.spool.inboxes.values())})
     warnings = {group: host.memory.files.size_warning(group) for group in groups}
     return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MOST_SHOWN]
+
+
+def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, int]:
+    """Return the groups in which proposals wait for a person, and how many."""
+    counts = {group: proposals.count(group) for group in groups_in(host.home)}
+    return {group: count for group, count in counts.items() if count}
 
 
 def _limits(host: Host, now: float) -> dict[str, Any]:

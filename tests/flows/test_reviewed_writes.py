@@ -10,10 +10,10 @@ import pytest
 
 from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_agent.wire import SaveMemory
-from tests.commands import cli_error
+from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
-from tests.hosting import HostProcess, run_agent, run_cli
+from tests.hosting import HostProcess, run_agent, run_cli, status_of, wait_for
 
 
 @pytest.fixture
@@ -50,9 +50,12 @@ def test_notes_and_entries_wait_through_a_restart_and_are_written_as_they_were_a
     assert client("cook")(save, request_id="r1") == saved  # the same again is the same reply, and not a second proposal
     listed = review(home, "list", "main")
     assert listed.count("write by cook  1 waiting") == 2
+    wait_for(lambda: status_of(home)["review"] == {"main": 2}, what="the status")
+    assert "review    2 proposals wait for you: main 2; see" in cli_text("status", home=home)
     assert "+Bob likes coffee" in review(home, "show", "main", saved.proposal)
     assert review(home, "accept", "main", saved.proposal) == f"{saved.proposal}: accepted; 1 applied\n"
     assert review(home, "accept", "main", note.proposal) == f"{note.proposal}: accepted; 1 applied\n"
+    wait_for(lambda: status_of(home)["review"] == {}, what="the status")
     entry = client().get_memory(saved.id)
     assert (entry.content, entry.by, entry.tags, entry.metadata) == (
         *("Bob likes coffee", "cook", ["bob"]),

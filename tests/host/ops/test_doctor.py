@@ -63,6 +63,14 @@ def test_a_request_whose_name_does_not_end_in_json_is_named(home: Path) -> None:
     assert found.message == f"{sender.requests} has 1 file never served: 'note.JSON' first"
 
 
+def test_a_folder_that_no_group_can_be_called_is_named(home: Path) -> None:
+    for name in (".git", "fine-1", "our team"):
+        (home / "groups" / name).mkdir()
+    found = _found(home, "group files")
+    assert found.level == "warning"
+    assert found.message == f"{home}/groups/our team is not a group's name: nothing in it is served"
+
+
 def test_an_agent_that_is_to_delegate_to_nobody_is_named(home: Path) -> None:
     (home / "config" / "agents").mkdir(parents=True, exist_ok=True)
     (home / "config" / "agents" / "chief.json").write_text('{"delegates_to": ["cook", "chief2"]}')
