@@ -19,7 +19,8 @@ from honeybadger_host.memory.compaction import CompactionLimits, compact
 from honeybadger_host.memory.session_document import SessionDocument, dump_document, with_turns
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
-from honeybadger_host.memory.turn_log import TurnLogs, dump_turn, turns_file
+from honeybadger_host.memory.turn_log import dump_turn, turns_file
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import WholeFiles
 

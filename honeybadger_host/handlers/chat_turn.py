@@ -35,7 +35,8 @@ from honeybadger_host.domain import Asked, Change, Outcome, ShownContext, StopAs
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.turn_output import CleanModel, Shown, tool_run
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.text.neutralise import estimate_tokens
 

@@ -22,7 +22,8 @@ from honeybadger_host.memory.past import PastDocuments, PastFiles, PastMarks, Pa
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.summary_parts import shown_in
-from honeybadger_host.memory.turn_log import TurnLogs, turns_file
+from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 from honeybadger_host.text.redaction import redact

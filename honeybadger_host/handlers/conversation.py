@@ -15,7 +15,8 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import MOST_KEPT
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds

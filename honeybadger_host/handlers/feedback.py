@@ -8,7 +8,7 @@ from honeybadger_agent.wire import RecordFeedback, Refusal
 from honeybadger_host.domain import Added, Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.feedback import Feedback, dump_feedback
-from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import to_milliseconds
 

@@ -20,7 +20,8 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.entry_marks import Origin
 from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.tombstones import Tombstones, read_tombstones

@@ -25,7 +25,7 @@ from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, Keeps, Outcome
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handlers.reviewing import Accepting
 from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
 

@@ -35,7 +35,7 @@ from honeybadger_host.handlers.turns import begun
 from honeybadger_host.memory.messages import Message, dump_message
 from honeybadger_host.memory.task_files import TaskFile, task_file
 from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded
-from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, fingerprint, read_whole
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds

@@ -34,19 +34,14 @@ _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS recalled (
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
     UNIQUE (grp, session, entry)
-)
-"""
-_LAST: Final = """
+);
 CREATE TABLE IF NOT EXISTS last (      -- when each entry was recalled last; entry '': since when that is known
     grp TEXT NOT NULL, entry TEXT NOT NULL, at REAL NOT NULL,
     PRIMARY KEY (grp, entry)
-) WITHOUT ROWID
+) WITHOUT ROWID;
 """
 _KEEP_LAST: Final = "INSERT INTO last VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at"
-_BEGIN: Final = "INSERT OR IGNORE INTO last VALUES ('', '', ?)"
 _KEEP: Final = "INSERT OR REPLACE INTO recalled (grp, session, entry, turn) VALUES (?, ?, ?, ?)"
-_FORGET_SCROLLED_OUT: Final = "DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?"
-_FORGET_OLDEST: Final = "DELETE FROM recalled WHERE number <= (SELECT max(number) FROM recalled) - ?"
 _OLD_SERVED: Final = (  # older versions kept contexts here
     "SELECT served.hash, grp, session, sender, seq, at, coalesce(s.text, ''), coalesce(i.text, ''), made FROM served "
     "LEFT JOIN made_with s ON s.hash = settings LEFT JOIN made_with i ON i.hash = identity ORDER BY number"
@@ -118,9 +113,10 @@ class InjectionLedger:
     def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
         group, session = injection.group, injection.session
         now = self._clock()
-        db.execute(_FORGET_SCROLLED_OUT, (group, session, injection.oldest))
+        scrolled_out = "DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?"
+        db.execute(scrolled_out, (group, session, injection.oldest))
         db.executemany(_KEEP, [(group, session, entry, injection.turn) for entry in injection.entries])
-        db.execute(_FORGET_OLDEST, (_MOST_ROWS,))
+        db.execute("DELETE FROM recalled WHERE number <= (SELECT max(number) FROM recalled) - ?", (_MOST_ROWS,))
         db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
 
     def every_served(self, group: str) -> Iterator[Served]:
@@ -192,8 +188,8 @@ class InjectionLedger:
             self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA synchronous = OFF")
             self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms
-            self._db.executescript(f"{_SCHEMA};{_LAST}")
-            self._db.execute(_BEGIN, (self._clock(),))
+            self._db.executescript(_SCHEMA)
+            self._db.execute("INSERT OR IGNORE INTO last VALUES ('', '', ?)", (self._clock(),))
             self._move_served(self._db)
         return self._db
 

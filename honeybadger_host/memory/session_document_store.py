@@ -39,7 +39,8 @@ from honeybadger_host.memory.session_files import (
     parse_deletion,
     session_file,
 )
-from honeybadger_host.memory.turn_log import TurnLogs, Window, read_window, turns_file
+from honeybadger_host.memory.turn_log import Window, read_window, turns_file
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.text.time_stamps import time_stamp

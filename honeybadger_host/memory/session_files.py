@@ -26,7 +26,7 @@ from honeybadger_host.memory.session_document import (
     parse_document,
     salvaged,
 )
-from honeybadger_host.memory.turn_log import MAX_SESSIONS
+from honeybadger_host.memory.turn_log_store import MAX_SESSIONS
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted

@@ -1,4 +1,4 @@
-"""Conversations: the log of every session, and the window over its newest turns (AM1, AB5).
+"""The log of a session, and the window over its newest turns (AM1, AB5).
 
 The log `data/sessions/<group>/<session>.jsonl` is kept whole; the window is read from its end, so a long log costs no
 more than a short one. A line that is not a turn never hides the others: it is skipped, and `<session>.jsonl.set-aside`
@@ -8,12 +8,8 @@ says where it stands and what is wrong with it.
 from __future__ import annotations
 
 import errno
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -22,11 +18,10 @@ import structlog
 from pydantic import Field
 
 from honeybadger_agent.wire import Role
-from honeybadger_host.domain import Change, Turn, TurnAdded
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
-from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
-from honeybadger_host.storage.files import NotRegular, Signature, closing_fd, open_plain, replace
+from honeybadger_host.storage.file_cache import trusted
+from honeybadger_host.storage.files import NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.storage.lines_back import LONGEST_LINE, lines_back
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -40,16 +35,15 @@ _MOST_SHOWN: Final = 2000
 """Characters of a wrong line that its description holds; the log has all of it."""
 _LAST_NUMBER: Final = 10**15
 """No turn has a higher number: those that follow it must be numbers that every JSON reader keeps."""
-IDLE_SECONDS = 3600.0
-"""A session that was not used for so long leaves memory; its log stays."""
-MAX_SESSIONS = 1024
-"""Sessions in memory; the least recently used leave first."""
-_IN_USE_SECONDS: Final = 10.0
-"""A session used so recently stays, whatever the limits: a request between its loading and its decision needs it."""
 
 
 def turns_file(group: str, session: str) -> str:
     return f"data/sessions/{group}/{session}.jsonl"
+
+
+def set_aside_file(group: str, session: str) -> str:
+    """Return where the wrong lines of a log are described, below the home folder."""
+    return f"{turns_file(group, session)}.set-aside"
 
 
 def dump_turn(turn: Turn, request_id: str) -> bytes:
@@ -168,173 +162,3 @@ def read_window(path: Path, size: int) -> Window:
     turns.reverse()
     last = max((turn.number for turn in turns), default=0)
     return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), tuple(reversed(wrong)))
-
-
-@dataclass(slots=True)
-class _Session:
-    window: Window
-    used: float
-    ahead: list[Turn] = field(default_factory=list)
-    """Turns decided in the batch that is not committed yet."""
-
-
-class TurnLogs:
-    """The sessions in memory.
-
-    `load` may run on any thread; `next_number`, `last_at`, `apply` and `end_batch` belong to the event loop.
-
-    Args:
-        window_turns: turns kept of each session.
-        idle_seconds: a session not used for so long leaves memory; its log stays.
-        max_sessions: beyond it the least recently used leave.
-        clock: monotonic seconds.
-    """
-
-    def __init__(
-        self,
-        home: Path,
-        *,
-        window_turns: int,
-        clock: Callable[[], float],
-        idle_seconds: float = IDLE_SECONDS,
-        max_sessions: int = MAX_SESSIONS,
-    ) -> None:
-        self.home = home
-        self._window_turns = window_turns
-        self._idle_seconds = idle_seconds
-        self._max_sessions = max_sessions
-        self.clock = clock
-        self._lock = threading.Lock()
-        self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
-        self._ahead: set[tuple[str, str]] = set()
-        """Sessions with turns that are not written yet."""
-
-    def __len__(self) -> int:
-        return len(self._sessions)
-
-    def load(self, group: str, session: str) -> Window:
-        """Return the window, reading the log when it is not in memory or changed behind the host's back.
-
-        Raises WorldFailed: something that is not a file is in its place.
-        """
-        key = (group, session)
-        path = self.home / turns_file(group, session)
-        with self._lock:
-            held = self._sessions.get(key)
-            if held is not None and held.window.signature == signature_of(path):
-                self._use(key, held)
-                return held.window
-            window = self._read(group, session, self._window_turns)
-            if window.skipped and (held is None or held.window.wrong != window.wrong):
-                aside = _set_aside(self.home / set_aside_file(group, session), window)
-                log.warning(
-                    "conversation.skipped", file=turns_file(group, session), lines=window.skipped, set_aside=aside
-                )
-            if held is None:
-                self._sessions[key] = held = _Session(window, 0.0)
-            held.window = window
-            self._use(key, held)
-            if len(self._sessions) > self._max_sessions:
-                self._evict()
-            return window
-
-    def _use(self, key: tuple[str, str], held: _Session) -> None:
-        held.used = self.clock()
-        self._sessions.move_to_end(key)
-
-    def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]:
-        """Return the turns behind a number, the newest `most` at most, oldest first. Raises WorldFailed."""
-        window = self.load(group, session)
-        wanted = min(window.last_number - after, most)
-        if wanted > len(window.turns) == self._window_turns:
-            window = self._read(group, session, wanted)
-        return [turn for turn in window.turns[-most:] if turn.number > after]
-
-    def _read(self, group: str, session: str, size: int) -> Window:
-        """Return the newest turns of a log. Raises WorldFailed."""
-        path = self.home / turns_file(group, session)
-        try:
-            return read_window(path, size)
-        except OSError as error:
-            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
-
-    def next_number(self, group: str, session: str) -> int:
-        """Return the number of the next turn. The session must be loaded."""
-        held = self._sessions[group, session]
-        return held.window.last_number + len(held.ahead) + 1
-
-    def last_at(self, group: str, session: str) -> datetime | None:
-        """Return when the newest turn was said; None: there is none. The session must be loaded."""
-        held = self._sessions[group, session]
-        newest = held.ahead[-1:] or held.window.turns[-1:]
-        return newest[0].at if newest else None
-
-    def apply(self, change: Change) -> None:
-        """Count a turn that was decided and is not written yet."""
-        if isinstance(change, TurnAdded):
-            key = (change.group, change.session)
-            self._sessions[key].ahead.append(change.turn)
-            self._ahead.add(key)
-
-    def end_batch(self, written: Iterable[Change]) -> None:
-        """Forget what was applied, take in what was written."""
-        with self._lock:
-            for key in self._ahead:
-                self._sessions[key].ahead.clear()
-            self._ahead.clear()
-            by_session: dict[tuple[str, str], list[TurnAdded]] = {}
-            for change in written:
-                if isinstance(change, TurnAdded):
-                    by_session.setdefault((change.group, change.session), []).append(change)
-            for key, changes in by_session.items():
-                held = self._sessions[key]
-                held.window = self._grown(held.window, changes)
-                self._use(key, held)
-
-    def _grown(self, window: Window, changes: Sequence[TurnAdded]) -> Window:
-        """Return the window with turns that were just appended to its log."""
-        turns = [change.turn for change in changes]
-        if window.last_number >= turns[0].number:  # a query has read the log since they were written to it
-            there = {(turn.number, turn.sender, turn.content) for turn in window.turns}
-            turns = [turn for turn in turns if (turn.number, turn.sender, turn.content) not in there]
-        last_number = max(window.last_number, changes[-1].turn.number)
-        signature = signature_of(self.home / changes[0].file)
-        if signature is not None and window.signature is not None:
-            expected = window.signature.size + sum(len(change.data) for change in changes)
-            if signature.inode != window.signature.inode or signature.size > expected:
-                signature = NEVER_SEEN  # somebody else changed it, too: the next `load` reads it
-        turns = [*window.turns, *turns][-self._window_turns :]
-        return Window(tuple(turns), last_number, window.skipped, signature, window.wrong)
-
-    def evict(self) -> int:
-        """Drop sessions that were idle too long, and the least recently used ones over the limit; return how many."""
-        with self._lock:
-            return self._evict()
-
-    def _evict(self) -> int:
-        now = self.clock()
-        over = len(self._sessions) - self._max_sessions
-        gone: list[tuple[str, str]] = []
-        for key, held in self._sessions.items():  # the least recently used first
-            unused = now - held.used
-            if unused < _IN_USE_SECONDS or (unused <= self._idle_seconds and len(gone) >= over):
-                break
-            if not held.ahead:
-                gone.append(key)
-        for key in gone:
-            del self._sessions[key]
-        return len(gone)
-
-
-def set_aside_file(group: str, session: str) -> str:
-    """Return where the wrong lines of a log are described, below the home folder."""
-    return f"{turns_file(group, session)}.set-aside"
-
-
-def _set_aside(aside: Path, window: Window) -> str | None:
-    """Write down what is wrong with lines of a log, for a person; return the name of the file, None: impossible."""
-    try:
-        replace(aside, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in window.wrong))
-    except OSError:
-        return None
-    return aside.name

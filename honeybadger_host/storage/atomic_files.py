@@ -22,6 +22,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.files import (
     FILE_MODE,
     NotRegular,
+    closing_fd,
     is_open_for_writing,
     kind_of,
     make_folders,
@@ -125,20 +126,15 @@ def read_whole(path: Path) -> bytes | None:
     """Return what a file holds, None when there is none. Raises WorldFailed."""
     try:
         fd, status = open_plain(path)
+        with closing_fd(fd):
+            return read_all(fd, status.st_size)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except NotRegular as error:
         raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
     except OSError as error:
-        raise WorldFailed(
-            f"{path} cannot be read ({os.strerror(error.errno or 0)}): the host needs a plain file there"
-        ) from None
-    try:
-        return read_all(fd, status.st_size)
-    except OSError as error:
-        raise WorldFailed(f"{path} cannot be read ({error.strerror})") from error
-    finally:
-        os.close(fd)
+        why = os.strerror(error.errno or 0)
+        raise WorldFailed(f"{path} cannot be read ({why}): the host needs a plain file there") from None
 
 
 def fingerprint(data: bytes | None) -> int:

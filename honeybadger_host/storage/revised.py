@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple
 
 import orjson
 import structlog
@@ -257,10 +257,7 @@ def revise(path: Path, row: Row) -> Signature | None:
         os.close(fd)
 
 
-Late: TypeAlias = Literal["no", "perhaps", "yes"]
-
-
-def take_late_save(path: Path, row: Row, behind: bytes) -> Late:
+def take_late_save(path: Path, row: Row, behind: bytes) -> Literal["no", "perhaps", "yes"]:
     """Give a file what a program saved into its old text after a row replaced it. Raises WorldFailed.
 
     Returns "perhaps": a program has the old text open.

@@ -287,12 +287,8 @@ def said_in(data: bytes) -> list[str]:
         lines = data.decode("utf-8", "replace").strip("\n").split("\n")
         kept = [line.removeprefix("- ") for line in lines if not _HEADING.fullmatch(line)]
         texts = ["\n".join(line for line in kept if not line.startswith("> Archived "))]
-    return [said for text in texts if (said := without_blank_lines(text)).strip()]
-
-
-def without_blank_lines(text: str) -> str:
-    """Return a text without the lines that say nothing any more."""
-    return "\n".join(line for line in text.split("\n") if not is_blank_line(line))
+    left = ("\n".join(line for line in text.split("\n") if not is_blank_line(line)) for text in texts)
+    return [said for said in left if said.strip()]
 
 
 def _texts(value: Any, name: str = "") -> list[str]:

@@ -14,7 +14,8 @@ import pytest
 from honeybadger_host.domain import Added, Change, FileRemoved, FileWritten, Turn, TurnAdded
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_entry, entry_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.storage.atomic_files import WholeFiles
