@@ -59,7 +59,13 @@ class ScriptedModel:
         on_text: Callable[[str], Awaitable[None]],
     ) -> ModelSaid:
         self.asked.append(Asked(system, tuple(messages), tuple(tools)))
-        step = self.script if callable(self.script) else _nth(self.name, self.script, len(self.asked))
+        if callable(self.script):
+            step: Step = self.script
+        elif len(self.asked) <= len(self.script):
+            step = self.script[len(self.asked) - 1]
+        else:
+            why = f"the script has {len(self.script)} answers and was asked for one more"
+            raise ModelFailed(f"{self.name}: {why}", is_passing=False)
         said = step(system, messages, tools) if callable(step) else step
         for begin in range(0, max(len(said.text), 1), self.piece_characters):
             if self.delay_seconds:
@@ -70,12 +76,6 @@ class ScriptedModel:
 
     async def aclose(self) -> None:
         """Nothing is held."""
-
-
-def _nth(name: str, script: Sequence[Step], number: int) -> Step:
-    if number > len(script):
-        raise ModelFailed(f"{name}: the script has {len(script)} answers and was asked for one more", is_passing=False)
-    return script[number - 1]
 
 
 # ------------------------------------------------------------------------------------------------------------ as a file

@@ -10,7 +10,8 @@ from typing import Final
 from honeybadger_agent.mailbox import HUMAN, OPERATOR
 from honeybadger_host.domain import MEMORY
 from honeybadger_host.memory.notes import NOBODY, SIGNED, is_pinned, note_spans
-from honeybadger_host.search.sources import Source, pieces_of
+from honeybadger_host.search.pieces import pieces_of
+from honeybadger_host.search.sources import Source
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 
 NOTE_ID: Final = f"{MEMORY}#"

@@ -19,7 +19,8 @@ from honeybadger_host.memory.notes import Edited
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
-from honeybadger_host.search.sources import archive_of, as_found
+from honeybadger_host.search.pieces import as_found
+from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 

@@ -2,8 +2,8 @@
 
 May import: memory, storage, text, domain, errors. `data/index.db` may be deleted at any time.
 
-Reading order: `sources` and `documents` (what is indexed), `parser`, `hashes`, `nearly`, `indexer`, `index_writer` and
-`index_db` (how), `index` and `corpora` (its life, what is in memory); `postings`, `layout`, `corpus`, `asked_terms`,
-`signals`, `scoring`, `ranking` and `lookups` (a search); `working_search`; `embeddings`, `vectors` and `index_vectors`;
-`language/` (words).
+Reading order: `sources`, `pieces` and `documents` (what is indexed), `parser`, `hashes`, `nearly`, `indexer`,
+`index_writer` and `index_db` (how), `index` and `corpora` (its life, what is in memory); `postings`, `layout`,
+`corpus`, `asked_terms`, `signals`, `scoring`, `ranking` and `lookups` (a search); `working_search`; `embeddings`,
+`vectors` and `index_vectors`; `language/` (words).
 """

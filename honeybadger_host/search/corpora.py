@@ -7,10 +7,10 @@ import threading
 import time
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import orjson
 import structlog
@@ -34,7 +34,6 @@ _BYTES_AT_ONCE: Final = 1 << 19
 _MANY_DELTAS: Final = 4
 """With more pending changes they are applied in the background: one costs a search up to 30 ms."""
 _LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
-_Row: TypeAlias = tuple[int, int, str, int, str, str, float | None, str, str, int, bytes]
 
 
 class Delta(NamedTuple):
@@ -191,40 +190,33 @@ class Corpora:
 
     def _columns(self, group: int) -> Iterator[Columns]:
         """Yield the documents of a group; the database is free for others between two batches."""
+        import numpy as np
+
+        from honeybadger_host.search.corpus import Columns
+
         least, most = self._db.span(group)
         query = "SELECT number, file FROM sources WHERE number BETWEEN ? AND ? AND file LIKE 'data/%'"
         sessions = {number: session_of(file) for number, file in self._db.rows(query, (least, most))}
         query = f"SELECT {_LOADED} FROM docs WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"  # noqa: S608  constant
         while rows := self._db.first_rows(query, (least, most, _LOADED_AT_ONCE), _BYTES_AT_ONCE):
-            yield _columns_of(rows, sessions)
-            least = rows[-1][0]
-
-
-def _columns_of(rows: Sequence[_Row], sessions: Mapping[int, str]) -> Columns:
-    """Return rows of `_LOADED` as columns of a corpus.
-
-    Args:
-        sessions: file number -> session, for logs.
-    """
-    import numpy as np
-
-    from honeybadger_host.search.corpus import Columns
-
-    numbers, kinds, keys, files, authors, roles, times, categories, tags, lengths, terms = zip(*rows, strict=True)
-    return Columns(
-        numbers=numbers,
-        kinds=kinds,
-        keys=keys,
-        terms=np.frombuffer(b"".join(terms), np.uint32),
-        counts=[len(each) // array("I").itemsize for each in terms],
-        lengths=lengths,
-        sessions=[sessions.get(file, "") for file in files],
-        authors=authors,
-        roles=roles,
-        at=[float("nan") if at is None else at for at in times],
-        categories=categories,
-        tags=[tuple(orjson.loads(each)) if each else () for each in tags],
-    )
+            numbers, kinds, keys, files, authors, roles, times, categories, tags, lengths, terms = zip(
+                *rows, strict=True
+            )
+            yield Columns(
+                numbers=numbers,
+                kinds=kinds,
+                keys=keys,
+                terms=np.frombuffer(b"".join(terms), np.uint32),
+                counts=[len(each) // array("I").itemsize for each in terms],
+                lengths=lengths,
+                sessions=[sessions.get(file, "") for file in files],
+                authors=authors,
+                roles=roles,
+                at=[float("nan") if at is None else at for at in times],
+                categories=categories,
+                tags=[tuple(orjson.loads(each)) if each else () for each in tags],
+            )
+            least = numbers[-1]
 
 
 def _apply(deltas: deque[Delta], corpus: Corpus) -> None:

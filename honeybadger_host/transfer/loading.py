@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -94,7 +94,7 @@ def load_export(
     checked_name("group", group)
     if group == GLOBAL_GROUP:
         raise HomeError(f"{GLOBAL_GROUP!r} is for all groups: choose a group of its own")
-    with _Alone(home):
+    with _alone(home):
         try:
             folder = source
             if not source.is_dir():
@@ -111,30 +111,23 @@ def load_export(
             finish_loading(home)
 
 
-class _Alone:
-    """A home that nobody else serves meanwhile, with a journal that is closed."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-
-    def __enter__(self) -> None:
-        try:
-            self._lock = HomeLock(self._home)
-        except HomeLocked as error:
-            raise HomeLocked(f"{error}. An export is loaded into a home that nobody serves") from None
-        try:
-            journal = Journal.open(self._home / JOURNAL_FILE, expected_identity=self._lock.previous.journal)
-            self._lock.sign(journal.identity)
-            journal.close()
-            finish_loading(self._home)
-            if (begun := read_forgetting(self._home / JOURNAL_FILE)) is not None:
-                raise HostError(f"what is being forgotten in {begun.group} is not done: start a host, and it goes on")
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Keep a home to ourselves, with a journal that is closed. Raises HostError."""
+    try:
+        lock = HomeLock(home)
+    except HomeLocked as error:
+        raise HomeLocked(f"{error}. An export is loaded into a home that nobody serves") from None
+    try:
+        journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
+        lock.sign(journal.identity)
+        journal.close()
+        finish_loading(home)
+        if (begun := read_forgetting(home / JOURNAL_FILE)) is not None:
+            raise HostError(f"what is being forgotten in {begun.group} is not done: start a host, and it goes on")
+        yield
+    finally:
+        lock.release()
 
 
 class _Loader:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from honeybadger_host.curation.notes import NOTE_ID, notes_of, protected_notes
-from honeybadger_host.search.sources import Source, pieces_of
+from honeybadger_host.search.pieces import pieces_of
+from honeybadger_host.search.sources import Source
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.storage.files import BOM
 

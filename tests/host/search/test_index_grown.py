@@ -13,7 +13,7 @@ from honeybadger_host.search import index_writer, indexer
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.parser import terms_of
-from honeybadger_host.search.sources import Piece
+from honeybadger_host.search.pieces import Piece
 
 FILE = "groups/main/MEMORY.md"
 NOTES = [

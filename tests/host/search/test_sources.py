@@ -10,15 +10,14 @@ import pytest
 
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.search.pieces import pieces_of, turns_of
 from honeybadger_host.search.sources import (
     Source,
     Unsearchable,
     groups_of,
-    pieces_of,
     read_source,
     source_of,
     sources,
-    turns_of,
 )
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.text.neutralise import render_note

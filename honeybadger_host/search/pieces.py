@@ -1,0 +1,218 @@
+"""The pieces of text in a file that is searched, each of which can be found on its own.
+
+An entry, a note of MEMORY.md, a paragraph of HISTORY.md, a turn, a fact or a task of a session. People may edit all of
+these files: a malformed one is reported, and the others stay searchable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import orjson
+
+from honeybadger_agent.mailbox import HUMAN
+from honeybadger_host.memory.compaction import digest
+from honeybadger_host.memory.entry import marks_of, parse_entry
+from honeybadger_host.memory.labels import folded
+from honeybadger_host.memory.notes import SIGNED, parse_notes
+from honeybadger_host.memory.session_document import parse_document
+from honeybadger_host.memory.turn_log import parse_turn
+from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.hashes import Hashes
+from honeybadger_host.search.sources import Source, Unsearchable
+from honeybadger_host.storage.files import BOM, Signature
+
+_DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")
+"""The date of an entry of HISTORY.md, with or without brackets."""
+_ENTRIES: Final = re.compile(r"\n\s*\n|\n(?=(?:#+ |[-*] )?\[?\d{4}-\d\d-\d\d\b)")
+"""Separates two entries of HISTORY.md: a blank line, or the line end before a line that begins with a date."""
+
+
+class Piece(NamedTuple):
+    """A part of a file that can be found on its own.
+
+    Args:
+        key: an entry's id, a turn's number, a note's hash (with a number when the note occurs twice).
+        at: seconds since the epoch, UTC; None when the file does not say.
+        names: other words it is found by: title, name, aliases.
+        known_by: an entry's text after `labels.folded`.
+        name, title: of an entry.
+        marks: what else an entry knows of itself, as members to show; JSON, or empty.
+        until: until when an entry is valid, seconds since the epoch.
+    """
+
+    key: str
+    text: str
+    at: float | None = None
+    author: str = ""
+    role: str = ""
+    category: str = ""
+    tags: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    known_by: str = ""
+    name: str = ""
+    title: str = ""
+    marks: str = ""
+    until: float | None = None
+
+
+def pieces_of(source: Source, data: bytes, signature: Signature, seen: Hashes | None = None) -> list[Piece]:
+    """Return the pieces of a whole file, in order. Raises Unsearchable.
+
+    Args:
+        seen: of notes, how often each occurs before `data`, see `hash_of`.
+    """
+    if source.kind == "entry":
+        return [_entry(source, data, signature)]
+    if source.kind == "session":
+        return _numbered(_told(source, data), seen)
+    try:
+        text = data.removeprefix(BOM).decode()
+    except UnicodeDecodeError:
+        raise Unsearchable("is not UTF-8: save it as UTF-8") from None
+    return _numbered(_notes(text) if source.kind == "note" else _paragraphs(text), seen)
+
+
+def end_of_part(data: bytes, kind: Kind, most_bytes: int, *, is_end: bool) -> int:
+    """Return how many bytes to take at once, so that a note or paragraph is cut only when it fills them all.
+
+    Args:
+        most_bytes: the limit, unless the first note or paragraph is longer.
+        is_end: nothing follows them.
+    """
+    if is_end and len(data) <= most_bytes:
+        return len(data)
+    marks, length = ((b"\n## ",), 1) if kind == "note" else ((b"\n\n", b"\n\r\n"), 2)
+    ends = [at + length for mark in marks if (at := data.rfind(mark, 0, most_bytes)) > 0]
+    ends = ends or [at + length for mark in marks if (at := data.find(mark, max(0, most_bytes - len(mark)))) > 0]
+    if ends or is_end:
+        return max(ends, default=len(data))
+    end = data.rfind(b"\n") + 1 or len(data)
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1  # not within a character
+    return end
+
+
+def last_note(data: bytes) -> int:
+    """Return where the last note of a MEMORY.md begins; 0 when there is none, or nothing before it."""
+    return data.rfind(b"\n## ") + 1
+
+
+def as_found(note: str) -> tuple[str, str]:
+    """Return author and text of a note of a file as search finds them; one without a heading is a person's."""
+    piece, *_ = _notes(note)
+    return piece.author or HUMAN, piece.text
+
+
+def hash_of(key: str) -> bytes:
+    """Return a note's key without the number that tells equal notes apart, as 8 bytes."""
+    return bytes.fromhex(f"{key.partition('-')[0]:0<16}")
+
+
+def turns_of(data: bytes) -> tuple[list[Piece], int, int]:
+    """Return the turns of a part of a log, how many bytes are whole lines, and how many of these are not turns."""
+    whole = data.rfind(b"\n") + 1
+    pieces: list[Piece] = []
+    skipped = 0
+    for line in data[:whole].split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            turn = parse_turn(line)
+        except ValueError:
+            skipped += 1
+            continue
+        pieces.append(Piece(str(turn.number), turn.content, turn.at.timestamp(), author=turn.sender, role=turn.role))
+    return pieces, whole, skipped
+
+
+def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
+    try:
+        entry = parse_entry(data, source.file)
+    except ValueError as error:
+        raise Unsearchable(str(error)) from None
+    at = entry.updated or entry.created
+    return Piece(
+        entry.id,
+        entry.content,
+        signature.mtime_ns / 1e9 if at is None else at.timestamp(),
+        author=entry.by or "",
+        category=entry.category,
+        tags=entry.tags,
+        names=tuple(name for name in (entry.title, entry.name, *entry.aliases) if name),
+        known_by=folded(entry.content),
+        name=entry.name or "",
+        title=entry.title or "",
+        marks=orjson.dumps(marks).decode() if (marks := marks_of(entry)) else "",
+        until=None if entry.standing.valid_until is None else entry.standing.valid_until.timestamp(),
+    )
+
+
+def _told(source: Source, data: bytes) -> Iterator[Piece]:
+    """Yield what a session document says besides its messages, which are in the log."""
+    try:
+        document = parse_document(data, "")
+    except ValueError as error:
+        raise Unsearchable(str(error)) from None
+    told = digest(document)
+    for fact in told.facts:
+        yield Piece("", fact)
+    if told.prose:
+        yield Piece("", "\n".join(told.prose))
+    for task in document.active_tasks:
+        yield Piece("", task.description, float(task.updated_at), names=(task.id,))
+
+
+def _notes(text: str) -> Iterator[Piece]:
+    book = parse_notes(text)
+    if book.preface.strip():
+        yield Piece("", book.preface.strip())
+    for place, note in enumerate(book.notes):
+        if (above := book.above(place)) is not None:
+            yield Piece("", note.strip(), author=HUMAN, names=(above.section,))
+            continue
+        heading, _, body = note.strip().partition("\n")
+        signed = SIGNED.fullmatch(heading)
+        section = signed["section"] if signed else heading.removeprefix("## ").strip()
+        yield Piece(
+            "",
+            body.strip() or section,
+            _seconds(signed["at"]) if signed else None,
+            author=signed["author"] if signed else "",
+            names=(section,),
+        )
+
+
+def _paragraphs(text: str) -> Iterator[Piece]:
+    for paragraph in _ENTRIES.split(text):
+        if paragraph.strip():
+            dated = _DATED.search(paragraph)
+            yield Piece("", paragraph.strip(), _seconds(dated[1].replace("T", " ")) if dated else None)
+
+
+def _numbered(pieces: Iterator[Piece], before: Hashes | None) -> list[Piece]:
+    """Return the pieces, each with a key that stays the same when others come or go."""
+    seen: Counter[str] = Counter()
+    named: list[Piece] = []
+    for piece in pieces:
+        what = "\0".join((piece.text, *piece.names, str(piece.at), piece.author))
+        key = hashlib.sha256(what.encode()).hexdigest()[:12]
+        if before is not None and key not in seen:
+            seen[key] = before.get(hash_of(key))
+        seen[key] += 1
+        if seen[key] > 1:
+            key = f"{key}-{seen[key]}"
+        named.append(piece._replace(key=key))
+    return named
+
+
+def _seconds(at: str) -> float | None:
+    try:
+        return datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
