@@ -18,18 +18,6 @@ from honeybadger_agent.wire import StreamLine
 _READ_BYTES: Final = 1 << 16
 
 
-class Lines:
-    """Cuts what was read into whole lines; the beginning of one waits for its end."""
-
-    def __init__(self) -> None:
-        self._begun = b""
-
-    def feed(self, data: bytes) -> list[StreamLine]:
-        """Return the lines that `data` completes, in order, without those that are not a host's."""
-        *whole, self._begun = (self._begun + data).split(b"\n")
-        return [parsed for line in whole if (parsed := _parsed(line)) is not None]
-
-
 class StreamTail:
     """Follows the stream of one turn through restarts of the host, each of which makes the file anew.
 
@@ -39,7 +27,8 @@ class StreamTail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None
-        self._lines = Lines()
+        self._begun = b""
+        """The beginning of a line, which waits for its end."""
 
     def read(self) -> list[StreamLine]:
         """Return what came since the last look, oldest first; nothing while there is no stream."""
@@ -47,7 +36,7 @@ class StreamTail:
         if self._is_another():
             self.close()
             self._fd = open_regular(self._path)
-            self._lines = Lines()
+            self._begun = b""
             lines += self._drain()
         return lines
 
@@ -62,7 +51,8 @@ class StreamTail:
         if self._fd is not None:
             with contextlib.suppress(OSError):
                 while data := os.read(self._fd, _READ_BYTES):
-                    lines += self._lines.feed(data)
+                    *whole, self._begun = (self._begun + data).split(b"\n")
+                    lines += [parsed for line in whole if (parsed := _parsed(line)) is not None]
         return lines
 
     def _is_another(self) -> bool:

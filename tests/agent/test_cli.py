@@ -173,7 +173,6 @@ def test_what_the_host_would_refuse_is_one_line_with_its_code(shell: Shell) -> N
 
 
 def test_a_rate_limit_is_said_with_its_time(mailbox: Mailbox, answering: Answering, shell: Shell) -> None:
-    """The real host has no shares yet."""
     error = {"code": "rate_limited", "message": "too much", "retry_after_seconds": 1.5}
     with answering(lambda request: {"ok": False, "error": error}):
         ran = shell.bare("remember", "x", "--box", str(mailbox.root))
