@@ -28,7 +28,7 @@ from bench.recall import locomo
 from bench.recall.cases import Conversation, Question
 from bench.recall.evaluate import HEAD, answers, row
 from bench.recall.systems import Ranker
-from honeybadger_agent.models.model import Message, ModelSaid, ToolSpec, UserSaid
+from honeybadger_agent.models.model import ModelSaid, Prompt, UserSaid
 from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
@@ -49,9 +49,9 @@ _PAIR: Final = re.compile(r"^- (?:near duplicates|may contradict each other): (\
 _BLOCK: Final = re.compile(r"^\[(\S+)\] [^\n]*\n((?:  [^\n]*\n?)+)", re.MULTILINE)
 
 
-def careless(chosen: random.Random, _: str, messages: Sequence[Message], __: Sequence[ToolSpec]) -> ModelSaid:
+def careless(chosen: random.Random, prompt: Prompt) -> ModelSaid:
     """Answer what a dream asks: merge all pairs, one way or another."""
-    asked = messages[-1]
+    asked = prompt.messages[-1]
     text = asked.text if isinstance(asked, UserSaid) else ""
     texts = {name: " ".join(said.split()) for name, said in _BLOCK.findall(text)}
     operations = []

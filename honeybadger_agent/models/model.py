@@ -51,18 +51,6 @@ class ToolAnswer:
     tokens: int = 0
 
 
-class SystemText(str):
-    """A system text that says how long its beginning is that stays the same from turn to turn; 0: none does."""
-
-    stable_characters: int = 0
-
-    @classmethod
-    def of(cls, text: str, stable_characters: int) -> SystemText:
-        made = cls(text)
-        made.stable_characters = stable_characters
-        return made
-
-
 @dataclass(frozen=True, slots=True)
 class UserSaid:
     text: str
@@ -93,6 +81,25 @@ class ToolsAnswered:
 
 
 Message: TypeAlias = UserSaid | ModelSaid | ToolsAnswered
+OnText: TypeAlias = Callable[[str], Awaitable[None]]
+"""Takes each piece of an answer's text as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked.
+
+    Args:
+        system: the system text.
+        messages: oldest first; the last is the user's or the tools'.
+        stable_characters: how long the beginning of `system` is that stays the same from turn to turn, so that a
+            provider's cache may find it again; 0: none does.
+    """
+
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    stable_characters: int = 0
 
 
 class ModelFailed(Exception):
@@ -118,21 +125,8 @@ class Model(Protocol):
         """Its name in replies and logs, such as `openai:gpt-5-mini`."""
         ...
 
-    async def answer(
-        self,
-        system: str,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
-        on_text: Callable[[str], Awaitable[None]],
-    ) -> ModelSaid:
-        """Return the next answer.
-
-        Args:
-            system: a `SystemText` says what of it a provider's cache may find again.
-            messages: oldest first; the last is the user's or the tools'.
-            on_text: called with each piece of the text as it comes; once it was called, the request is not retried.
-        Raises ModelFailed.
-        """
+    async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
+        """Return the next answer; once `on_text` was called, the prompt is not sent again. Raises ModelFailed."""
         ...
 
     async def aclose(self) -> None:

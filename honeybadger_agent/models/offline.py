@@ -6,12 +6,21 @@ A host uses it before a model is configured: enough to show the way from a messa
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import orjson
 
-from honeybadger_agent.models.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, ToolSpec, UserSaid
+from honeybadger_agent.models.model import (
+    Message,
+    ModelSaid,
+    OnText,
+    Prompt,
+    ToolAnswer,
+    ToolCall,
+    ToolsAnswered,
+    UserSaid,
+)
 from honeybadger_agent.turn.prose import WEAK
 
 NAME: Final = "offline"
@@ -76,14 +85,8 @@ class OfflineModel:
 
     name = NAME
 
-    async def answer(
-        self,
-        system: str,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
-        on_text: Callable[[str], Awaitable[None]],
-    ) -> ModelSaid:
-        said = reply(messages, {tool.name for tool in tools})
+    async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
+        said = reply(prompt.messages, {tool.name for tool in prompt.tools})
         for line in said.text.splitlines(keepends=True):
             await on_text(line)
         return said

@@ -29,10 +29,10 @@ from honeybadger_agent.models.model import (
     Message,
     ModelFailed,
     ModelSaid,
-    SystemText,
+    OnText,
+    Prompt,
     ToolCall,
     ToolsAnswered,
-    ToolSpec,
     UserSaid,
 )
 from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
@@ -193,18 +193,12 @@ class ProviderModel:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = random.random
 
-    async def answer(
-        self,
-        system: str,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
-        on_text: Callable[[str], Awaitable[None]],
-    ) -> ModelSaid:
+    async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
         attempt = 0
         while True:
             attempt += 1
             is_heard = False
-            async with aclosing(self._attempt(system, messages, tools)) as coming:
+            async with aclosing(self._attempt(prompt)) as coming:
                 async for part in coming:
                     match part:
                         case str():
@@ -230,9 +224,7 @@ class ProviderModel:
         why = f"{self.name}{where}: {failure.why}{asked}"
         return ModelFailed(why, is_passing=failure.is_passing, is_free=is_free)
 
-    async def _attempt(
-        self, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec]
-    ) -> AsyncGenerator[str | ModelSaid | _Failure]:
+    async def _attempt(self, prompt: Prompt) -> AsyncGenerator[str | ModelSaid | _Failure]:
         """Yield pieces of text, and last the answer or the failure.
 
         The failure is a value: an exception would chain the library's own ones, which contain the request.
@@ -243,8 +235,8 @@ class ProviderModel:
         )
         if settings.temperature is not None:
             asked["temperature"] = settings.temperature
+        system, stable = prompt.system, prompt.stable_characters
         instructions = [parts.InstructionPart(system)] if system else []
-        stable = system.stable_characters if isinstance(system, SystemText) else 0
         if self.name.startswith("anthropic:") and 0 < stable < len(system):  # others find beginnings by themselves
             first, rest = system[:stable], system[stable:]
             instructions = [parts.InstructionPart(first), parts.InstructionPart(rest, dynamic=True)]
@@ -253,12 +245,12 @@ class ProviderModel:
             ToolDefinition(
                 name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description, strict=False
             )
-            for tool in tools
+            for tool in prompt.tools
         ]
         try:
             async with model_request_stream(
                 self._model,
-                _conversation(messages),
+                _conversation(prompt.messages),
                 model_settings=asked,
                 model_request_parameters=ModelRequestParameters(
                     function_tools=definitions, instruction_parts=instructions

@@ -10,22 +10,13 @@ from typing import Annotated, Any, Final, TypeAlias
 import orjson
 from pydantic import Field, ValidationError
 
-from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, ToolCall, ToolSpec, UserSaid
+from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, OnText, Prompt, ToolCall, UserSaid
 from honeybadger_agent.wire import Count, Wire, refusal_of
 
-Step: TypeAlias = ModelSaid | Callable[[str, Sequence[Message], Sequence[ToolSpec]], ModelSaid]
-"""An answer, or a function of the request that returns one; it may raise `ModelFailed`."""
+Step: TypeAlias = ModelSaid | Callable[[Prompt], ModelSaid]
+"""An answer, or a function of the prompt that returns one; it may raise `ModelFailed`."""
 
 PIECE_CHARACTERS: Final = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One request to the model."""
-
-    system: str
-    messages: tuple[Message, ...]
-    tools: tuple[ToolSpec, ...]
 
 
 async def _slept(seconds: float) -> None:
@@ -44,21 +35,15 @@ class ScriptedModel:
         delay_seconds: before each piece, and before an answer without text.
     """
 
-    script: Sequence[Step] | Callable[[str, Sequence[Message], Sequence[ToolSpec]], ModelSaid]
+    script: Sequence[Step] | Callable[[Prompt], ModelSaid]
     name: str = "scripted"
     piece_characters: int = PIECE_CHARACTERS
     delay_seconds: float = 0.0
     sleep: Callable[[float], Awaitable[None]] = _slept
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[Prompt] = field(default_factory=list)
 
-    async def answer(
-        self,
-        system: str,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
-        on_text: Callable[[str], Awaitable[None]],
-    ) -> ModelSaid:
-        self.asked.append(Asked(system, tuple(messages), tuple(tools)))
+    async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
+        self.asked.append(prompt)
         if callable(self.script):
             step: Step = self.script
         elif len(self.asked) <= len(self.script):
@@ -66,7 +51,7 @@ class ScriptedModel:
         else:
             why = f"the script has {len(self.script)} answers and was asked for one more"
             raise ModelFailed(f"{self.name}: {why}", is_passing=False)
-        said = step(system, messages, tools) if callable(step) else step
+        said = step(prompt) if callable(step) else step
         for begin in range(0, max(len(said.text), 1), self.piece_characters):
             if self.delay_seconds:
                 await self.sleep(self.delay_seconds)
@@ -132,8 +117,8 @@ def load_script(path: Path) -> ScriptedModel:
         why = refusal_of(error).message
         raise ModelFailed(f"{name}: {path} is not a script: {why}", is_passing=False) from None
 
-    def play(_: str, messages: Sequence[Message], __: Sequence[ToolSpec]) -> ModelSaid:
-        return _played(name, script, messages)
+    def play(prompt: Prompt) -> ModelSaid:
+        return _played(name, script, prompt.messages)
 
     return ScriptedModel(play, name=name, piece_characters=script.piece_characters, delay_seconds=script.delay_seconds)
 

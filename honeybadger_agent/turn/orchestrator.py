@@ -20,6 +20,7 @@ from honeybadger_agent.models.model import (
     Message,
     Model,
     ModelSaid,
+    Prompt,
     ToolAnswer,
     ToolCall,
     ToolsAnswered,
@@ -50,9 +51,6 @@ class TurnLimits:
 
 class Toolbox(Protocol):
     """The tools of one turn."""
-
-    @property
-    def specs(self) -> Sequence[ToolSpec]: ...
 
     async def run(self, call: ToolCall, key: str) -> ToolAnswer:
         """Run one of `specs`; an error that the model can act on is an answer with `ok=False`.
@@ -131,14 +129,9 @@ class AgentTurn:
     _messages: list[Message] = field(default_factory=list)
     _answers: list[ToolAnswer] = field(default_factory=list)
 
-    async def run(self, system: str, messages: Sequence[Message]) -> TurnOutcome:
-        """Run the turn to its end.
-
-        Args:
-            messages: oldest first; the last is the user's.
-        Raises ModelFailed, and any exception of `keep` and `events`.
-        """
-        began, specs = self.clock(), tuple(self.toolbox.specs)
+    async def run(self, prompt: Prompt) -> TurnOutcome:
+        """Run the turn to its end. Raises ModelFailed, and any exception of `keep` and `events`."""
+        began = self.clock()
         for step in itertools.count(1):
             if step <= len(self.said):
                 said = self.said[step - 1]
@@ -147,22 +140,21 @@ class AgentTurn:
             else:
                 if (limit := self._reached(self.clock() - began)) is not None:
                     return self._outcome(limit)
-                said = await self.model.answer(
-                    system, (*messages, *self._messages), specs, partial(self.events.text, step)
-                )
+                longer = replace(prompt, messages=(*prompt.messages, *self._messages))
+                said = await self.model.answer(longer, partial(self.events.text, step))
                 self.said.append(said)
                 await self.keep(said)
             if said.note:
                 await self.events.text(step, said.note)
             asked, answered = said.input_tokens, said.output_tokens
-            self.tokens += _estimate(system, *messages, *self._messages) if asked is None else asked
+            self.tokens += _estimate(prompt.system, *prompt.messages, *self._messages) if asked is None else asked
             self.tokens += _estimate(said) if answered is None else answered
             if not said.calls:
                 break
             answers = []
             for index, call in enumerate(said.calls):
                 await self.events.tool_began(step, call)
-                answers.append(await _answered(self.toolbox, specs, call, f"{step}.{index}"))
+                answers.append(await _answered(self.toolbox, prompt.tools, call, f"{step}.{index}"))
                 await self.events.tool_ended(step, answers[-1])
                 self.tokens += answers[-1].tokens
             self._messages += [said, ToolsAnswered(tuple(answers))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from honeybadger_agent.models.model import Message, SystemText, ToolSpec, UserSaid
+from honeybadger_agent.models.model import Prompt, ToolSpec, UserSaid
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,20 @@ class AgentRequest:
     stable_characters: int = 0
 
 
-def system_text(request: AgentRequest) -> SystemText:
-    """Return the system text: the context as the host made it, then the tools, if there are any.
+def prompt_of(request: AgentRequest) -> Prompt:
+    """Return what the model is asked: the context as the host made it, the tools, and what the user says now.
 
     The context comes first and unchanged, so that a provider can cache a beginning that rarely changes.
     Source: HB5.
     """
-    context = request.context.rstrip()
-    if not request.tools:
-        return SystemText.of(f"{context}\n", request.stable_characters)
+    lines = [request.context.rstrip(), ""]
+    if request.tools:
+        lines += ["## Tools", *(f"- {rule}" for rule in _rules(request)), ""]
+    said = (UserSaid(request.message),)  # earlier turns are in the context
+    return Prompt("\n".join(lines), said, request.tools, request.stable_characters)
+
+
+def _rules(request: AgentRequest) -> list[str]:
     names = {tool.name for tool in request.tools}
     rules = [
         (
@@ -56,10 +61,4 @@ def system_text(request: AgentRequest) -> SystemText:
         )
     if "search_memory" in names:
         rules.append("Before you say that you do not know something, look for it with `search_memory`.")
-    text = "\n".join([f"{context}\n", "## Tools", *(f"- {rule}" for rule in rules), ""])
-    return SystemText.of(text, request.stable_characters)
-
-
-def messages(request: AgentRequest) -> tuple[Message, ...]:
-    """Return the messages: only what the user says now; earlier turns are in the context."""
-    return (UserSaid(request.message),)
+    return rules

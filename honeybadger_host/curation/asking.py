@@ -18,7 +18,7 @@ import anyio.to_thread
 import orjson
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
-from honeybadger_agent.models.model import Model, ModelFailed, UserSaid
+from honeybadger_agent.models.model import Model, ModelFailed, Prompt, UserSaid
 from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.budgets import Budget, Budgets
 from honeybadger_host.errors import FileProblem, WorldFailed
@@ -166,7 +166,7 @@ class Asker:
         said = None
         try:
             with anyio.move_on_after(_LONGEST_ANSWER_SECONDS):
-                said = await model.answer(question.system, [UserSaid(question.text)], [], _nobody_looks_on)
+                said = await model.answer(Prompt(question.system, [UserSaid(question.text)]), _nobody_looks_on)
         except ModelFailed as failure:
             if failure.is_free:
                 released = booked._replace(tokens=-estimate)

@@ -26,7 +26,7 @@ from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, ToolCall
 from honeybadger_agent.tools import made, tool_names
 from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutcome
-from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.turn.prompt import AgentRequest, prompt_of
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import ChatResult, GetContext, Refusal, StopResult, StreamLine
@@ -189,7 +189,7 @@ class ChatTurn:
         self.turn = AgentTurn(model, toolbox, limits, self.shown, self._keep, said)
         seconds = limits.seconds * _LAST_ANSWER if limits.seconds else math.inf
         with anyio.move_on_after(seconds):  # else a model that never comes to an end keeps its group waiting
-            return await self.turn.run(system_text(request), messages(request))
+            return await self.turn.run(prompt_of(request))
         raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)
 
     async def _keep(self, said: ModelSaid) -> None:

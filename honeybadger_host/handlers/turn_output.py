@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import orjson
 
-from honeybadger_agent.models.model import Message, Model, ModelSaid, ToolAnswer, ToolCall, ToolSpec
+from honeybadger_agent.models.model import Model, ModelSaid, OnText, Prompt, ToolAnswer, ToolCall
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import StreamLine, ToolRun
 from honeybadger_host.domain import Asked, TurnUnderWay
@@ -42,13 +41,7 @@ class CleanModel:
     def name(self) -> str:
         return self.model.name
 
-    async def answer(
-        self,
-        system: str,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
-        on_text: Callable[[str], Awaitable[None]],
-    ) -> ModelSaid:
+    async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
         visible = Visible()
 
         async def pass_on(piece: str) -> None:
@@ -57,7 +50,7 @@ class CleanModel:
 
         began = time.monotonic()
         try:
-            said = await self.model.answer(system, messages, tools, pass_on)
+            said = await self.model.answer(prompt, pass_on)
         finally:
             self.seconds += time.monotonic() - began
         if rest := visible.end():

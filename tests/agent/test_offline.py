@@ -16,7 +16,7 @@ from honeybadger_agent.models.model import Message, ModelSaid, ToolAnswer, ToolC
 from honeybadger_agent.models.offline import OfflineModel, fact_in, is_question, reply
 from honeybadger_agent.tools import parsed
 from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutcome, arguments_of
-from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.turn.prompt import AgentRequest, prompt_of
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import REQUEST_TYPES
 from tests.hosting import HostProcess, RawSender
@@ -45,7 +45,7 @@ async def say(home: Path, message: str, *, session: str = "main") -> TurnOutcome
 
     request = AgentRequest("main", "ada", session, message, context.system, tools.specs)
     turn = AgentTurn(OfflineModel(), tools, TurnLimits(), Silent(), keep)
-    outcome = await turn.run(system_text(request), messages(request))
+    outcome = await turn.run(prompt_of(request))
     await client.append_turn("assistant", outcome.text)
     return outcome
 

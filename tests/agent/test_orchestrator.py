@@ -15,6 +15,7 @@ from honeybadger_agent.models.model import (
     Message,
     ModelFailed,
     ModelSaid,
+    Prompt,
     ToolAnswer,
     ToolCall,
     ToolsAnswered,
@@ -91,7 +92,7 @@ class Turn:
 
     async def run(self, limits: TurnLimits = FREE, done: Sequence[ModelSaid] = ()) -> TurnOutcome:
         turn = AgentTurn(self.model, self.shelf, limits, self.watching, self.keep, [*done], clock=lambda: self.now)
-        return await turn.run("You are Ada.", ASKED)
+        return await turn.run(Prompt("You are Ada.", ASKED, self.shelf.specs))
 
 
 def scripted(*script: ModelSaid) -> Turn:
@@ -110,7 +111,7 @@ async def test_an_answer_without_calls_is_final_and_streamed() -> None:
     assert outcome == TurnOutcome("Hello Sheila", 1, (), 100, 7, None)
     assert turn.watching.seen == ["1:Hello", "1: Shei", "1:la"]
     [asked] = turn.model.asked
-    assert (asked.system, asked.messages, asked.tools) == ("You are Ada.", ASKED, tuple(turn.shelf.specs))
+    assert (asked.system, asked.messages, asked.tools) == ("You are Ada.", ASKED, turn.shelf.specs)
 
 
 async def test_tools_of_an_answer_run_in_order_and_the_model_reads_what_came_of_them() -> None:

@@ -23,7 +23,7 @@ from honeybadger_agent.models.model import (
     Message,
     ModelFailed,
     ModelSaid,
-    SystemText,
+    Prompt,
     ToolAnswer,
     ToolCall,
     ToolsAnswered,
@@ -103,7 +103,7 @@ async def ask(
     ears = ears or Ears()
     model.sleep = ears.pause
     try:
-        return await model.answer("You are Ada.", messages or (UserSaid("Hi"),), tools, ears.hear)
+        return await model.answer(Prompt("You are Ada.", messages or (UserSaid("Hi"),), tools), ears.hear)
     finally:
         await model.aclose()
 
@@ -170,13 +170,13 @@ async def test_what_is_asked_is_the_conversation_and_goes_with_our_headers_alone
 
 async def test_a_beginning_that_stays_is_marked_for_a_cache_and_the_text_stays_the_same(protocol: Protocol) -> None:
     stable, rest = "Group: main\n\n## Facts\n- tea\n", "\n## Recent Conversation\n[user]: Hi"
-    system = SystemText.of(stable + rest, len(stable))
+    prompt = Prompt(stable + rest, [UserSaid("Hi")], TOOLS, len(stable))
     with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
-        await model.answer(system, [UserSaid("Hi")], TOOLS, Ears().hear)
+        await model.answer(prompt, Ears().hear)
         await model.aclose()
     [asked] = endpoint.asked
     if protocol.provider != "anthropic":
-        assert asked.system == system
+        assert asked.system == prompt.system
         return
     first, second = asked.body["system"]
     assert (first["text"], second["text"]) == (stable, rest)
@@ -231,7 +231,7 @@ async def test_several_answers_may_be_under_way_at_once(protocol: Protocol) -> N
         await barrier.wait()
 
     with served(in_turn(protocol.write(ModelSaid("Hello", (), 1, 1)))) as endpoint, protocol.model(endpoint) as model:
-        asking = (model.answer("", (UserSaid("Hi"),), (), meet) for _ in range(5))
+        asking = (model.answer(Prompt("", (UserSaid("Hi"),)), meet) for _ in range(5))
         assert [said.text for said in await asyncio.gather(*asking)] == ["Hello"] * 5
         await model.aclose()
 
@@ -413,7 +413,7 @@ async def test_what_fails_where_the_text_goes_is_not_the_models_failure(protocol
 
     with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
         with pytest.raises(OSError, match="disk full"):
-            await model.answer("", (UserSaid("Hi"),), (), full)
+            await model.answer(Prompt("", (UserSaid("Hi"),)), full)
         await model.aclose()
     assert len(endpoint.asked) == 1
 
@@ -432,7 +432,7 @@ async def test_a_cancelled_answer_closes_its_connection(protocol: Protocol, wher
 
     with served(in_turn(answer)) as endpoint, protocol.model(endpoint, timeout_seconds=60) as model:
         async with anyio.create_task_group() as group:
-            group.start_soon(model.answer, "", (UserSaid("Hi"),), (), hear)
+            group.start_soon(model.answer, Prompt("", (UserSaid("Hi"),)), hear)
             await until((lambda: bool(endpoint.asked)) if where == "before" else heard.is_set)
             group.cancel_scope.cancel()
         await until(endpoint.gone.is_set)
@@ -459,14 +459,14 @@ def watch(event, arguments):
     if event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
         contacted.append((str(arguments[0]), arguments[1]))
 sys.addaudithook(watch)
-from honeybadger_agent.models.model import UserSaid
+from honeybadger_agent.models.model import Prompt, UserSaid
 from honeybadger_agent.models import ModelSettings, open_model
 async def hear(_): pass
 async def main():
     for provider, url in zip(sys.argv[1::2], sys.argv[2::2]):
         contacted.clear()
         model = open_model(f"{provider}:gpt-5", ModelSettings(base_url=url, api_key="sk-ours"))
-        said = await model.answer("", (UserSaid("Hi"),), (), hear)
+        said = await model.answer(Prompt("", (UserSaid("Hi"),)), hear)
         await model.aclose()
         print(said.text, sorted({(str(address[0]), int(address[1])) for address in contacted}))
 asyncio.run(main())

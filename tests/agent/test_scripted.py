@@ -11,6 +11,7 @@ from honeybadger_agent.models.model import (
     Message,
     ModelFailed,
     ModelSaid,
+    Prompt,
     ToolAnswer,
     ToolCall,
     ToolsAnswered,
@@ -25,11 +26,11 @@ async def ask(model: ScriptedModel, *messages: Message) -> tuple[ModelSaid, list
     async def on_text(piece: str) -> None:
         pieces.append(piece)
 
-    return await model.answer("", messages, (), on_text), pieces
+    return await model.answer(Prompt("", messages), on_text), pieces
 
 
 async def test_answers_come_in_order_in_pieces_and_run_out() -> None:
-    model = ScriptedModel([ModelSaid("Hello Sheila"), lambda system, _, __: ModelSaid(f"<{system}>")])
+    model = ScriptedModel([ModelSaid("Hello Sheila"), lambda prompt: ModelSaid(f"<{prompt.system}>")])
     assert await ask(model, UserSaid("Hi")) == (ModelSaid("Hello Sheila"), ["Hello Sheila"])
     assert await ask(model, UserSaid("Hi")) == (ModelSaid("<>"), ["<>"])
     with pytest.raises(ModelFailed, match="has 2 answers and was asked for one more") as failed:
