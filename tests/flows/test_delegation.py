@@ -180,7 +180,7 @@ def test_a_turn_leaves_itself_time_to_answer_and_its_limits_cover_those_it_asks(
     result = ask(home)
     assert result.content == "Here is what I have."
     slow, cook = [tool.summary for tool in result.tools]
-    assert slow.startswith("slow, timed out: Word for word.")
+    assert slow.startswith(("slow, timed out: Word for word.", "slow, timed out: (Stopped before"))  # if it is busy
     assert cook.startswith("unavailable: this turn ends in ")
     assert cook.endswith("too soon to ask anybody: answer with what you have")
 

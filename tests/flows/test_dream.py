@@ -300,8 +300,8 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
     before = memory.state()
     assert "nothing was changed" in cli_error("dream", home=home)
     assert memory.state() == before
-    status = cli_json("status", home=home)
     wait_for(lambda: status_of(home)["curation"]["tokens_today"] == 780)
+    status = cli_json("status", home=home)
     assert [budget["setting"] for budget in status["curation"]["budgets"]] == ["curation.tokens_per_day"]
 
 

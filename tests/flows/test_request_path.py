@@ -246,20 +246,21 @@ def test_a_query_asked_again_is_answered_anew(asker: RawSender) -> None:
 # ------------------------------------------------------------------------------------------------- ways to write a file
 
 
-def test_delivery_by_link_and_unlink_is_applied_once(asker: RawSender) -> None:
+def test_delivery_by_link_and_unlink_is_applied_once(make_host: HostFactory, stranger: RawSender) -> None:
+    make_host({"spool.request.UNFINISHED_SECONDS": 60}).start()  # so long a request may have two names
     for number in range(20):
         stem = f"linked-{number:02}"
-        temporary = asker.root / "tmp" / stem
+        temporary = stranger.root / "tmp" / stem
         temporary.write_bytes(request(stem, content=f"linked {number:02}"))
-        os.link(temporary, asker.requests / f"{stem}.json")
+        os.link(temporary, stranger.requests / f"{stem}.json")
         temporary.unlink()
     for number in range(20):
-        assert asker.reply(f"linked-{number:02}")["ok"] is True
-    assert len(re.findall(r"^- linked \d\d$", asker.memory_text(), re.MULTILINE)) == 20
+        assert stranger.reply(f"linked-{number:02}")["ok"] is True
+    assert len(re.findall(r"^- linked \d\d$", stranger.memory_text(), re.MULTILINE)) == 20
 
 
 def test_a_slow_writer_without_rename_is_waited_for(make_host: HostFactory, stranger: RawSender) -> None:
-    make_host({"spool.request.UNFINISHED_SECONDS": 5}).start()
+    make_host({"spool.request.UNFINISHED_SECONDS": 60}).start()
     data = request("slow", content="päälle")
     with (stranger.requests / "slow.json").open("wb", buffering=0) as file:
         for at in range(0, len(data), 7):
