@@ -117,7 +117,8 @@ def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tu
         NotRegular: a link, folder, FIFO, socket or device; the message names the kind.
         OSError: there is none, or the world failed (too many open files, I/O error).
     """
-    for seconds in (0.001, 0.01, 0.1, None):
+    own = (1.0, 2.0) if within is None else ()  # no sender holds others up for so long with a lease on its request
+    for seconds in (0.001, 0.01, 0.1, *own, None):
         try:
             fd = os.open(path, _READ, dir_fd=within)
             break
