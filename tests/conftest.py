@@ -56,13 +56,20 @@ class HostFactory(Protocol):
 
 @pytest.fixture
 def make_host(home: Path) -> Iterator[HostFactory]:
-    """Make hosts on `home` that are not started; they are ended with the test. See `HostProcess`."""
+    """Make hosts on `home` that are not started; see `HostProcess`.
+
+    They are killed with the test: one that ended before, and was not told to, fails it.
+    """
+    made: list[HostProcess] = []
     with ExitStack() as hosts:
 
         def make(settings: dict[str, object] | None = None, **more: Any) -> HostProcess:
-            return hosts.enter_context(HostProcess(more.pop("home", home), settings, **more))
+            made.append(hosts.enter_context(HostProcess(more.pop("home", home), settings, **more)))
+            return made[-1]
 
         yield make
+        for host in made:
+            host.check()
 
 
 @pytest.fixture

@@ -331,6 +331,7 @@ class HostProcess:
         self.stderr = home.parent / f"{home.name}.stderr"
         self.notifications = Notifications(abstract=abstract_socket)
         self._process: Child | None = None
+        self._is_awaited = False
 
     def __enter__(self) -> Self:
         return self
@@ -357,6 +358,7 @@ class HostProcess:
         """Start the process and do not wait."""
         assert not self.is_running, "the host runs already"
         self.notifications.received.clear()
+        self._is_awaited = False
         constants, flags = arguments_of(self.settings)
         arguments = [*constants, "--source", self.source, "run", "--home", str(self.home), *flags]
         env = {"NOTIFY_SOCKET": self.notifications.address, **self.env}
@@ -379,6 +381,7 @@ class HostProcess:
 
     def wait(self, timeout: float = PATIENCE) -> int:
         """Return the exit code once the process has ended."""
+        self._is_awaited = True
         return self.process.wait(timeout)
 
     def send_signal(self, number: int) -> None:
@@ -392,7 +395,7 @@ class HostProcess:
     def kill(self) -> None:
         """End it without a chance to clean up."""
         self.process.kill()
-        self.process.wait(20)
+        self.wait(20)
 
     def restart(self) -> HostProcess:
         """Stop it when it runs, then start it."""
@@ -405,6 +408,10 @@ class HostProcess:
         if self.is_running:
             self.kill()
         self.notifications.close()
+
+    def check(self) -> None:
+        """Fail when it has ended by itself: no test has waited for that."""
+        assert self._process is None or self._is_awaited or self.is_running, self.log_text()[-4000:]
 
     def log_text(self) -> str:
         """Return all it printed."""

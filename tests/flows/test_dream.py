@@ -106,7 +106,6 @@ def test_an_undone_fold_brings_back_all_of_it_and_leaves_the_proposal(make_host:
     entry = next(row["seq"] for row in cli_json("log", "main", home=host.home))
     assert run_cli("undo", entry, home=host.home).stderr == ""
     assert len(memory.entries()) == 1
-    host.stop()
 
 
 def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost(
@@ -343,7 +342,7 @@ def test_two_dreams_at_once_are_made_one_after_the_other(make_host: HostFactory,
 def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
     make_host: HostFactory, home: Path
 ) -> None:
-    host = make_host(answering(home, "", delay_seconds=10 * PATIENCE)).start()
+    make_host(answering(home, "", delay_seconds=10 * PATIENCE)).start()
     groups = [f"group-{number}" for number in range(5)]
     for group in groups:
         bee = RawSender(home, group=group, sender="bee").make()
@@ -365,7 +364,6 @@ def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
     told = cli_text("status", home=home)
     assert "now dream of group-" in told
     assert told.count("waits for its turn: dream of group-") == 3
-    host.stop()
 
 
 @pytest.mark.parametrize("full", ["journal.db", "groups/main/memory", "groups/main/archive"])

@@ -35,7 +35,6 @@ def test_an_editors_older_save_after_a_restart_drops_no_acknowledged_note(
     wait_for(lambda: stranger.memory_text().count("- second\n") == 1)
     assert stranger.memory_text().startswith("A person's line.\n")
     assert stranger.memory_text().count("- first\n") == 1
-    host.stop()
 
 
 def wait_until_settled(host: HostProcess, seq: int) -> None:
@@ -64,7 +63,6 @@ def test_a_note_that_left_memory_md_is_brought_back_once_by_undo(
     stranger.memory.write_text("A line above.\n" + whole)
     wait_until_settled(host, stranger.ask("c", request("c", content="note c"))["seq"])
     assert [stranger.memory_text().count(f"- note {stem}\n") for stem in "abc"] == [1, 1, 1]
-    host.stop()
 
 
 @pytest.mark.parametrize("is_served", [True, False])
@@ -128,7 +126,6 @@ def test_of_two_removals_at_once_neither_is_lost_and_a_note_beside_them_is_taken
     assert [stranger.memory_text().count(f"- note {stem}\n") for stem in "abcz"] == [0, 0, 1, 1]
     archive = (stranger.memory.parent / "archive" / "MEMORY.md").read_text()
     assert [archive.count(f"- note {stem}\n") for stem in "abcz"] == [1, 1, 0, 0]
-    host.stop()
 
 
 def test_undoing_a_note_twice_in_one_batch_brings_it_back_once(make_host: HostFactory, stranger: RawSender) -> None:
@@ -143,7 +140,6 @@ def test_undoing_a_note_twice_in_one_batch_brings_it_back_once(make_host: HostFa
     host.start()
     assert [operator.reply(stem)["ok"] for stem in ("u1", "u2")] == [True, False]
     assert stranger.memory_text().count("- note a\n") == 1
-    host.stop()
 
 
 def test_a_note_that_has_not_settled_is_not_undone_but_put_back(make_host: HostFactory, stranger: RawSender) -> None:
@@ -155,4 +151,3 @@ def test_a_note_that_has_not_settled_is_not_undone_but_put_back(make_host: HostF
     assert_refused(reply, "conflict")
     assert "too new" in reply["error"]["message"]
     wait_for(lambda: stranger.memory_text().count("- note a\n") == 1)
-    host.stop()

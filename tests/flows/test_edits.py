@@ -91,7 +91,6 @@ def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stra
         f"human             edit          groups/main/memory/general/{value['id']}.json  +1 -1 lines",
     ]
     assert stranger.ask("m", request("m", content="likes milk"))["seq"] == fourth["seq"] + 1
-    stood.stop()
 
 
 def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawSender) -> None:
@@ -107,7 +106,6 @@ def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawS
     stood.start()
     (stood.home / "groups" / "main" / "CLAUDE.md").write_text("The only edits.\n")
     edits(stood.home, 2)
-    stood.stop()
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -131,7 +129,6 @@ def test_edits_while_no_host_ran_are_recorded_at_its_start(
     assert found[f"groups/main/memory/general/{entry.name}"][1] == "edit_removed"
     assert told(edits(home, 1, "global")[0])[1:] == ("edit_new", "AGENT.md", 1, 0, "+For all.\n")
     assert len({edit["event"] for edit in [*logged(home), *logged(home, "global")]}) == 1
-    stood.stop()
 
 
 def test_a_checkout_of_fifty_files_is_one_event_of_fifty_rows(stood: HostProcess) -> None:
@@ -143,7 +140,6 @@ def test_a_checkout_of_fifty_files_is_one_event_of_fifty_rows(stood: HostProcess
     found = edits(stood.home, 50)
     assert len({edit["event"] for edit in found}) == 1
     assert {edit["kind"] for edit in found} == {"edit_new"}
-    stood.stop()
 
 
 def test_what_an_agent_replaced_before_anybody_looked_is_the_persons_with_its_text(

@@ -41,7 +41,6 @@ def test_an_entry_is_known_after_a_kill_a_restart_and_an_edit(make_host: HostFac
     assert not path.exists()
     with pytest.raises(NotFound, match=saved.id):
         client().get_memory(saved.id)
-    host.stop()
 
 
 @pytest.mark.parametrize("is_served", [True, False])
@@ -71,7 +70,6 @@ def test_the_operator_undoes_with_and_without_a_running_host(
         assert waiting.peek("later") is None  # an undo serves nobody else
         host.start()
     assert client().get_memory(saved.id).model_dump() == saved.model_dump(exclude={"neutralised", "similar"})
-    host.stop()
 
 
 def test_an_edit_and_a_move_are_undone_each_in_one_step(make_host: HostFactory, client: MakeClient) -> None:
@@ -95,7 +93,6 @@ def test_an_edit_and_a_move_are_undone_each_in_one_step(make_host: HostFactory, 
     assert client().get_memory(saved.id).model_dump() == saved.model_dump(exclude={"neutralised", "similar"})
     assert run_cli("undo", 6, home=host.home).returncode == 1  # it was changed since
     assert [(row.name, row.category) for row in client().list_memory_entries().entries] == [("drinks.md", "likes")]
-    host.stop()
 
 
 def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFactory, client: MakeClient) -> None:
@@ -105,7 +102,6 @@ def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFa
     assert "too new: it settles within seconds" in cli_error("undo", 1, home=host.home)
     for wrong in ("x", "0", "q9e4vbhapmx0"):
         assert f"{wrong} is not the number of a change: `honey" in cli_error("undo", wrong, home=host.home, code=2)
-    host.stop()
 
 
 @pytest.mark.parametrize("closed", [False, True])
@@ -113,21 +109,20 @@ def test_no_agent_undoes(make_host: HostFactory, home: Path, closed: bool) -> No
     if closed:
         assert run_cli("sender", "add", "main", "stranger", home=home).returncode == 0
     assert "reserved" in cli_error("sender", "add", "main", "operator", home=home, code=2)
-    host = make_host({"ipc.closed": closed}).start()
+    make_host({"ipc.closed": closed}).start()
     stranger = RawSender(home).make()
     saved = stranger.ask("a", request("a", "save_memory", payload={"content": "x"}))
     reply = stranger.ask("b", request("b", "undo", payload={"seq": saved["seq"]}))
     assert reply["error"]["code"] == Forbidden.code
     assert run_cli("undo", saved["seq"], home=home).returncode == 0
     assert not (home / "groups/main" / saved["result"]["file"]).exists()
-    host.stop()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 def test_a_request_in_the_operators_box_that_is_not_the_hosts_users_is_refused(
     make_host: HostFactory, home: Path
 ) -> None:
-    host = make_host().start()
+    make_host().start()
     box = RawSender(home, sender="operator").make()
     path = box.root / "tmp" / "x"
     path.write_bytes(request("x", "undo", payload={"seq": 1}))
@@ -136,7 +131,6 @@ def test_a_request_in_the_operators_box_that_is_not_the_hosts_users_is_refused(
     reply = box.reply("x")
     assert reply["error"]["code"] == "forbidden"
     assert "belongs to uid 65534" in reply["error"]["message"]
-    host.stop()
 
 
 def test_a_shell_saves_and_forgets_and_the_operator_brings_it_back(make_host: HostFactory) -> None:
@@ -152,7 +146,6 @@ def test_a_shell_saves_and_forgets_and_the_operator_brings_it_back(make_host: Ho
     assert run_cli("undo", 3, home=host.home).returncode == 0
     got = run_agent("call", "get_memory", f'{{"id":"{id_}"}}', home=host.home)
     assert orjson.loads(got.stdout)["result"]["title"] == "Tea"
-    host.stop()
 
 
 def test_the_doctor_names_each_file_that_is_no_entry(home: Path) -> None:

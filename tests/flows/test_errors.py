@@ -240,7 +240,7 @@ def test_what_was_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
     stranger.note("a", "served")
     for stem, data in asked.items():
         stranger.drop(stem, data)
-    host = make_host(source=IN_THE_WAY_ONCE).start()
+    make_host(source=IN_THE_WAY_ONCE).start()
     assert stranger.reply("a")["ok"] is True
     for stem in asked:
         assert_refused(stranger.reply(stem), "unavailable", says="is a folder for a moment")
@@ -249,7 +249,6 @@ def test_what_was_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
     assert loaded["is_new"]
     assert [stranger.ask(f"t{number}", asked[f"t{number}"])["result"]["turn"] for number in range(1, 4)] == [1, 2, 3]
     assert stranger.ask("u", asked["u"])["result"]["turns"] == 3
-    host.stop()
 
 
 def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_repair(

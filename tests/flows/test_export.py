@@ -18,10 +18,12 @@ import pytest
 from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.transfer.loading import load_export
-from tests.commands import cli_error
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.people import newest_edit, settle, wait_until_looked_at
+
+FORGOTTEN = ("likes cake", "turn 3", "has a dog")
 
 
 @pytest.fixture(scope="module")
@@ -30,23 +32,21 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("life") / "home"
     make_home(home)
     stranger = RawSender(home).make()
-    with HostProcess(home, AT_ONCE) as host:
-        host.start()
+    with HostProcess(home, AT_ONCE).start() as host:
         wait_until_looked_at(host.home)
         stranger.ask("n1", request("n1", content="likes tea ☕"))
         stranger.ask("n2", request("n2", content="likes cake"))
         served = stranger.ask("c1", request("c1", "get_context", payload={}))
         (home / "served").write_text(served["result"]["hash"])
         saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
-        gone = stranger.ask("e2", request("e2", "save_memory", payload={"content": "has a dog", "tags": ["pets"]}))
-        stranger.ask("d1", request("d1", "delete_memory", payload={"id": gone["result"]["id"]}))
+        gone = stranger.do("e2", "save_memory", content="has a dog", tags=["pets"])
+        stranger.do("d1", "delete_memory", id=gone["id"])
         for number in range(5):
-            turn = {"role": "user" if number % 2 == 0 else "assistant", "content": f"turn {number}"}
-            stranger.ask(f"t{number}", request(f"t{number}", "append_turn", payload=turn))
-        plan = {"key": "plan", "data": "go north"}
-        stranger.ask("w1", request("w1", "save_to_working_memory", payload=plan))
-        stranger.ask("m1", request("m1", "send_message", payload={"to": "user", "content": "done"}))
-        stranger.ask("f1", request("f1", "record_feedback", payload={"kind": "praise", "content": "good"}))
+            role = "user" if number % 2 == 0 else "assistant"
+            stranger.do(f"t{number}", "append_turn", role=role, content=f"turn {number}")
+        stranger.do("w1", "save_to_working_memory", key="plan", data="go north")
+        stranger.do("m1", "send_message", content="done")
+        stranger.do("f1", "record_feedback", kind="praise", content="good")
         settle(home)
         text = stranger.memory_text().replace("- likes cake\n", "- likes cake\nOnly on Sundays.\n")
         stranger.memory.write_text(text)
@@ -66,6 +66,15 @@ def lived(life: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
+def forgetful(life: Path) -> Path:
+    """A copy of it in which the texts of `FORGOTTEN` were forgotten."""
+    home = shutil.copytree(life, life.parent / "forgetful")
+    for text in FORGOTTEN:
+        printed(home, "forget", "main", "--text", text.upper())
+    return home
+
+
+@pytest.fixture(scope="module")
 def archive(life: Path) -> Path:
     """Its group, exported."""
     exported(life, life.parent / "a.tar.gz")
@@ -77,10 +86,14 @@ def new_home(folder: Path) -> Path:
     return folder
 
 
+def loaded(archive: Path, folder: Path) -> Path:
+    """Return a new home with the group of an export."""
+    printed(new_home(folder), "import", "main", archive)
+    return folder
+
+
 def printed(home: Path, *arguments: object) -> str:
-    result = run_cli(*arguments, home=home)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    return cli_text(*arguments, home=home)
 
 
 def untimed(text: str) -> str:
@@ -93,21 +106,18 @@ def exported(home: Path, target: Path, group: str = "main") -> bytes:
     return target.read_bytes()
 
 
-def test_what_is_imported_into_a_new_home_and_exported_again_is_the_same_bytes(lived: Path, tmp_path: Path) -> None:
-    first = exported(lived, tmp_path / "first.tar.gz")
-    other = new_home(tmp_path / "other")
-    printed(other, "import", "main", tmp_path / "first.tar.gz")
-    assert exported(other, tmp_path / "second.tar.gz") == first
-    printed(new_home(tmp_path / "third"), "import", "main", tmp_path / "first.tar.gz")
-    printed(tmp_path / "third", "export", "main", "--to", tmp_path / "folder")
-    printed(new_home(tmp_path / "fourth"), "import", "main", tmp_path / "folder")
-    assert exported(tmp_path / "fourth", tmp_path / "fourth.tar.gz") == first
+def test_what_is_imported_into_a_new_home_and_exported_again_is_the_same_bytes(archive: Path, tmp_path: Path) -> None:
+    other = loaded(archive, tmp_path / "other")
+    assert exported(other, tmp_path / "b.tar.gz") == archive.read_bytes()
+    printed(other, "export", "main", "--to", tmp_path / "folder")
+    again = loaded(tmp_path / "folder", tmp_path / "again")
+    assert exported(again, tmp_path / "c.tar.gz") == archive.read_bytes()
 
 
-def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(lived: Path, tmp_path: Path) -> None:
-    exported(lived, tmp_path / "a.tar.gz")
-    other = new_home(tmp_path / "other")
-    printed(other, "import", "main", tmp_path / "a.tar.gz")
+def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(
+    lived: Path, archive: Path, tmp_path: Path
+) -> None:
+    other = loaded(archive, tmp_path / "other")
     for words in (
         ("log", "main", "--json", "--limit", 1000),
         ("blame", "main", "MEMORY.md", "--json"),
@@ -119,101 +129,94 @@ def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(lived:
         ("search", "main", "turn", "--scope", "turns", "--json"),
     ):
         assert untimed(printed(other, *words)) == untimed(printed(lived, *words)), words
-    told = json.loads(printed(other, "log", "main", "--json", "--limit", 1000))
+    told = cli_json("log", "main", "--limit", 1000, home=other)
     assert {"human", "operator", "stranger"} <= {one["sender"] for one in told}
-    past = json.loads(printed(other, "context", "main", "--as-of", (lived / "served").read_text(), "--json"))
+    past = cli_json("context", "main", "--as-of", (lived / "served").read_text(), home=other)
     assert past["as_of"]["is_identical"], past["as_of"]
 
 
 def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
-    lived: Path, tmp_path: Path, make_host: HostFactory
+    archive: Path, home: Path, make_host: HostFactory
 ) -> None:
-    exported(lived, tmp_path / "a.tar.gz")
-    other = new_home(tmp_path / "other")
-    with HostProcess(other, AT_ONCE) as host:
-        host.start()
-        wait_until_looked_at(host.home)
-        host.stop()
-    printed(other, "import", "kitchen", tmp_path / "a.tar.gz")
-    before = printed(other, "log", "kitchen", "--json", "--limit", 1000)
-    with HostProcess(other, AT_ONCE) as host:
-        host.start()
-        bee = RawSender(other, "kitchen", "stranger").make()
-        seq = bee.ask("n9", request("n9", content="likes jam"))["seq"]
-        assert bee.ask("n1", request("n1", content="likes tea ☕"))["seq"] < seq  # its receipt came along
-        bee.memory.write_text(bee.memory_text() + "And more.\n")
-        assert newest_edit(other, "MEMORY.md", 2).seq == seq + 1
-        host.stop()
-    after = json.loads(printed(other, "log", "kitchen", "--json", "--limit", 1000))
-    assert after[2:] == json.loads(before)
+    host = make_host(AT_ONCE).start()
+    wait_until_looked_at(home)
+    host.stop()
+    printed(home, "import", "kitchen", archive)
+    before = cli_json("log", "kitchen", "--limit", 1000, home=home)
+    host.start()
+    bee = RawSender(home, "kitchen", "stranger").make()
+    seq = bee.ask("n9", request("n9", content="likes jam"))["seq"]
+    assert bee.ask("n1", request("n1", content="likes tea ☕"))["seq"] < seq  # its receipt came along
+    bee.memory.write_text(bee.memory_text() + "And more.\n")
+    assert newest_edit(home, "MEMORY.md", 2).seq == seq + 1
+    assert cli_json("log", "kitchen", "--limit", 1000, home=home)[2:] == before
     assert bee.memory_text().count("likes tea") == 1
 
 
-def test_what_a_person_changed_while_no_host_ran_is_noticed_in_the_new_home(lived: Path, tmp_path: Path) -> None:
+def test_what_a_person_changed_while_no_host_ran_is_noticed_in_the_new_home(
+    lived: Path, tmp_path: Path, make_host: HostFactory
+) -> None:
     memory, claude = lived / "groups/main/MEMORY.md", lived / "groups/main/CLAUDE.md"
     memory.write_text(memory.read_text().replace("likes tea", "likes coffee"))
     claude.unlink()
     first = exported(lived, tmp_path / "a.tar.gz")
-    other = new_home(tmp_path / "other")
-    printed(other, "import", "main", tmp_path / "a.tar.gz")
+    other = loaded(tmp_path / "a.tar.gz", tmp_path / "other")
     assert not (other / "groups/main/CLAUDE.md").exists()
     assert exported(other, tmp_path / "b.tar.gz") == first
-    with HostProcess(other, AT_ONCE) as host:
-        host.start()
-        assert newest_edit(other, "MEMORY.md", 2).kind == "edit"
-        assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
+    make_host(AT_ONCE, home=other).start()
+    assert newest_edit(other, "MEMORY.md", 2).kind == "edit"
+    assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
 
 
 def test_what_was_forgotten_in_a_home_stays_out_when_an_older_export_is_loaded(
-    lived: Path, archive: Path, tmp_path: Path
+    forgetful: Path, archive: Path, tmp_path: Path
 ) -> None:
-    for text in ("likes cake", "TURN 3", "has a dog"):
-        printed(lived, "forget", "main", "--text", text)
-    dry = json.loads(printed(lived, "import", "twin", archive, "--dry-run", "--json"))
-    told = printed(lived, "import", "twin", archive)
-    assert dry["forgotten"] == 3
+    home = shutil.copytree(forgetful, tmp_path / "home")
+    assert cli_json("import", "twin", archive, "--dry-run", home=home)["forgotten"] == 3
+    told = printed(home, "import", "twin", archive)
     assert "3 texts of it, forgotten in this home: are left out" in told
     assert "LEFT" not in told
-    assert [
-        str(path)
-        for path in lived.rglob("*")
-        if path.is_file() and any(text in path.read_bytes() for text in (b"likes cake", b"turn 3", b"has a dog"))
-    ] == []
+    files = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    assert not [path for path, data in files.items() if any(text.encode() in data for text in FORGOTTEN)]
     for words in (("context",), ("search", "likes"), ("search", "turn", "--scope", "turns"), ("log", "--limit", 1000)):
-        text = printed(lived, words[0], "twin", *words[1:])
-        assert not [gone for gone in ("likes cake", "turn 3", "has a dog") if gone in text], text
-    assert "likes tea" in (lived / "groups/twin/MEMORY.md").read_text()
-    assert "Only on Sundays." in (lived / "groups/twin/MEMORY.md").read_text()
-    other = new_home(tmp_path / "other")
-    assert "forgotten" not in printed(other, "import", "main", archive)
-    assert "likes cake" in (other / "groups/main/MEMORY.md").read_text()
+        text = printed(home, words[0], "twin", *words[1:])
+        assert not [gone for gone in FORGOTTEN if gone in text], text
+    memory = (home / "groups/twin/MEMORY.md").read_text()
+    assert ("likes tea" in memory, "Only on Sundays." in memory) == (True, True)
+    assert "likes cake" in (loaded(archive, tmp_path / "other") / "groups/main/MEMORY.md").read_text()
+
+
+def test_a_group_of_which_something_was_forgotten_is_exported_and_loaded(forgetful: Path, tmp_path: Path) -> None:
+    first = exported(forgetful, tmp_path / "a.tar.gz")
+    other = loaded(tmp_path / "a.tar.gz", tmp_path / "other")
+    assert exported(other, tmp_path / "b.tar.gz") == first
+    with tarfile.open(tmp_path / "a.tar.gz") as tar:
+        packed = b"".join(tar.extractfile(one).read() for one in tar if one.isfile())  # type: ignore[union-attr]
+    assert b"likes cake" not in packed
 
 
 def test_a_load_that_is_killed_before_it_has_forgotten_is_finished_by_the_next_start(
-    lived: Path, archive: Path, make_host: HostFactory
+    forgetful: Path, archive: Path, tmp_path: Path, make_host: HostFactory
 ) -> None:
-    printed(lived, "forget", "main", "--text", "likes cake")
-    load_export(lived, "twin", archive)  # as the command does, which is killed behind it
-    memory = lived / "groups/twin/MEMORY.md"
+    home = shutil.copytree(forgetful, tmp_path / "home-that-forgets")
+    load_export(home, "twin", archive)  # as the command does, which is killed behind it
+    memory = home / "groups/twin/MEMORY.md"
     assert "likes cake" in memory.read_text()
-    with HostProcess(lived, AT_ONCE) as host:
-        host.start()
-        wait_for(lambda: "likes cake" not in memory.read_text(), what="it is forgotten again")
-        wait_for(lambda: read_forgetting(lived / "data/journal.db") is None, what="all of it is done")
-        host.stop()
-    assert "likes cake" not in printed(lived, "show", "twin/MEMORY.md", "--as-of", "2999-01-01")
+    make_host(AT_ONCE, home=home).start()
+    wait_for(lambda: "likes cake" not in memory.read_text(), what="it is forgotten again")
+    wait_for(lambda: read_forgetting(home / "data/journal.db") is None, what="all of it is done")
+    assert "likes cake" not in printed(home, "show", "twin/MEMORY.md", "--as-of", "2999-01-01")
 
 
 def test_into_a_home_with_such_numbers_all_are_shifted_and_into_a_group_with_anything_nothing_comes(
-    lived: Path, tmp_path: Path
+    lived: Path, archive: Path
 ) -> None:
-    exported(lived, tmp_path / "a.tar.gz")
-    assert "name one that is not there yet" in cli_error("import", "main", tmp_path / "a.tar.gz", home=lived)
-    dry = json.loads(printed(lived, "import", "twin", tmp_path / "a.tar.gz", "--dry-run", "--json"))
+    assert "name one that is not there yet" in cli_error("import", "main", archive, home=lived)
+    dry = cli_json("import", "twin", archive, "--dry-run", home=lived)
     assert not (lived / "groups/twin").exists()
-    told = json.loads(printed(lived, "import", "twin", tmp_path / "a.tar.gz", "--json"))
+    told = cli_json("import", "twin", archive, home=lived)
     assert told == {**dry, "dry_run": False}
-    ours, twins = (json.loads(printed(lived, "log", name, "--json", "--limit", 1000)) for name in ("main", "twin"))
+    ours, twins = (cli_json("log", name, "--limit", 1000, home=lived) for name in ("main", "twin"))
     assert [one["seq"] + told["shift"] for one in ours] == [one["seq"] for one in twins]
     assert [one["at"] for one in ours] == [one["at"] for one in twins]
     ours_, twins_ = (untimed(printed(lived, "context", name)) for name in ("main", "twin"))
@@ -225,29 +228,20 @@ def test_an_export_beside_agents_that_write_has_all_that_was_acknowledged_before
 ) -> None:
     host = make_host(AT_ONCE).start()
     for number in range(20):
-        stranger.ask(f"n{number}", request(f"n{number}", content=f"note {number}"))
+        stranger.do(f"n{number}", content=f"note {number}")
     stranger.note("n20", "note 20")  # perhaps during it
     exported(home, tmp_path / "a.tar.gz")
     host.stop()
-    other = new_home(tmp_path / "other")
-    printed(other, "import", "main", tmp_path / "a.tar.gz")
-    with HostProcess(other, AT_ONCE) as there:
-        there.start()
-        wait_until_looked_at(there.home)
-        text = (other / "groups/main/MEMORY.md").read_text()
-        assert all(text.count(f"- note {number}\n") == 1 for number in range(20))
-        there.stop()
-    told = json.loads(printed(other, "log", "main", "--json", "--limit", 100))
-    assert {one["kind"] for one in told} == {"note"}
+    other = loaded(tmp_path / "a.tar.gz", tmp_path / "other")
+    make_host(AT_ONCE, home=other).start()
+    wait_until_looked_at(other)
+    text = (other / "groups/main/MEMORY.md").read_text()
+    assert all(text.count(f"- note {number}\n") == 1 for number in range(20))
+    assert {one["kind"] for one in cli_json("log", "main", "--limit", 100, home=other)} == {"note"}
 
 
-def test_while_a_host_serves_the_home_an_export_is_not_loaded(lived: Path, tmp_path: Path) -> None:
-    exported(lived, tmp_path / "a.tar.gz")
-    with HostProcess(lived, AT_ONCE) as host:
-        host.start()
-        result = run_cli("import", "twin", tmp_path / "a.tar.gz", home=lived)
-    assert result.returncode == 5
-    assert "a home that nobody serves" in result.stderr
+def test_while_a_host_serves_the_home_an_export_is_not_loaded(host: HostProcess, archive: Path) -> None:
+    assert "a home that nobody serves" in cli_error("import", "twin", archive, home=host.home, code=5)
 
 
 def test_the_markdown_export_can_be_read_by_people(lived: Path, tmp_path: Path) -> None:
@@ -376,15 +370,3 @@ def tree(home: Path) -> dict[str, bytes]:
         for path in home.rglob("*")
         if path.is_file() and not path.name.startswith(skipped)
     }
-
-
-def test_a_group_of_which_something_was_forgotten_is_exported_and_loaded(lived: Path, tmp_path: Path) -> None:
-    for text in ("likes cake", "turn 3", "has a dog"):
-        printed(lived, "forget", "main", "--text", text)
-    first = exported(lived, tmp_path / "a.tar.gz")
-    other = new_home(tmp_path / "other")
-    printed(other, "import", "main", tmp_path / "a.tar.gz")
-    assert exported(other, tmp_path / "b.tar.gz") == first
-    with tarfile.open(tmp_path / "a.tar.gz") as tar:
-        packed = b"".join(tar.extractfile(one).read() for one in tar if one.isfile())  # type: ignore[union-attr]
-    assert b"likes cake" not in packed

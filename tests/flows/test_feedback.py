@@ -49,4 +49,3 @@ def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     (home / "data/feedback/main.jsonl").write_text("")
     agent.record_feedback("complaint", "too long")
     assert [one["kind"] for one in lines(home)] == ["complaint"]
-    host.stop()

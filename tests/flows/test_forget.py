@@ -304,13 +304,12 @@ def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
         assert "was forgotten, and that is for good" in cli_error("undo", seq, home=home)
     assert "put back" in cli_text("undo", edit.seq + 1, home=home)
     assert "likes tea" in stranger.memory_text()
-    host.stop()
 
 
 def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host(AT_ONCE).start()
+    make_host(AT_ONCE).start()
     other = RawSender(home, sender="other").make()
     saved: dict[str, dict[str, Any]] = {}
     for sender, words in ((stranger, "walnut planks"), (other, "copper nails")):
@@ -342,17 +341,15 @@ def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
     tombstones = read_tombstones(home / JOURNAL_FILE, "main")
     assert tombstones.knows("I heard that STRANGER ordered 2  walnut planks, noted.")
     assert not tombstones.knows("other ordered 2 copper nails")
-    host.stop()
 
 
 def test_a_session_with_the_longest_name_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(AT_ONCE).start()
+    make_host(AT_ONCE).start()
     longest = "s" * 100
     turn = {"role": "user", "content": "the harvester ordered walnut planks"}
     assert stranger.ask("t1", request("t1", "append_turn", session=longest, payload=turn))["ok"]
     assert forget(home, "--session", longest)["changes"] == {"turn": 1}
     assert "walnut" not in (home / f"data/sessions/main/{longest}.jsonl").read_text()
-    host.stop()
 
 
 def texts_of(home: Path) -> Sequence[str]:
@@ -390,7 +387,6 @@ def test_what_is_forgotten_is_forgotten_without_a_host_too_and_two_at_once_wait_
     memory = stranger.memory_text()
     assert [f"safe {n}" in memory for n in range(6)] == [False] * 4 + [True] * 2
     assert memory.count("while ") == asked
-    host.stop()
 
 
 @needs_mount
@@ -425,4 +421,3 @@ def test_a_full_disk_leaves_it_to_be_finished(disk: Path, make_host: HostFactory
     host.restart()
     with closing(sqlite3.connect(home / JOURNAL_FILE)) as journal:
         assert journal.execute("SELECT count(*) FROM meta WHERE key = 'forgetting'").fetchone() == (0,)
-    host.stop()

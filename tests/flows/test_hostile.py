@@ -665,4 +665,3 @@ def test_a_flood_of_garbage_fills_the_room_of_dead_letters_and_no_more(make_host
     assert loud.reason("g89")["reason"]
     assert not (loud.dead / "g00.reason.json").exists()
     assert {line["sender"] for line in host.events("dead.dropped")} == {"loud"}
-    host.stop()

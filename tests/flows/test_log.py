@@ -60,4 +60,3 @@ def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactor
     ):
         refused = run_cli("log", *arguments, home=home)
         assert (refused.returncode, says in " ".join(refused.stderr.replace("│", " ").split())) == (2, True), refused
-    host.stop()

@@ -21,8 +21,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("life") / "home"
     make_home(home)
     stranger = RawSender(home).make()
-    with HostProcess(home, AT_ONCE) as host:
-        host.start()
+    with HostProcess(home, AT_ONCE).start() as host:
         wait_until_looked_at(host.home)
         assert stranger.ask("n1", request("n1", content="likes tea"))["seq"] == 1
         assert stranger.ask("n2", request("n2", content="likes cake"))["seq"] == 2

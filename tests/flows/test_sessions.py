@@ -67,7 +67,6 @@ def test_the_document_of_a_session_stands_on_disk_and_survives_a_restart(
     assert (loaded.turns, loaded.active_tasks[0].status, loaded.tool_stats.by_tool) == (3, "Running", {"file_write": 1})
     assert (home / FILE).stat().st_mode & 0o777 == 0o600
     assert host.events("projection.kept") == []
-    host.stop()
 
 
 @pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied"])
@@ -88,7 +87,7 @@ daemon.run = functools.partial(daemon.run, passed=lambda point: point == {point!
     killed = make_host(source=fault).start()
     stranger.drop("r51", request("r51", "append_turn", payload=said(51)))
     assert killed.wait() == -9
-    host = make_host().start()
+    make_host().start()
     assert stranger.reply("r51")["result"]["turn"] == 51
     stranger.wait_until_taken("r51")
     loaded = client().load_session()
@@ -97,7 +96,6 @@ daemon.run = functools.partial(daemon.run, passed=lambda point: point == {point!
     assert len(shown) == 30
     assert lines + shown == [f"message {number}" for number in range(1, 52)]
     assert on_disk(home)["honeybadger"] == {"turns": 51}
-    host.stop()
 
 
 def said(number: int) -> dict[str, str]:
@@ -127,7 +125,6 @@ def test_a_deleted_session_begins_afresh_also_after_a_restart(
     with pytest.raises(NotFound):
         agent.update_session(remove_facts=["a"])
     assert [row.session for row in agent.list_sessions().sessions] == ["main"]
-    host.stop()
 
 
 def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
@@ -160,7 +157,6 @@ def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
     host.start()
     agent.append_turn("user", "a log that begins with one again")
     assert "a log that begins with one again" in agent.get_context("go on").system
-    host.stop()
 
 
 def test_what_the_document_tells_is_a_part_of_the_context_and_is_searched(

@@ -61,7 +61,6 @@ def test_an_edit_of_memory_md_is_undone_beside_notes_that_came_since_and_that_is
     (home / "groups" / "main" / "CLAUDE.md").write_text("The next edit.\n")
     newest_edit(home, "CLAUDE.md")
     assert len(EditReader(home / JOURNAL_FILE).edits(LogFilter(file="MEMORY.md"), 99)) == 1  # nothing of it is theirs
-    stood.stop()
 
 
 def test_while_notes_come_all_the_time_an_edit_is_undone_and_no_note_is_lost(
@@ -96,7 +95,6 @@ def test_while_notes_come_all_the_time_an_edit_is_undone_and_no_note_is_lost(
     stood.restart()
     for text in ("likes tea", "likes cake", *sent):
         assert stranger.memory_text().count(f"- {text}\n") == 1, text
-    stood.stop()
 
 
 def test_an_edit_whose_lines_were_changed_since_is_refused_with_what_changed(
@@ -115,7 +113,6 @@ def test_an_edit_whose_lines_were_changed_since_is_refused_with_what_changed(
     printed = undone(home, first.seq, second.seq).splitlines()  # the newest first, then the other can be
     assert [line.rpartition(" ")[2] for line in printed] == [str(second.seq), str(first.seq)]
     assert "- likes tea\n" in stranger.memory_text()
-    stood.stop()
 
 
 def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess, stranger: RawSender) -> None:
@@ -152,7 +149,6 @@ def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess
     stood.stop()
     stood.start()
     assert len(EditReader(home / JOURNAL_FILE).edits(LogFilter(), 99)) == len(places)
-    stood.stop()
 
 
 def test_an_edit_of_a_large_file_is_refused_as_only_its_digest_is_kept(stood: HostProcess) -> None:
@@ -161,7 +157,6 @@ def test_an_edit_of_a_large_file_is_refused_as_only_its_digest_is_kept(stood: Ho
     edit = newest_edit(stood.home, "CLAUDE.md")
     message = refused(stood.home, edit.seq)
     assert f"of edit {edit.seq} its text is not kept, only that groups/main/CLAUDE.md changed; nothing" in message
-    stood.stop()
 
 
 def test_an_edit_is_undone_without_a_running_host_and_once(stood: HostProcess, stranger: RawSender) -> None:
@@ -191,4 +186,3 @@ def test_an_edit_of_what_is_for_every_group_is_undone_and_that_too(stood: HostPr
     assert [(row["sender"], row["kind"], row["file"]) for row in rows[:1]] == [("operator", "text", file)]
     assert undone(home, told["seq"]).startswith(f"{file}: put back; change ")
     assert path.read_text() == "For all of us.\nAnd kindly.\n"
-    stood.stop()

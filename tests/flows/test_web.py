@@ -492,8 +492,7 @@ def test_a_live_page_is_told_of_changes_and_of_a_host_that_went(home: Path, host
 
 def test_a_host_starts_the_page_beside_itself_and_ends_it(home: Path) -> None:
     link = home / "data" / "page.json"
-    with HostProcess(home, {"web.enabled": True, "web.port": 0}) as host:
-        host.start()
+    with HostProcess(home, {"web.enabled": True, "web.port": 0}).start() as host:
         wait_for(link.exists)
         other = orjson.loads(link.read_bytes())
         browser = Page(home).browser(link=other["link"])

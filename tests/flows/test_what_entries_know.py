@@ -57,7 +57,6 @@ def test_each_entry_says_where_it_comes_from_and_whether_the_host_knows(
     assert (edited.origin, edited.origin_claimed) == ("agent", False)  # it is not the person's word any more
     edited = client("cook").edit_memory("old", content="The boat is green")
     assert orjson.loads((memory / "old.json").read_bytes())["origin"] == "Texel"  # a member of the person's own
-    host.stop()
 
 
 def test_an_origin_that_there_is_not_is_refused_and_a_place_needs_one(
@@ -73,7 +72,6 @@ def test_an_origin_that_there_is_not_is_refused_and_a_place_needs_one(
     shown = run_agent("call", "get_memory", orjson.dumps({"id": saved.stdout.split()[1]}).decode(), home=host.home)
     assert orjson.loads(shown.stdout)["result"]["origin_from"] == "git log"
     assert run_cli("doctor", home=host.home).returncode == 0
-    host.stop()
 
 
 def test_what_gave_way_is_in_the_archive_through_a_kill_and_one_undo_brings_it_back(
@@ -98,7 +96,6 @@ def test_what_gave_way_is_in_the_archive_through_a_kill_and_one_undo_brings_it_b
     assert client().get_memory(old.id).model_dump() == old.model_dump(exclude={"neutralised", "similar"})
     assert not (memory / new.file).exists()
     assert not (memory / "archive" / old.file).exists()
-    host.stop()
 
 
 def test_a_person_who_writes_supersedes_into_a_file_is_followed_also_after_a_stop(
@@ -127,7 +124,6 @@ def test_a_person_who_writes_supersedes_into_a_file_is_followed_also_after_a_sto
     wait_for(lambda: client().get_memory(second).superseded_by == new, what="the second gives way")
     assert len(host.events("entry.not_superseded")) == 2  # what was done before is not done again
     assert [hit.id for hit in client().search_memory("Ann drinks tea", scope="entries").hits] == [new]
-    host.stop()
 
 
 def test_a_shell_says_what_an_entry_takes_the_place_of_and_until_when_it_is_so(make_host: HostFactory) -> None:
@@ -142,7 +138,6 @@ def test_a_shell_says_what_an_entry_takes_the_place_of_and_until_when_it_is_so(m
     assert (refused.returncode, "valid_until 'tomorrow' is not a time" in refused.stderr) == (1, True)
     refused = run_agent("save", "y", "--supersedes", "nobody", home=host.home)
     assert (refused.returncode, "no entry of this group has the id nobody" in refused.stderr) == (1, True)
-    host.stop()
 
 
 def test_a_save_says_what_is_nearly_there_and_a_repeated_request_says_the_same(
@@ -161,7 +156,6 @@ def test_a_save_says_what_is_nearly_there_and_a_repeated_request_says_the_same(
     assert told.returncode == 0
     assert f"nearly the same is there, and stays: [{first.id}]" in told.stderr
     assert client().list_memory_categories().total == 3
-    host.stop()
 
 
 def test_a_note_is_pinned_by_its_sender_and_by_a_person_and_shown_as_an_entry_is(
@@ -187,4 +181,3 @@ def test_a_note_is_pinned_by_its_sender_and_by_a_person_and_shown_as_an_entry_is
         got = client().get_memory(hit.id)
         assert got.pinned == hit.pinned
         assert got.origin is None
-    host.stop()
