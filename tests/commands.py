@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,4 +29,6 @@ def cli_error(*arguments: object, home: Path, code: int = 1) -> str:
     done = run_cli(*arguments, home=home)
     assert done.returncode == code, done
     assert "Traceback" not in done.stderr
+    if code > 2:
+        assert re.fullmatch("honeybadger-host: .*\n", done.stderr), done  # one line
     return " ".join(done.stderr.replace("│", " ").split())  # wrong usage is shown in a box

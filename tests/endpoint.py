@@ -66,6 +66,11 @@ class Endpoint:
     gone: threading.Event = field(default_factory=threading.Event)
     """Set when a client closed a connection before its answer was whole."""
 
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings of a host that asks it for all that a model is asked for, as OpenAI's."""
+        return {"model.name": "openai:test", "model.base_url": f"{self.url}/v1"}
+
 
 @contextlib.contextmanager
 def served(answering: Answering) -> Iterator[Endpoint]:

@@ -274,7 +274,6 @@ class Forge:
         stderr: Path,
         stdin: Path | None = None,
         cwd: Path | None = None,
-        uid: int | None = None,
         on_terminal: bool = False,
     ) -> Child:
         """Start `launch.py` with these arguments; its output is appended to the files.
@@ -282,7 +281,7 @@ class Forge:
         Args:
             on_terminal: the files are a terminal, which is to be its own.
         """
-        command = {"start": [*arguments], "env": frozen_environment(**env), "cwd": str(cwd or Path.cwd()), "uid": uid}
+        command = {"start": [*arguments], "env": frozen_environment(**env), "cwd": str(cwd or Path.cwd())}
         files = [str(stdin or os.devnull), str(stdout), str(stderr)]
         return Child(self, self.ask({**command, "files": files, "on_terminal": on_terminal})["pid"], stderr)
 
@@ -310,7 +309,6 @@ class HostProcess:
         settings: passed as `--set`, on top of `QUICK`; see `arguments_of`.
         env: added to a frozen environment.
         source: a program that the host's process runs first, which puts a fault into it.
-        uid: run as this user (needs root).
     """
 
     def __init__(
@@ -320,14 +318,12 @@ class HostProcess:
         *,
         env: Mapping[str, str] | None = None,
         source: str = "",
-        uid: int | None = None,
         abstract_socket: bool = False,
     ) -> None:
         self.home = home
         self.settings: dict[str, object] = {**QUICK, **(settings or {})}
         self.env = dict(env or {})
         self.source = source
-        self.uid = uid
         self.stderr = home.parent / f"{home.name}.stderr"
         self.notifications = Notifications(abstract=abstract_socket)
         self._process: Child | None = None
@@ -365,7 +361,7 @@ class HostProcess:
         preloaded = {"LD_PRELOAD": self.env["LD_PRELOAD"]} if "LD_PRELOAD" in self.env else {}
         asks_a_model = str(self.settings.get("model.name", "")).startswith(("openai:", "anthropic:"))
         forked = forge(*(_OF_A_MODEL if asks_a_model else ()), **preloaded)
-        self._process = forked.fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
+        self._process = forked.fork(arguments, env, stdout=self.stderr, stderr=self.stderr)
         return self
 
     def start(self, timeout: float = PATIENCE) -> HostProcess:
@@ -440,11 +436,11 @@ class HostProcess:
 
 
 def run_cli(
-    *arguments: object, home: Path | None = None, env: Mapping[str, str] | None = None, uid: int | None = None
+    *arguments: object, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run one `honeybadger-host` command to its end."""
     where = () if home is None else ("--home", str(home))
-    return run([*PLAIN, *map(str, arguments), *where], env=env, uid=uid)
+    return run([*PLAIN, *map(str, arguments), *where], env=env)
 
 
 def run_agent(
@@ -456,7 +452,7 @@ def run_agent(
 
 
 def run(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"", uid: int | None = None
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[str]:
     """Run one of our programs to its end."""
     found = forge_of(command)
@@ -464,7 +460,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="hb-") as folder:
         given, stdout, stderr = (Path(folder, name) for name in ("stdin", "stdout", "stderr"))
         given.write_bytes(stdin)
-        child = found[0].fork(found[1], env or {}, stdin=given, stdout=stdout, stderr=stderr, uid=uid)
+        child = found[0].fork(found[1], env or {}, stdin=given, stdout=stdout, stderr=stderr)
         code, printed, complained = child.wait(100), stdout.read_bytes().decode(), stderr.read_bytes().decode()
         return subprocess.CompletedProcess([*command], code, printed, complained)
 

@@ -103,6 +103,11 @@ class Terminal:
         """Type a line and Enter."""
         self.type(f"{text}\r")
 
+    def say(self, text: str, shows: str, *, times: int = 1) -> None:
+        """Type a line and Enter, and wait for what it shows."""
+        self.enter(text)
+        self.wait_for(shows, times=times)
+
     def paste(self, text: str) -> None:
         """Paste, as a terminal does where it was asked to say so."""
         self.type(f"\x1b[200~{text}\x1b[201~")

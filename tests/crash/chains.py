@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
+
+import pytest
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck, struck_file
@@ -28,6 +31,10 @@ class Figures:
     verdict: Verdict = field(default_factory=Verdict)
     bad: list[str] = field(default_factory=list)
     """Where each chain was struck that ended badly, and what was wrong."""
+
+    @property
+    def is_good(self) -> bool:
+        return self.verdict.is_good
 
     def add(self, other: Figures) -> None:
         self.chains += other.chains
@@ -116,6 +123,24 @@ class Chain:
 
     def _struck(self, home: Path) -> str:
         return "struck at " + ", ".join(read(struck_file(home)).decode(errors="replace").splitlines() or [struck(home)])
+
+
+class Total(Protocol):
+    """What a campaign came to so far."""
+
+    @property
+    def is_good(self) -> bool: ...
+
+
+def rounds(total: Total, is_enough: Callable[[], bool], capsys: pytest.CaptureFixture[str]) -> Iterator[int]:
+    """Number the rounds of a long campaign until it is enough; what it came to is printed, and must be good."""
+    for number in itertools.count(1):
+        if is_enough():
+            return
+        yield number
+        with capsys.disabled():
+            print(f"\nround {number}: {total}", flush=True)
+        assert total.is_good, str(total)
 
 
 def kills_in_recovery(rng: random.Random, count: int = 2) -> list[Kill]:

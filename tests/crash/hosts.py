@@ -11,13 +11,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from tests.crash.story import Editor, Story, read
-from tests.hosting import Child, arguments_of, forge, locked
+from tests.hosting import Child, arguments_of, forge, locked, wait_for
 
 _LONGEST_SECONDS: Final = 90.0
 SHIM: Final = Path(__file__).with_name("faults.c")
@@ -30,6 +30,12 @@ QUICK: Final[Mapping[str, object]] = {
     "ops.status.STATUS_SECONDS": 60,
 }
 """Three commits where there could be one, and everything settled at the next checkpoint."""
+
+RECORDED_AT_ONCE: Final[Mapping[str, object]] = {
+    "memory.edit_recorder.QUIET_SECONDS": 0,
+    "ops.maintenance.EDITS_SECONDS": 0.01,
+}
+"""For a host that records what people edited without waiting for more of it."""
 
 When = Literal["before", "after", "torn"]
 
@@ -93,7 +99,6 @@ class Nursery:
         faults: Sequence[str] = (),
         kill: Kill | Point | None = None,
         shadow: Path | None = None,
-        env: Mapping[str, str] | None = None,
         base: Mapping[str, object] = QUICK,
         command: Sequence[object] = ("run",),
     ) -> Child:
@@ -104,10 +109,9 @@ class Nursery:
             base: settings below `settings`.
             faults: arguments of `launch.py`.
             shadow: what a power cut cannot take goes here.
-            env: more variables of `faults.c`.
         """
         stderr = home.parent / f"{home.name}.stderr"
-        variables = {"HB_FAULT_HOME": str(home), "HB_FAULT_LOG": str(struck_file(home)), **(env or {})}
+        variables = {"HB_FAULT_HOME": str(home), "HB_FAULT_LOG": str(struck_file(home))}
         if isinstance(kill, Point):
             faults = (*faults, "--kill-at", f"{kill.name}:{kill.passage}")
         elif kill is not None:
@@ -123,6 +127,15 @@ class Nursery:
         flags = flags if command[0] == "run" else []
         arguments = [*constants, *faults, *map(str, command), "--home", str(home), *flags]
         return self._forge.fork(arguments, variables, stdout=stderr, stderr=stderr)
+
+    @contextlib.contextmanager
+    def serving(self, home: Path, settings: Mapping[str, object] | None = None, **more: Any) -> Iterator[Child]:
+        """Serve a home while the block lasts, once the host hears a signal; then stop it in order."""
+        with ended(self.start(home, settings, **more)) as host:
+            wait_for(lambda: is_up(host, home), what="a host that serves")
+            yield host
+            host.send_signal(signal.SIGTERM)
+            assert host.wait() == 0, host.tail()
 
 
 def struck_file(home: Path) -> Path:
@@ -295,7 +308,7 @@ def _mix_tail(synced: bytes, current: bytes, rng: random.Random) -> bytes:
 
 
 @contextlib.contextmanager
-def ended(host: Child):  # type: ignore[no-untyped-def]
+def ended(host: Child) -> Iterator[Child]:
     """End a host with the block, whatever happened."""
     try:
         yield host

@@ -149,7 +149,7 @@ def nurse(address: str, modules: Sequence[str]) -> None:
 
     It goes into the background as soon as it listens, and ends with its stdin. Any number of processes may connect to
     the socket. One JSON object a line, and one for an answer:
-        {"start": [arguments of this script], "env": {…}, "cwd": …, "uid": …, "files": […], "on_terminal": …}
+        {"start": [arguments of this script], "env": {…}, "cwd": …, "files": […], "on_terminal": …}
                          -> {"pid": …}; the files are stdin, stdout and stderr
         {"poll": pid}    -> {"code": exit code, null while it runs}
     What still runs when whoever started it has gone is killed. A child ends with what `main` returns.
@@ -247,7 +247,7 @@ def _end(arguments: Sequence[str]) -> NoReturn:
 
 
 def _begin(command: dict[str, Any]) -> None:
-    """Give a child of the nursery what a process of its own would have: files, folder, environment, user."""
+    """Give a child of the nursery what a process of its own would have: files, folder, environment."""
     if command["on_terminal"]:
         os.setsid()  # what a leader opens first is the terminal of its session
     for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), command["files"], strict=True)):
@@ -264,8 +264,6 @@ def _begin(command: dict[str, Any]) -> None:
     time.tzset()
     if hasattr(process := ctypes.CDLL(None), "hb_arm"):
         process.hb_arm()
-    if command["uid"] is not None:
-        os.setreuid(command["uid"], command["uid"])
 
 
 if __name__ == "__main__":

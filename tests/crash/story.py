@@ -21,6 +21,8 @@ from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.labels import folded
 
 Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "undo"]
+SESSION: Final = "talk"
+"""Of each group: what is said goes there."""
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
 _ENTRY: Final = re.compile(
     rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n"
@@ -69,15 +71,10 @@ class Verdict:
 
 
 class Story:
-    """Requests dropped into a home and the replies seen so far.
+    """Requests dropped into a home and the replies seen so far."""
 
-    Args:
-        session: turns of a group go to this session of it.
-    """
-
-    def __init__(self, home: Path, *, session: str = "talk") -> None:
+    def __init__(self, home: Path) -> None:
         self.home = home
-        self.session = session
         self.sent: list[Sent] = []
         self.acknowledged: dict[str, bytes] = {}
         """Request id -> bytes of the reply with ok:true; from then on a power cut must not take it."""
@@ -96,7 +93,7 @@ class Story:
         return self.home / "groups" / group / "MEMORY.md"
 
     def log(self, group: str) -> Path:
-        return self.home / "data" / "sessions" / group / f"{self.session}.jsonl"
+        return self.home / "data" / "sessions" / group / f"{SESSION}.jsonl"
 
     # ---------------------------------------------------------------------------------------------------- producers
 
@@ -117,7 +114,7 @@ class Story:
             request |= {"type": "undo", "payload": {"seq": int(content)}}
         else:
             payload = {"role": "user", "content": content}
-            request |= {"type": "append_turn", "session": self.session, "payload": payload}
+            request |= {"type": "append_turn", "session": SESSION, "payload": payload}
         sent = Sent(*box, request_id, kind, content, orjson.dumps(request))
         self.sent.append(sent)
         self._boxes[box].publish(request_id, sent.data)

@@ -28,14 +28,15 @@ from typing import Any, Final
 import pytest
 
 from honeybadger_host.storage.home import make_home
+from tests.crash.chains import rounds
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, ended, is_up
+from tests.crash.hosts import Kill, Nursery, ended
 from tests.crash.test_delegation import SPECIALISTS, write_scripts
 from tests.crash.test_messages import PROGRAM
 from tests.crash.test_tasks import put, records
 from tests.flows.test_agents import agent
 from tests.flows.test_push import Receiver, configure, receiving
-from tests.hosting import RawSender, request, wait_for
+from tests.hosting import RawSender, at_once, request, turns_of, wait_for
 
 KILLS: Final = int(os.environ.get("HB_ACTING_KILLS", "3000"))
 _AT_ONCE: Final = 4
@@ -168,6 +169,10 @@ class Storm:
     messages: int = 0
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def is_good(self) -> bool:
+        return not self.problems
+
     def add(self, other: Storm) -> None:
         self.kills += other.kills
         self.runs += other.runs
@@ -192,10 +197,8 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
         receiver.does = lambda number: refuses.choice(("200", "200", "200", "200", "200", "200", "503", "cut"))
         life = Life(home, random.Random(rng.getrandbits(64)), receiver)
         life.begin()
-        with ended(nursery.start(home, SETTINGS, base={})) as host:  # what comes from now on is pushed
-            wait_for(partial(is_up, host, home), what="a host")
-            host.send_signal(signal.SIGTERM)
-            assert host.wait(60) == 0, host.tail()
+        with nursery.serving(home, SETTINGS, base={}):
+            pass  # what comes from now on is pushed
         life.schedule()
         with contextlib.ExitStack() as stack:
             with life.going_on():
@@ -253,7 +256,7 @@ def _wrong(life: Life, until: Mapping[str, int]) -> Iterator[str]:
 def _wrong_delegations(home: Path, group: str, turns: int) -> Iterator[str]:
     """Yield what is wrong with turns of the router in a group, each of which asks every specialist once."""
     folder = home / f"data/sessions/{group}"
-    told = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in folder.glob("*.jsonl")}
+    told = {path.stem: turns_of(home, path.stem, group) for path in folder.glob("*.jsonl")}
     requests = Counter(turn["request"] for turn in told.pop("main", []))
     if len(requests) != turns or {*requests.values()} - {2}:
         yield f"{group}: {turns} turns, and in the conversation {requests}"
@@ -321,18 +324,12 @@ def _wrong_messages(life: Life) -> Iterator[str]:
         yield f"the reader heard {heard} of {numbers}"
 
 
-def storms(
-    nursery: Nursery, folder: Path, rng: random.Random, at_once: int, kills: int, faults: Sequence[str] = ()
-) -> Storm:
+def storms(nursery: Nursery, folder: Path, rng: random.Random, count: int, kills: int) -> Storm:
     """Run some storms at once, each on a home of its own."""
     total = Storm()
-    seeds = [random.Random(rng.getrandbits(64)) for _ in range(at_once)]
-    with ThreadPoolExecutor(at_once) as threads:
-        runs = [
-            threads.submit(storm, nursery, folder / f"home{at}", seed, kills, faults) for at, seed in enumerate(seeds)
-        ]
-    for run in runs:
-        total.add(run.result())
+    seeds = [random.Random(rng.getrandbits(64)) for _ in range(count)]
+    for one in at_once(*(partial(storm, nursery, folder / f"home{at}", seed, kills) for at, seed in enumerate(seeds))):
+        total.add(one)
     return total
 
 
@@ -342,7 +339,7 @@ def test_killed_at_random_each_run_and_delegation_is_made_once_and_each_message_
     total = Storm()
     while total.runs <= 1 or total.delegations <= 4 or total.messages <= 5:  # hosts that die at once do little
         total.add(storm(nursery, tmp_path / str(total.kills), rng, 5))
-        assert not total.problems, str(total)
+        assert total.is_good, str(total)
 
 
 def test_a_host_that_forgets_receipts_does_something_twice(
@@ -360,10 +357,5 @@ def test_three_thousand_kills_while_agents_act(
     nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
     total = Storm()
-    for number in itertools.count():
-        if total.kills >= KILLS:
-            break
+    for number in rounds(total, lambda: total.kills >= KILLS, capsys):
         total.add(storms(nursery, tmp_path / str(number), rng, _AT_ONCE, 25))
-        with capsys.disabled():
-            print(f"\nround {number + 1}: {total}", flush=True)
-        assert not total.problems, str(total)

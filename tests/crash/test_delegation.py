@@ -1,5 +1,6 @@
-"""SIGKILL at the n-th call that changes the disk, while a router asks two specialists on models that never say the same
-again."""
+"""SIGKILL at the n-th call that changes the disk, while a turn runs in which a router asks two specialists.
+
+Their models never say the same again."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from typing import Any, Final
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, kill_again
-from tests.crash.test_turns import SETTINGS, is_answered
 from tests.flows.test_agents import agent
-from tests.hosting import RawSender
+from tests.hosting import RawSender, turns_of
 
 STRIDE: Final = 1 if IS_LONG else 97
+SETTINGS: Final = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
 SPECIALISTS: Final = {"cook": "a menu", "buyer": "a list"}
 
 
@@ -44,6 +45,11 @@ def begin(home: Path) -> None:
     RawSender(home).make().say("a1", "Plan the party", agent="router")
 
 
+def is_answered(home: Path) -> bool:
+    sender = RawSender(home)
+    return sender.peek("a1") is not None and not list(sender.turns.iterdir())
+
+
 def test_killed_at_a_call_and_again_each_task_is_done_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
@@ -60,8 +66,7 @@ def check(home: Path, where: str) -> None:
     notes = sender.memory_text()
     for name, task in SPECIALISTS.items():
         assert len(re.findall(f"- {name} makes {task}, said in run", notes)) == 1, f"{where}: {notes}"
-    sessions = sender.home / "data" / "sessions" / "main"
-    told = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in sessions.iterdir()}
+    told = {path.stem: turns_of(home, path.stem) for path in (home / "data/sessions/main").iterdir()}
     asked = [(turn["role"], turn["sender"], turn["content"]) for turn in told.pop("main")]
     assert asked == [
         ("user", "stranger", "Plan the party"),
@@ -69,9 +74,9 @@ def check(home: Path, where: str) -> None:
     ], f"{where}: {asked}"
     assert len(told) == 2, f"{where}: {told}"
     for turns in told.values():
-        (task, answer) = turns
-        assert (task["sender"], task["role"], answer["role"]) == ("router", "user", "assistant"), f"{where}: {turns}"
-        assert task["content"].startswith(SPECIALISTS[answer["sender"]]), f"{where}: {turns}"
+        (given, answer) = turns
+        assert (given["sender"], given["role"], answer["role"]) == ("router", "user", "assistant"), f"{where}: {turns}"
+        assert given["content"].startswith(SPECIALISTS[answer["sender"]]), f"{where}: {turns}"
         assert f"{answer['sender']}, done: {answer['content']}" in [
             tool["summary"] for tool in reply["result"]["tools"]
         ], f"{where}: {turns}"

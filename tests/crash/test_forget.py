@@ -16,18 +16,37 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, Point, Work, cut_power, ended, is_up, keep_all, kill_again, struck
+from tests.crash.hosts import (
+    RECORDED_AT_ONCE,
+    Kill,
+    Nursery,
+    Point,
+    Work,
+    cut_power,
+    ended,
+    is_up,
+    keep_all,
+    kill_again,
+    struck,
+)
 from tests.hosting import RawSender, request, wait_for
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 SECRET: Final = "the cellar key hangs behind the third barrel"
-_AT_ONCE: Final = (
-    *("--constant", "memory.edit_recorder.QUIET_SECONDS=0", "--constant", "ops.maintenance.EDITS_SECONDS=0.01"),
-)
 _SETTINGS: Final = {"ops.maintenance.CHECKPOINT_SECONDS": 0.05, "ops.forget.SETTLE_LOOK_SECONDS": 0.02}
 POINTS: Final = ("planned", "file", "erased", "tidied", "buried", "unindexed", "vacuumed")
+
+
+def tell(home: Path) -> None:
+    """Have four notes, entries and turns; the secret is in every other one."""
+    ann = RawSender(home, sender="ann").make()
+    for number in range(4):
+        content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
+        ann.do(f"n{number}", content=content)
+        ann.do(f"e{number}", "save_memory", content=content, category="home")
+        ann.do(f"t{number}", "append_turn", role="user", content=content)
 
 
 @pytest.fixture(scope="module")
@@ -35,24 +54,12 @@ def settled(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home in which it was said, written down and typed."""
     home = tmp_path_factory.mktemp("settled") / "home"
     make_home(home)
-    folder = home / "groups" / "main"
-    ann = RawSender(home, sender="ann").make()
-    reader = EditReader(home / JOURNAL_FILE)
-    with ended(nursery.start(home, faults=_AT_ONCE)) as host:
-        wait_for((home / "data" / "status.json").exists, what="a host that serves")
-        wait_for(lambda: reader.looked_at() is not None, what="the first look")
-        for number in range(4):
-            content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
-            ann.do(f"n{number}", content=content)
-            entry = {"content": content, "category": "home"}
-            ann.do(f"e{number}", "save_memory", **entry)
-            turn = {"role": "user", "content": content}
-            ann.do(f"t{number}", "append_turn", **turn)
-        (folder / "CLAUDE.md").write_text(f"Be kind.\n{SECRET}\nBe brief.\n")
-        wait_for(lambda: len(reader.edits(LogFilter("main"), 9)) == 1, what="an edit")
-        wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 12, what="everything settled")
-        host.send_signal(signal.SIGTERM)
-        wait_for(lambda: host.poll() is not None, what="the end of the host")
+    with nursery.serving(home, RECORDED_AT_ONCE):
+        wait_until_looked_at(home)
+        tell(home)
+        (home / "groups/main/CLAUDE.md").write_text(f"Be kind.\n{SECRET}\nBe brief.\n")
+        newest_edit(home, "CLAUDE.md")
+        settle(home)
     return home
 
 
@@ -127,10 +134,8 @@ def test_when_the_power_is_cut_at_a_call_it_is_forgotten_in_the_end_and_nothing_
             break
         cuts += 1
         cut_power(Asked(home), shadow, rng, is_mixed=is_mixed)
-        with ended(nursery.start(home, _SETTINGS)) as host:
-            wait_for(lambda: is_up(host, home) and is_done(home), what="it is forgotten")  # noqa: B023
-            host.send_signal(signal.SIGTERM)
-            assert host.wait() == 0
+        with nursery.serving(home, _SETTINGS):
+            wait_for(lambda: is_done(home), what="it is forgotten")  # noqa: B023
         check(home, f"power cut {kill}")
         shutil.rmtree(home)
         shutil.rmtree(shadow)
@@ -150,10 +155,8 @@ def test_a_power_cut_behind_the_answer_brings_nothing_back_unless_a_host_does_no
         assert host.wait() == -signal.SIGKILL
     assert left_in(home) == []
     cut_power(Answered(home), shadow, rng, is_mixed=False)
-    with ended(nursery.start(home, _SETTINGS)) as host:
-        wait_for(lambda: is_up(host, home), what="a host that serves")
-        host.send_signal(signal.SIGTERM)
-        assert host.wait() == 0
+    with nursery.serving(home, _SETTINGS):
+        pass
     assert bool(left_in(home)) is not is_synced
 
 
@@ -214,10 +217,8 @@ def test_a_ledger_that_a_power_cut_damaged_is_begun_again_and_nothing_is_left(
         assert host.wait() == -signal.SIGKILL
     for path in (home / "data").glob("recalled.db*"):
         path.write_bytes(b"torn" * 1024)
-    with ended(nursery.start(home, _SETTINGS)) as host:
-        wait_for(lambda: is_up(host, home) and is_done(home), what="it is forgotten")
-        host.send_signal(signal.SIGTERM)
-        assert host.wait() == 0
+    with nursery.serving(home, _SETTINGS):
+        wait_for(lambda: is_done(home), what="it is forgotten")
     check(home, "the ledger is damaged")
 
 

@@ -111,16 +111,3 @@ def test_a_torn_end_of_the_journal_costs_only_what_was_not_committed(home: Path,
         assert len(list(again.unprojected())) == whole
         commit(again, 1)
         again.close()
-
-
-def test_numbers_that_were_decided_and_not_committed_are_never_called_projected(home: Path) -> None:
-    """They are given again after a restart, and what gets them must be recovered after a crash."""
-    journal = Journal.open(home / JOURNAL_FILE)
-    commit(journal, 2)
-    journal.next_seq += 3  # a batch that found the disk full
-    journal.mark_projected(journal.next_seq - 1)
-    journal.close()
-    journal = Journal.open(home / JOURNAL_FILE)
-    commit(journal, 1)
-    assert [row.seq for row in journal.unprojected()] == [3]
-    journal.close()

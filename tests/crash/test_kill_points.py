@@ -6,15 +6,16 @@ import itertools
 import os
 import random
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.crash.chains import Chain, Figures, kills_in_recovery, until_over
+from tests.crash.chains import Chain, Figures, kills_in_recovery, rounds, until_over
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, When
+from tests.hosting import at_once
 
 POINTS: Final = ("placed", "committed", "projected", "replied", "unlinked")
 WAYS: Final[Sequence[tuple[When, bool]]] = (
@@ -102,27 +103,11 @@ def test_killed_at_every_call_again_and_again_nothing_is_lost_or_doubled(
     nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
     total = Figures()
-    for number in itertools.count():
-        if total.kills >= _LEAST_KILLS:
-            break
-        with ThreadPoolExecutor(len(WAYS)) as threads:
-            rounds = [
-                threads.submit(
-                    until_over,
-                    chains(
-                        nursery,
-                        tmp_path / f"{number}-{way}",
-                        when,
-                        has_editor,
-                        random.Random(rng.getrandbits(64)),
-                        first=1,
-                        stride=1,
-                    ),
-                )
-                for way, (when, has_editor) in enumerate(WAYS)
-            ]
-        for round_ in rounds:
-            total.add(round_.result())
-        with capsys.disabled():
-            print(f"\nround {number + 1}: {total}")
-        assert total.verdict.is_good, total
+
+    def go_through(folder: Path, when: When, has_editor: bool, seed: int) -> Figures:
+        return until_over(chains(nursery, folder, when, has_editor, random.Random(seed), first=1, stride=1))
+
+    for number in rounds(total, lambda: total.kills >= _LEAST_KILLS, capsys):
+        ways = [(tmp_path / f"{number}-{way}", *how, rng.getrandbits(64)) for way, how in enumerate(WAYS)]
+        for figures in at_once(*(partial(go_through, *way) for way in ways)):
+            total.add(figures)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, Work, is_up, kill_again
-from tests.hosting import RawSender, request, wait_for
+from tests.crash.hosts import Nursery, Work, kill_again
+from tests.hosting import RawSender, request
 
 STRIDE: Final = 1 if IS_LONG else 29
 TEXTS: Final = [f"number {number}" for number in range(4)]
@@ -28,10 +27,8 @@ def begin(nursery: Nursery, home: Path) -> None:
     (home / "push.sh").chmod(0o755)
     with (home / "config/honeybadger.toml").open("a") as file:
         file.write(f'[[messages.push]]\ncommand = ["{home}/push.sh"]\n')
-    host = nursery.start(home, SETTINGS)
-    wait_for(partial(is_up, host, home), what="a host")
-    host.send_signal(signal.SIGTERM)
-    assert host.wait() == 0, host.tail()
+    with nursery.serving(home, SETTINGS):
+        pass
     RawSender(home, sender="reader").make().drop("w1", WAITING)
     sender = RawSender(home, sender="sender").make()
     for number, text in enumerate(TEXTS):

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from honeybadger_host.storage.home import make_home
-from tests.crash.chains import Chain, Figures, kills_in_recovery, until_over
+from tests.crash.chains import Chain, Figures, kills_in_recovery, rounds, until_over
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, When, attend, cut_power, ended, keep_all
 from tests.crash.story import BOXES, Story
@@ -149,11 +149,7 @@ def test_power_cuts_at_every_call_take_nothing_that_was_acknowledged(
     nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
     total = Figures()
-    ways: tuple[tuple[When, bool], ...] = (("before", False), ("after", True), ("torn", True), ("before", True))
-    for number, (when, is_mixed) in enumerate(itertools.cycle(ways)):
-        if total.cuts >= _LEAST_CUTS:
-            break
+    ways = itertools.cycle[tuple[When, bool]]((("before", False), ("after", True), ("torn", True), ("before", True)))
+    for number in rounds(total, lambda: total.cuts >= _LEAST_CUTS, capsys):
+        when, is_mixed = next(ways)
         total.add(until_over(chains(nursery, tmp_path / str(number), when, rng, is_mixed=is_mixed)))
-        with capsys.disabled():
-            print(f"\nround {number + 1}: {total}")
-        assert total.verdict.is_good, total

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +13,10 @@ from honeybadger_host.storage.edits import EditReader, digest_of
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, When, ended, struck
+from tests.crash.hosts import RECORDED_AT_ONCE, Kill, Nursery, When, ended, struck
 from tests.hosting import wait_for
+from tests.people import wait_until_looked_at
 
-_AT_ONCE: Final = (
-    *("--constant", "memory.edit_recorder.QUIET_SECONDS=0", "--constant", "ops.maintenance.EDITS_SECONDS=0.01"),
-)
 _BEFORE: Final = {"CLAUDE.md": b"Be brief.\n", "summary.md": None, "MEMORY.md": b"# Ours\n"}
 _AFTER: Final = {"CLAUDE.md": b"Be kind.\nBe brief.\n", "summary.md": b"Tea.\n", "MEMORY.md": None}
 
@@ -43,12 +40,8 @@ def looked_at(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Pat
     home = tmp_path_factory.mktemp("looked") / "home"
     make_home(home)
     save(home, _BEFORE)
-    with ended(nursery.start(home, faults=_AT_ONCE)) as host:
-        wait_for((home / JOURNAL_FILE).exists)
-        wait_for((home / "data" / "status.json").exists)
-        wait_for(lambda: EditReader(home / JOURNAL_FILE).looked_at() is not None, what="the first look")
-        host.send_signal(signal.SIGTERM)
-        wait_for(lambda: host.poll() is not None, what="the end of the host")
+    with nursery.serving(home, RECORDED_AT_ONCE):
+        wait_until_looked_at(home)
     save(home, _AFTER)
     return home
 
@@ -63,13 +56,11 @@ def test_killed_at_a_call_on_the_journal_an_edit_is_recorded_once(
     while True:
         home = tmp_path / f"home{at}"
         shutil.copytree(looked_at, home)
-        with ended(nursery.start(home, faults=_AT_ONCE, kill=Kill(at, when, path="journal.db"))) as host:
+        with ended(nursery.start(home, RECORDED_AT_ONCE, kill=Kill(at, when, path="journal.db"))) as host:
             wait_for(lambda: host.poll() is not None or is_recorded(home), what="an end or a record")  # noqa: B023
             is_over = host.poll() is None
-        with ended(nursery.start(home, faults=_AT_ONCE)) as host:
+        with nursery.serving(home, RECORDED_AT_ONCE):
             wait_for(lambda: is_recorded(home), what="a record")  # noqa: B023
-            host.send_signal(signal.SIGTERM)
-            wait_for(lambda: host.poll() is not None, what="the end of the host")
         recorded = EditReader(home / JOURNAL_FILE).edits(LogFilter("main"), 99)
         found = {edit.file.removeprefix("groups/main/"): edit for edit in recorded}
         assert len(recorded) == len(_AFTER), struck(home)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_position import read_position
+from honeybadger_host.storage.home import make_home
 from tests.crash.chains import kills_in_recovery
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck
 from tests.crash.story import Story, read
 from tests.crash.test_kill_points import POINTS
 from tests.hosting import wait_for
+from tests.people import settle
 
 _ANN: Final = ("alpha", "ann")
 _ONE_BY_ONE: Final = {"spool.pipeline.BATCH_REQUESTS": 1}
@@ -37,12 +36,10 @@ def settled(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Story
     story = Story(home)
     for number in range(4):
         story.drop(_ANN, "note", f"note {number}")
-    with ended(nursery.start(home)) as host:
+    with nursery.serving(home):
         wait_for(lambda: not story.is_waiting(), what="four replies")
-        wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq == 4, what="everything settled")
+        settle(home)
         story.look()
-        host.send_signal(signal.SIGTERM)
-        wait_for(lambda: host.poll() is not None, what="the end of the host")
     return story
 
 

@@ -28,7 +28,7 @@ from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.endpoint import Answer, Asked, openai, served
-from tests.hosting import HostProcess, RawSender, request
+from tests.hosting import HostProcess, RawSender, request, turns_of
 
 GROUP: Final = "bench"
 SEEDS: Final = range(1, 11) if IS_LONG else range(1, 2)
@@ -155,8 +155,9 @@ class Curated:
             path.name for path, data in self.stays.items() if not path.exists() or path.read_bytes() != data
         ]:
             yield f"a person's, and touched: {touched}"
-        log = (self.home / f"data/sessions/{GROUP}/{SESSION}.jsonl").read_text().splitlines()
-        if [json.loads(line)["content"] for line in log] != [turn.content for turn in self.world.turns]:
+        if [turn["content"] for turn in turns_of(self.home, SESSION, GROUP)] != [
+            turn.content for turn in self.world.turns
+        ]:
             yield "what was said is not in the log as it was said"
         yield from self._wrong_payments(kills, budget)
 

@@ -19,7 +19,7 @@ import pytest
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, is_up, kill_again
-from tests.hosting import HostProcess, RawSender, wait_for
+from tests.hosting import HostProcess, RawSender, turns_of, wait_for
 
 STRIDE: Final = 1 if IS_LONG else 97
 SETTINGS: Final = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
@@ -98,7 +98,7 @@ def check(home: Path, where: str) -> None:
     assert records(home, "failed") == records(home, "missed") == [], where
     notes = RawSender(home).memory_text()
     assert Counter(re.findall(r"- Did (\w+), said in run", notes)) == {"hourly": HOURS, "once": 1}, f"{where}: {notes}"
-    turns = [json.loads(line) for line in (home / "data/sessions/main/main.jsonl").read_text().splitlines()]
+    turns = turns_of(home)
     assert set(Counter(turn["request"] for turn in turns).values()) == {2}, f"{where}: {turns}"
     assert len(turns) == 2 * (HOURS + 1), f"{where}: {turns}"
     told: list[Mapping[str, Any]] = [
@@ -141,7 +141,6 @@ def test_killed_at_random_each_second_of_a_task_is_run_once_or_named_as_missed(
                 assert first_missed == last + timedelta(seconds=1), record
                 assert last_missed == run - timedelta(seconds=1), record
             last = run
-        turns = (home / f"data/sessions/{task}/main.jsonl").read_text().splitlines()
-        requests = Counter(json.loads(line)["request"] for line in turns)
+        requests = Counter(turn["request"] for turn in turns_of(home, group=task))
         assert len(requests) == len(done), task
         assert set(requests.values()) == {2}, task

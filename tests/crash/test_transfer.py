@@ -16,26 +16,21 @@ import pytest
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from tests.commands import cli_text
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, ended, is_up, struck
+from tests.crash.test_forget import SECRET, tell
 from tests.crash.test_kill_points import POINTS
-from tests.hosting import Child, RawSender, run_cli, wait_for
+from tests.hosting import Child, wait_for
+from tests.people import settle
 
-SECRET: Final = "the cellar key hangs behind the third barrel"
 TURNS: Final = 60
 _IN_PIECES: Final = {"spool.pipeline.BATCH_REQUESTS": 1, "transfer.importing._MOST_RECORDS": 10}
 
 
-def ran(*arguments: object, home: Path) -> str:
-    result = run_cli(*arguments, home=home)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
 def exported(home: Path, group: str, target: Path) -> bytes:
-    ran("export", group, "--to", target, home=home)
+    cli_text("export", group, "--to", target, home=home)
     data = target.read_bytes()
     target.unlink()
     return data
@@ -46,20 +41,11 @@ def archive(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export of a group with notes, entries and turns; its home is beside it, where one text was forgotten since."""
     home = tmp_path_factory.mktemp("of") / "home"
     make_home(home)
-    ann = RawSender(home, sender="ann").make()
-    with ended(nursery.start(home, {"ops.maintenance.CHECKPOINT_SECONDS": 0.05})) as host:
-        for number in range(4):
-            content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
-            ann.do(f"n{number}", content=content)
-            entry = {"content": content, "category": "home"}
-            ann.do(f"e{number}", "save_memory", **entry)
-            turn = {"role": "user", "content": content}
-            ann.do(f"t{number}", "append_turn", **turn)
-        wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 12, what="everything settled")
-        host.send_signal(signal.SIGTERM)
-        wait_for(lambda: host.poll() is not None, what="the end of the host")
-    ran("export", "main", "--to", home.parent / "a.tar.gz", home=home)
-    ran("forget", "main", "--text", SECRET, home=home)
+    with nursery.serving(home, {"ops.maintenance.CHECKPOINT_SECONDS": 0.05}):
+        tell(home)
+        settle(home)
+    cli_text("export", "main", "--to", home.parent / "a.tar.gz", home=home)
+    cli_text("forget", "main", "--text", SECRET, home=home)
     return home.parent / "a.tar.gz"
 
 
@@ -94,9 +80,9 @@ def test_killed_at_a_call_of_a_load_the_whole_group_is_there_or_nothing_of_it(
         is_there = has_changes(home, "main")
         states.add(is_there)
         if is_there:
-            ran("context", "main", home=home)  # opens the home as a host does
+            cli_text("context", "main", home=home)  # opens the home as a host does
         else:
-            ran("import", "main", archive, home=home)
+            cli_text("import", "main", archive, home=home)
         whole = whole or archive_of_all(archive, tmp_path)
         assert exported(home, "main", tmp_path / "b.tar.gz") == whole, f"killed {kill}: {struck(home)}"
         assert not [*home.glob("*/.loading")], f"killed {kill}: {struck(home)}"
@@ -108,7 +94,7 @@ def archive_of_all(archive: Path, folder: Path) -> bytes:
     """Return what an export of a whole load has."""
     home = folder / "whole"
     make_home(home)
-    ran("import", "main", archive, home=home)
+    cli_text("import", "main", archive, home=home)
     return exported(home, "main", folder / "whole.tar.gz")
 
 
@@ -124,13 +110,10 @@ def test_killed_at_a_call_of_the_load_of_an_older_export_what_was_forgotten_stay
         if not is_killed(nursery, home, ("import", "twin", archive), kill):
             break
         kills += 1
-        with ended(nursery.start(home)) as host:
-            wait_for(lambda: is_up(host, home), what="a host that serves")  # noqa: B023
+        with nursery.serving(home):
             wait_for(lambda: read_forgetting(home / JOURNAL_FILE) is None, what="it is forgotten")  # noqa: B023
-            host.send_signal(signal.SIGTERM)
-            assert host.wait() == 0
         if not has_changes(home, "twin"):
-            ran("import", "twin", archive, home=home)
+            cli_text("import", "twin", archive, home=home)
         left = [str(path) for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
         assert left == [], f"killed {kill}: {struck(home)}"
         memory = (home / "groups/twin/MEMORY.md").read_text()
@@ -190,7 +173,7 @@ def test_an_import_whose_command_is_killed_at_a_call_goes_on_and_nothing_stands_
         if not is_killed(nursery, home, ("import", "main", path, "--from", "claude"), kill):
             break
         kills += 1
-        ran("import", "main", path, "--from", "claude", home=home)
+        cli_text("import", "main", path, "--from", "claude", home=home)
         check_imported(home, f"killed {kill}: {struck(home)}")
         shutil.rmtree(home)
     assert kills, "no call was left to be killed at"

@@ -5,25 +5,20 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import signal
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from honeybadger_host.curation.notes import notes_of
-from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from honeybadger_host.storage.revised import revision_of
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, Work, ended, kill_again, struck
-from tests.hosting import RawSender, request, wait_for
+from tests.crash.hosts import RECORDED_AT_ONCE, Nursery, Work, kill_again, struck
+from tests.hosting import RawSender, request
+from tests.people import newest_edit, settle, wait_until_looked_at
 
-_AT_ONCE: Final = (
-    *("--constant", "memory.edit_recorder.QUIET_SECONDS=0", "--constant", "ops.maintenance.EDITS_SECONDS=0.01"),
-)
 _ONE_BY_ONE: Final = {"spool.pipeline.BATCH_REQUESTS": 1}
 _UNDO: Final = {"u1": "operator", "n1": "ann", "u2": "operator"}
 _REWIND: Final = {"m1": "operator", "n1": "ann"}
@@ -37,20 +32,15 @@ def edited(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     make_home(home)
     memory, persona = (home / "groups" / "main" / name for name in ("MEMORY.md", "CLAUDE.md"))
     ann = RawSender(home, sender="ann").make()
-    reader = EditReader(home / JOURNAL_FILE)
-    with ended(nursery.start(home, faults=_AT_ONCE)) as host:
-        wait_for((home / "data" / "status.json").exists, what="a host that serves")
-        wait_for(lambda: reader.looked_at() is not None, what="the first look")
+    with nursery.serving(home, RECORDED_AT_ONCE):
+        wait_until_looked_at(home)
         for number in range(2):
             ann.do(f"a{number}", content=f"note {number}")
-        wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
+        settle(home)
         before = memory.read_bytes(), persona.read_bytes()
         memory.write_bytes(b"Above.\n" + before[0].replace(b"note 1", b"nothing"))
         persona.write_bytes(b"Be kind.\n")
-        wait_for(lambda: len(reader.edits(LogFilter("main"), 9)) == 2, what="two edits")
-        host.send_signal(signal.SIGTERM)
-        wait_for(lambda: host.poll() is not None, what="the end of the host")
-    seqs = {edit.file.rpartition("/")[2]: edit.seq for edit in reader.edits(LogFilter("main"), 9)}
+        seqs = {name: newest_edit(home, name).seq for name in ("MEMORY.md", "CLAUDE.md")}
     return home, seqs, *before
 
 

@@ -18,7 +18,7 @@ from honeybadger_agent.errors import Conflict, Invalid, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wire import StreamLine
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import AGENT, HostProcess, RawSender, run_agent, wait_for
+from tests.hosting import AGENT, HostProcess, RawSender, run_agent, turns_of, wait_for
 from tests.terminal import Terminal
 
 # ------------------------------------------------------------------------------------------------------------ clients
@@ -98,7 +98,7 @@ def test_asking_again_before_it_is_answered_waits_for_the_same_and_leaves_nothin
     wait_for(lambda: not os.listdir(client.mailbox.root / "turns"))
     host.stop()
     assert os.listdir(client.mailbox.root / "replies") == []
-    assert len((home / "data/sessions/main/main.jsonl").read_text().splitlines()) == 2
+    assert len(turns_of(home)) == 2
 
 
 # ------------------------------------------------------------------------------------------------------------ commands
@@ -113,8 +113,7 @@ def test_ask_prints_the_answer_and_nothing_else(served: HostProcess, asker: RawS
     as_json = run_agent("ask", "--json", "--agent", "assistant", *where, home=served.home, stdin=b"What do I like?\n")
     assert (as_json.returncode, as_json.stderr) == (0, "")
     assert "tea" in orjson.loads(as_json.stdout)["content"]
-    log = served.home / "data/sessions" / asker.group / "s.jsonl"
-    turns = [json.loads(line) for line in log.read_text().splitlines()]
+    turns = turns_of(served.home, "s", asker.group)
     assert [(turn["sender"], turn["content"]) for turn in turns if turn["role"] == "user"] == [
         ("ann", "Remember that I like tea"),
         ("user", "What do I like?\n"),
@@ -170,8 +169,7 @@ def test_ask_that_is_interrupted_ends_the_answer_and_prints_what_was_said(
         said = terminal.text if is_terminal else out.read_text()
         assert said.count("asked for by user.)") == 1
         assert "topped: asked for by user" in terminal.text
-    log = (home / "data/sessions/main/main.jsonl").read_text().splitlines()
-    assert json.loads(log[1])["content"].endswith("asked for by user.)")
+    assert turns_of(home)[1]["content"].endswith("asked for by user.)")
     wait_for(lambda: os.listdir(home / "data/ipc/main/user/replies") == [])  # the stream goes behind the reply
 
 

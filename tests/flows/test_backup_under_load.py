@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import orjson
 import pytest
 
 from honeybadger_agent import new_id
@@ -19,7 +18,7 @@ from honeybadger_host.ops.archive import read_archive
 from honeybadger_host.storage.journal_position import read_position
 from tests.commands import cli_error
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, request, run_cli, turns_of, wait_for
 
 
 class Writer(threading.Thread):
@@ -80,8 +79,7 @@ def texts_of(home: Path) -> Counter[str]:
     """Count every note of `main` and every turn of its session."""
     lines = (home / "groups/main/MEMORY.md").read_text().splitlines()
     found = Counter(line.removeprefix("- ") for line in lines if line.endswith(";"))
-    log = (home / "data/sessions/main/main.jsonl").read_bytes()
-    found.update(orjson.loads(line)["content"] for line in log.splitlines())
+    found.update(turn["content"] for turn in turns_of(home))
     return found
 
 

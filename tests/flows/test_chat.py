@@ -15,7 +15,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from tests.conftest import HostFactory
 from tests.flows.world import script
-from tests.hosting import AGENT, HostProcess, RawSender, run_agent, wait_for
+from tests.hosting import AGENT, HostProcess, RawSender, run_agent, turns_of, wait_for
 from tests.terminal import Terminal
 
 SECRET = "ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
@@ -59,12 +59,14 @@ def person(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def chat(home: Path, person: Path) -> Iterator[Open]:
-    """Open chats on terminals; they are ended with the test."""
+    """Open chats on terminals, which wait for the first line; they are ended with the test."""
     with ExitStack() as terminals:
 
         def open_chat(*arguments: str, command: tuple[str, ...] = AGENT, **env: str) -> Terminal:
             terminal = Terminal([*command, "chat", "--home", str(home), *arguments], person, env)
-            return terminals.enter_context(terminal)
+            terminals.enter_context(terminal)
+            terminal.wait_for_prompt()
+            return terminal
 
         yield open_chat
 
@@ -81,9 +83,7 @@ def leave(terminal: Terminal) -> None:
 
 def said(home: Path, session: str = "main") -> list[str]:
     """Return what people said in a session."""
-    path = home / "data" / "sessions" / "main" / f"{session}.jsonl"
-    turns = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
-    return [turn["content"] for turn in turns if turn["role"] == "user"]
+    return [turn["content"] for turn in turns_of(home, session) if turn["role"] == "user"]
 
 
 # ------------------------------------------------------------------------------------------------------ a conversation
@@ -91,9 +91,7 @@ def said(home: Path, session: str = "main") -> list[str]:
 
 def test_an_answer_is_shown_with_what_was_stored_and_what_it_took(host: HostProcess, home: Path, chat: Open) -> None:
     terminal = chat("--as", "ann")
-    terminal.wait_for("ann>")
-    terminal.enter("Remember that I like tea")
-    terminal.wait_for("ann>", times=2)  # the answer is over
+    terminal.say("Remember that I like tea", "ann>", times=2)  # the answer is over
     lines = terminal.text.splitlines()
     at = lines.index("ann> Remember that I like tea")
     assert lines[at + 1 : at + 11] == [
@@ -110,7 +108,7 @@ def test_an_answer_is_shown_with_what_was_stored_and_what_it_took(host: HostProc
     ]
     assert b"\x1b[1mtwo" in terminal.raw
     leave(terminal)
-    (turn, _) = map(json.loads, (home / "data/sessions/main/main.jsonl").read_text().splitlines())
+    (turn, _) = turns_of(home)
     assert (turn["sender"], turn["content"]) == ("ann", "Remember that I like tea")
 
 
@@ -118,7 +116,6 @@ def test_messages_are_shown_as_they_come_above_what_is_being_typed(host: HostPro
     ann = SyncClient(home, "main", "ann", session="holidays")
     ann.send_message("before")
     terminal = chat()
-    terminal.wait_for_prompt()
     requests = home / "data/ipc/main/user/requests"
 
     def listens() -> bool:  # the first request only asks where to begin
@@ -132,8 +129,7 @@ def test_messages_are_shown_as_they_come_above_what_is_being_typed(host: HostPro
     ann.send_message("The backup\nis done", ["user"])
     terminal.wait_for("ann, to user, session holidays)\n  The backup\n  is done\n")
     terminal.wait_for("you> hel")
-    terminal.enter("lo")
-    terminal.wait_for("Hello to you.")
+    terminal.say("lo", "Hello to you.")
     assert "before" not in terminal.text
     assert terminal.text.count("The backup") == 1
     terminal.enter("/quit")
@@ -143,38 +139,23 @@ def test_messages_are_shown_as_they_come_above_what_is_being_typed(host: HostPro
 
 def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open) -> None:
     terminal = chat()
-    terminal.wait_for("you>")
-    terminal.enter("/remember  The bees are asleep ")
-    terminal.wait_for("Saved in MEMORY.md, section Notes")
-    terminal.enter("/memory")
-    terminal.wait_for("## Notes (user, ")
-    terminal.enter("/search bees")
-    terminal.wait_for("[MEMORY.md#")
-    terminal.enter("/context")
-    terminal.wait_for("## Remembered Facts")
+    terminal.say("/remember  The bees are asleep ", "Saved in MEMORY.md, section Notes")
+    terminal.say("/memory", "## Notes (user, ")
+    terminal.say("/search bees", "[MEMORY.md#")
+    terminal.say("/context", "## Remembered Facts")
     terminal.wait_for("tokens of 32000")
-    terminal.enter("/help")
-    terminal.wait_for("/session NAME")
-    terminal.enter("/serach bees")
-    terminal.wait_for("There is no /serach; /search?")
-    terminal.enter("/session holidays")
-    terminal.wait_for("Session holidays.")
-    terminal.enter("/session no good")
-    terminal.wait_for("A session's name has")
-    terminal.enter("//etc is a folder")
-    terminal.wait_for("Hello to you.")
-    terminal.enter("/bad Don't greet me, answer")
-    terminal.wait_for("Recorded for turn 2.")
-    terminal.enter("/good")
-    terminal.wait_for("Recorded for turn 2.", times=2)
-    terminal.enter("/bad")
-    terminal.wait_for("Recorded for turn 2.", times=3)
+    terminal.say("/help", "/session NAME")
+    terminal.say("/serach bees", "There is no /serach; /search?")
+    terminal.say("/session holidays", "Session holidays.")
+    terminal.say("/session no good", "A session's name has")
+    terminal.say("//etc is a folder", "Hello to you.")
+    terminal.say("/bad Don't greet me, answer", "Recorded for turn 2.")
+    terminal.say("/good", "Recorded for turn 2.", times=2)
+    terminal.say("/bad", "Recorded for turn 2.", times=3)
     terminal.enter("/agent nobody")
-    terminal.enter("hello")
-    terminal.wait_for("there is no agent 'nobody'; there are: assistant")
+    terminal.say("hello", "there is no agent 'nobody'; there are: assistant")
     terminal.enter("/agent")
-    terminal.enter("hello again")
-    terminal.wait_for("Hello to you.", times=2)
+    terminal.say("hello again", "Hello to you.", times=2)
     terminal.wait_for("you>", times=16)
     terminal.enter("/quit")
     assert terminal.end() == 0
@@ -190,7 +171,6 @@ def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open
 
 def test_many_lines_are_pasted_as_one_message(host: HostProcess, home: Path, chat: Open) -> None:
     terminal = chat()
-    terminal.wait_for("you>")
     terminal.paste("first line\nsecond line\n\tthird")
     terminal.wait_for("second line")
     terminal.type("\r")
@@ -202,7 +182,6 @@ def test_many_lines_are_pasted_as_one_message(host: HostProcess, home: Path, cha
 
 def test_a_command_is_completed(host: HostProcess, chat: Open) -> None:
     terminal = chat()
-    terminal.wait_for("you>")
     terminal.type("/hel")
     terminal.wait_for("/help  this")  # the menu
     terminal.type("\t")
@@ -217,7 +196,6 @@ def test_what_was_typed_comes_back_in_the_next_chat_but_no_credential_does(
     host: HostProcess, home: Path, person: Path, chat: Open
 ) -> None:
     first = chat()
-    first.wait_for("you>")
     for number, message in enumerate(("good morning", f"my token is {SECRET}", f"/remember {SECRET}"), 1):
         first.enter(message)
         first.wait_for("you>", times=number + 1)
@@ -228,7 +206,6 @@ def test_what_was_typed_comes_back_in_the_next_chat_but_no_credential_does(
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
     assert [line for line in kept.read_text().splitlines() if line.startswith("+")] == ["+good morning"]
     second = chat()
-    second.wait_for("you>")
     second.type("\x1b[A")
     second.wait_for("you> good morning")
     second.type("\r")
@@ -244,9 +221,7 @@ def test_an_answer_that_is_longer_than_the_screen_stands_there_once(
     text = "\n".join(f"This is line {number}." for number in range(1, 251))
     make_host(script(home, {"answers": [{"text": text}]}, delay_seconds=0.002)).start()
     terminal = chat()
-    terminal.wait_for("you>")
-    terminal.enter("count")
-    terminal.wait_for("This is line 250.")
+    terminal.say("count", "This is line 250.")
     terminal.wait_for("you>")
     lines = terminal.text.splitlines()
     end = lines.index("This is line 250.")
@@ -263,24 +238,19 @@ def test_ctrl_c_and_stop_end_an_answer_and_keep_what_was_said(
 ) -> None:
     make_host(script(home, SLOW, HELLO, delay_seconds=0.2)).start()
     terminal = chat()
-    terminal.wait_for("you>")
-    terminal.enter("remember")
-    terminal.wait_for("This takes a")
+    terminal.say("remember", "This takes a")
     terminal.type(how)
     terminal.wait_for("Stopped: asked for by user.")
     terminal.wait_for("you>", times=2)
     assert terminal.text.count("(Stopped here: asked for by user.)") == 1
     terminal.type("\x03")
     terminal.wait_for("(Ctrl-D leaves.)")
-    terminal.enter("hello")
-    terminal.wait_for("Hello to you.")
+    terminal.say("hello", "Hello to you.")
     terminal.wait_for_prompt()  # what is typed before the answer is over is the next message
-    terminal.enter("/stop")
-    terminal.wait_for("no turn runs here")
-    terminal.enter("/answer")
-    terminal.wait_for("Nothing is unanswered.")
+    terminal.say("/stop", "no turn runs here")
+    terminal.say("/answer", "Nothing is unanswered.")
     leave(terminal)
-    turns = [json.loads(line) for line in (home / "data/sessions/main/main.jsonl").read_text().splitlines()]
+    turns = turns_of(home)
     assert [turn["content"] for turn in turns if turn["role"] == "user"] == ["remember", "hello"]
     assert turns[1]["content"].endswith("\n\n(Stopped here: asked for by user.)")
 
@@ -290,11 +260,8 @@ def test_what_is_typed_while_an_answer_comes_is_the_next_message(
 ) -> None:
     make_host(script(home, SLOW, HELLO, delay_seconds=0.01)).start()
     terminal = chat()
-    terminal.wait_for("you>")
-    terminal.enter("remember")
-    terminal.wait_for("This takes a")
-    terminal.enter("hello")
-    terminal.wait_for("Hello to you.")
+    terminal.say("remember", "This takes a")
+    terminal.say("hello", "Hello to you.")
     terminal.wait_for("you>", times=2)
     leave(terminal)
     assert said(home) == ["remember", "hello"]
@@ -305,9 +272,7 @@ def test_an_answer_nobody_waited_for_is_fetched_by_its_id_after_the_chat(
 ) -> None:
     host = make_host(script(home, SLOW, delay_seconds=0.2)).start()
     terminal = chat("--timeout", "3")
-    terminal.wait_for("you>")
-    terminal.enter("remember")
-    terminal.wait_for("No answer after 3 s; ")
+    terminal.say("remember", "No answer after 3 s; ")
     terminal.wait_for("you>", times=2)
     leave(terminal)
     again = terminal.text.partition("Not answered yet: honeybadger-agent ")[2].split()
@@ -325,9 +290,7 @@ def test_a_host_that_is_killed_in_the_middle_of_an_answer_and_started_again_is_w
 ) -> None:
     host = make_host(script(home, SLOW, delay_seconds=0.2)).start()
     terminal = chat()
-    terminal.wait_for("you>")
-    terminal.enter("remember")
-    terminal.wait_for("This takes a")
+    terminal.say("remember", "This takes a")
     host.kill()
     missed = terminal.text.count("No host answers.")  # a busy machine may have been silent before
     terminal.wait_for("No host answers.", times=missed + 1)
@@ -353,23 +316,19 @@ def test_without_a_host_it_says_so_and_ctrl_c_takes_the_message_back(home: Path,
     terminal = chat(command=(*AGENT, "--source", IMPATIENT))
     terminal.wait_for("No host answers. Start one with `honeybadger-host run`")
     terminal.wait_for("you>")
-    terminal.enter("hello")
-    terminal.wait_for("your message waits for it")
+    terminal.say("hello", "your message waits for it")
     terminal.type("\x03")
     terminal.wait_for("Taken back: nobody had begun to answer it, and nothing was said.")
     assert list((home / "data/ipc/main/user/turns").iterdir()) == []
     terminal.wait_for("you>", times=2)
-    terminal.enter("/answer")
-    terminal.wait_for("Nothing is unanswered.")
+    terminal.say("/answer", "Nothing is unanswered.")
     leave(terminal)
     assert "Not answered yet" not in terminal.text
 
 
 def test_when_nothing_answers_in_time_it_says_where_the_message_lies_and_it_waits_there(home: Path, chat: Open) -> None:
     terminal = chat("--timeout", "0.5")
-    terminal.wait_for("you>")
-    terminal.enter("hello")
-    terminal.wait_for("No answer after 0.5 s; it still lies in ")
+    terminal.say("hello", "No answer after 0.5 s; it still lies in ")
     terminal.wait_for("/answer asks again.")
     leave(terminal)
     assert "Not answered yet: honeybadger-agent answer " in terminal.text
@@ -380,15 +339,12 @@ def test_when_nothing_answers_in_time_it_says_where_the_message_lies_and_it_wait
 def test_a_model_that_fails_is_explained_and_asked_again(make_host: HostFactory, home: Path, chat: Open) -> None:
     host = make_host(script(home, {"answers": [{"fails": "the model is overloaded"}]})).start()
     terminal = chat()
-    terminal.wait_for("you>")
-    terminal.enter("hello")
-    terminal.wait_for("No answer: ")
+    terminal.say("hello", "No answer: ")
     terminal.wait_for("/answer asks again.")
     assert "the model is overloaded" in terminal.text
     script(home, HELLO)
     host.restart()
-    terminal.enter("/answer")
-    terminal.wait_for("Hello to you.")
+    terminal.say("/answer", "Hello to you.")
     terminal.wait_for("you>", times=3)
     leave(terminal)
     assert said(home) == ["hello"]
@@ -407,8 +363,7 @@ def test_without_the_extra_it_works_and_says_what_is_missing(host: HostProcess, 
     terminal = chat(command=(*AGENT, "--source", f"import sys\n{missing}"))
     terminal.wait_for("[chat]")
     terminal.wait_for("you>")
-    terminal.enter("remember")
-    terminal.wait_for("- **two**")  # as it was said
+    terminal.say("remember", "- **two**")  # as it was said
     terminal.wait_for("you>", times=2)
     leave(terminal)
     assert terminal.text.count("pip install") == 1

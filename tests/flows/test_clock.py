@@ -36,9 +36,8 @@ def _wait_for_jumps(host: HostProcess, number: int) -> None:
 
 
 def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
-    shim: Path, home: Path, make_host: HostFactory, stranger: RawSender
+    clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    clock = SetClock.of(shim, home)
     settings: dict[str, object] = {"ipc.reply_ttl_seconds": 3600, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}
     host = make_host(settings, env=clock.env).start()
     ask(stranger, "a")
@@ -65,9 +64,8 @@ def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
 
 
 def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_before_the_start(
-    shim: Path, home: Path, make_host: HostFactory, stranger: RawSender
+    clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    clock = SetClock.of(shim, home)
     clock.set(YEAR)
     settings: dict[str, object] = {"ipc.reply_ttl_seconds": 1, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.02}
     host = make_host(settings, env=clock.env).start()
@@ -81,9 +79,8 @@ def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_befor
 
 
 def test_working_memory_is_there_again_when_a_clock_set_forward_is_set_right(
-    shim: Path, home: Path, make_host: HostFactory, client: MakeClient
+    clock: SetClock, home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
-    clock = SetClock.of(shim, home)
     host = make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.05}, env=clock.env).start()
     bee = client()
     bee.save_to_working_memory("page", "x")
@@ -104,9 +101,8 @@ def test_working_memory_is_there_again_when_a_clock_set_forward_is_set_right(
 
 
 def test_a_start_with_a_clock_behind_the_journal_says_so_and_serves(
-    shim: Path, home: Path, make_host: HostFactory, stranger: RawSender
+    clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    clock = SetClock.of(shim, home)
     clock.set(YEAR)
     host = make_host(env=clock.env).start()
     ask(stranger, "a")

@@ -18,7 +18,7 @@ from honeybadger_host.memory.watermarks import kept_turns
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, refusal, served
-from tests.hosting import PATIENCE, RawSender, request, run_cli, status_of, wait_for
+from tests.hosting import PATIENCE, RawSender, request, run_cli, status_of, turns_of, wait_for
 from tests.terminal import Terminal
 
 SOON: dict[str, object] = {
@@ -118,7 +118,7 @@ def test_what_a_model_makes_of_a_conversation_goes_to_history_summary_and_notes(
     assert talk.file("summary.md") == f"## main\n\n{ANSWER['conversation_summary']}\n"
     assert talk.file("MEMORY.md").count("- Ann moves to Lisbon on 12 March.\n") == 1
     assert "## Notes (consolidator, " in talk.file("MEMORY.md")
-    assert len((home / "data/sessions/main/main.jsonl").read_text().splitlines()) == 11
+    assert len(turns_of(home)) == 11
     proposal = talk.proposal()
     assert {each["state"] for each in proposal["operations"]} == {"applied"}
     assert proposal["tokens"] == {"input": 700, "output": 80}
@@ -270,7 +270,7 @@ def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, 
         return openai(ModelSaid(WHOLE))
 
     with served(think) as endpoint:
-        host = make_host({**SOON, "model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}).start()
+        host = make_host({**SOON, **endpoint.settings}).start()
         talk.fill(11)
         wait_for(lambda: endpoint.asked)
         talk.ann.note("meanwhile", "The cat is called Mog.")
@@ -485,8 +485,7 @@ def test_a_model_over_http_that_fails_costs_nothing_but_its_tokens(make_host: Ho
         return BROKEN[broken]() if broken else openai(ModelSaid(f"```json\n{WHOLE}\n```"))
 
     with served(answering) as endpoint:
-        url = f"{endpoint.url}/v1"
-        host = make_host({**SOON, "model.name": "openai:test", "model.base_url": url}).start()
+        host = make_host({**SOON, **endpoint.settings}).start()
 
         def fails(group: str) -> Talk:
             talk = Talk(home, group=group.replace(" ", "-"))
@@ -521,7 +520,7 @@ def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
     make_host: HostFactory, home: Path, talk: Talk
 ) -> None:
     with served(lambda _: openai(ModelSaid(WHOLE, input_tokens=900, output_tokens=100))) as endpoint:
-        settings = {**SOON, "model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}
+        settings = {**SOON, **endpoint.settings}
         host = make_host({**settings, "curation.tokens_per_day": 2600, "model.max_output_tokens": 1000}).start()
         talk.fill(11)
         talk.is_consolidated(6)

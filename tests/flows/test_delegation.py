@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from honeybadger_agent.errors import Conflict, Forbidden, NotFound
 from honeybadger_agent.wire import ChatResult
 from tests.conftest import HostFactory
 from tests.flows.test_agents import agent
-from tests.hosting import PATIENCE, RawSender, assert_refused, request, wait_for
+from tests.hosting import PATIENCE, RawSender, assert_refused, request, turns_of, wait_for
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -36,10 +35,9 @@ def plays(home: Path, name: str, *answers: Mapping[str, Any], delegates_to: tupl
     agent(home, name, description=f"It is {name}.", model=f"scripted:{name}.json", **members)
 
 
-def said(home: Path, session: str, group: str = "main") -> list[tuple[str, str]]:
+def said(home: Path, session: str) -> list[tuple[str, str]]:
     """Return (speaker, text) of a session's log."""
-    path = home / "data/sessions" / group / f"{session}.jsonl"
-    return [(turn["sender"], turn["content"]) for turn in map(json.loads, path.read_text().splitlines())]
+    return [(turn["sender"], turn["content"]) for turn in turns_of(home, session)]
 
 
 def delegations(home: Path) -> list[str]:

@@ -316,7 +316,7 @@ def test_an_entry_that_an_editor_saves_while_the_model_thinks_stays_as_it_was_sa
         return openai(ModelSaid(json.dumps({"operations": [{"op": "merge", "sources": ids, "result": result}]})))
 
     with served(think) as endpoint:
-        make_host({"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}).start()
+        make_host(endpoint.settings).start()
         said = "The rent of the flat is 950 EUR a month, to Mr Glanz"
         ids.extend(memory.save(each, "home") for each in (f"{said}.", f"{said}, always."))
         path = memory.group / f"memory/home/{ids[0]}.json"

@@ -19,14 +19,14 @@ from typing import Any, Final
 import pytest
 
 from honeybadger_host.storage.edits import EditReader
-from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.tombstones import read_tombstones
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.world import fill, needs_mount
-from tests.hosting import AT_ONCE, RawSender, files_with, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, run_cli, wait_for
 from tests.people import settle, wait_until_looked_at
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
@@ -390,12 +390,8 @@ def test_what_is_forgotten_is_forgotten_without_a_host_too_and_two_at_once_wait_
 
 
 @needs_mount
-def test_a_full_disk_leaves_it_to_be_finished(disk: Path, make_host: HostFactory) -> None:
-    home = disk / "home"
-    make_home(home)
-    host = make_host(home=home)
-    host.stderr = disk.parent / "host.stderr"
-    host.start()
+def test_a_full_disk_leaves_it_to_be_finished(disk: Path, cramped: HostProcess) -> None:
+    host, home = cramped.start(), cramped.home
     sender = RawSender(home).make()
     for number in range(12):
         content = f"{number} {'filling ' * 1000}" if number else f"zero: {PHRASE}"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
@@ -33,18 +32,9 @@ def _assert_each_stands_once(sender: RawSender) -> None:
 
 
 @needs_mount
-def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
-    disk: Path, make_host: HostFactory
-) -> None:
-    home = disk / "home"
-    make_home(home)
-    settings: dict[str, object] = {  # without a checkpoint each commit needs space
-        "spool.batch_writer.FULL_DISK_SECONDS": 0.5,
-        "ops.maintenance.CHECKPOINT_SECONDS": 600.0,
-    }
-    host = make_host(settings, home=home)
-    host.stderr = disk.parent / "host.stderr"  # the log is elsewhere, so that the test can read it
-    host.start()
+def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(disk: Path, cramped: HostProcess) -> None:
+    cramped.settings["ops.maintenance.CHECKPOINT_SECONDS"] = 600.0  # without a checkpoint each commit needs space
+    host, home = cramped.start(), cramped.home
     sender = RawSender(home).make()
     sender.do("before", content="before")
 
@@ -89,14 +79,8 @@ def test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_onc
 
 
 @needs_mount
-def test_without_inodes_requests_wait_and_are_served_once_when_there_are_some(
-    disk: Path, make_host: HostFactory
-) -> None:
-    home = disk / "home"
-    make_home(home)
-    host = make_host(home=home)
-    host.stderr = disk.parent / "host.stderr"
-    host.start()
+def test_without_inodes_requests_wait_and_are_served_once_when_there_are_some(disk: Path, cramped: HostProcess) -> None:
+    host, home = cramped.start(), cramped.home
     sender = RawSender(home).make()
     sender.do("before", content="before")
 
@@ -216,13 +200,9 @@ def test_what_a_read_only_disk_does_not_take_is_not_acknowledged_and_served_when
 
 
 @needs_mount
-def test_a_start_on_a_read_only_disk_says_so_and_is_worth_repeating(disk: Path, make_host: HostFactory) -> None:
-    home = disk / "home"
-    make_home(home)
+def test_a_start_on_a_read_only_disk_says_so_and_is_worth_repeating(disk: Path, cramped: HostProcess) -> None:
+    host, home = cramped.start(), cramped.home
     sender = RawSender(home).make()
-    host = make_host(home=home)
-    host.stderr = disk.parent / "host.stderr"
-    host.start()
     sender.do("before", content="before")
     host.stop()
     sender.note("r1", "r1")

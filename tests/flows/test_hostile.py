@@ -55,7 +55,6 @@ class Scene:
                         assert SECRET.encode() not in path.read_bytes(), path
         assert SECRET not in self.honest.memory_text()
         assert self.secret.read_bytes() == request("x", content=SECRET)
-        self.host.log_lines()
 
     def check_refused(self, name: str, data: bytes | None, code: ErrorCode = "invalid", says: str = "") -> None:
         """`name` was answered with an error, removed, and kept with a reason; then `check`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, begin, files_with, run_cli, wait_for
+from tests.hosting import RawSender, begin, files_with, run_cli, turns_of, wait_for
 
 
 def imported(home: Path, path: Path, *more: object) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def counts(told: Mapping[str, Any]) -> tuple[int, int, int]:
 
 def sessions(home: Path) -> dict[str, list[dict[str, Any]]]:
     logs = sorted((home / "data/sessions/main").glob("*.jsonl"))
-    return {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in logs}
+    return {path.stem: turns_of(home, path.stem) for path in logs}
 
 
 def entries(home: Path) -> dict[str, dict[str, Any]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import re
 import shutil
@@ -12,16 +10,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host import cli
 from honeybadger_host.storage.home import make_home
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import (
     HostProcess,
@@ -50,48 +46,6 @@ def _fails_to_start(host: HostProcess, code: int, *says: str) -> str:
         assert words in last, last
     host.stderr.unlink()
     return last
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-def _command(*arguments: object) -> Ended:
-    """Run a command in this process: starting one for each of so many would take a minute."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))  # as a process has them
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["honeybadger-host", *map(str, arguments)])
-        try:
-            cli.main()
-        except SystemExit as ended:
-            code = ended.code or 0
-            assert isinstance(code, int)
-        else:
-            code = 0
-    return Ended(code, *(printed.buffer.getvalue().decode() for printed in (out, err)))
-
-
-def _run(*arguments: object, home: Path, code: int = 0) -> str:
-    """Run a command; check its exit code and that an error is one line of ours; return what it printed."""
-    ended = _command(*arguments, "--home", home)
-    assert ended.code == code, ended
-    if code not in (0, 1):
-        (line,) = ended.err.splitlines()
-        assert line.startswith("honeybadger-host: ")
-        return ended.out + line
-    assert ended.err == ""
-    return ended.out
-
-
-def _json(*arguments: object, home: Path, code: int = 0) -> Any:
-    ended = _command(*arguments, "--json", "--home", home)
-    assert ended.code == code, ended
-    return json.loads(ended.out)
 
 
 # ------------------------------------------------------------------------------------------------------------- stopping
@@ -375,16 +329,15 @@ def test_wrong_settings_are_refused_and_the_right_name_said(
     home: Path, text: str, flags: tuple[str, ...], says: str
 ) -> None:
     (home / "config" / "honeybadger.toml").write_text(text)
-    assert says in _run("config", *flags, home=home, code=3)
+    assert says in cli_error("config", *flags, home=home, code=3)
 
 
 # ------------------------------------------------------------------------------------------------- what it is told with
 
 
-def test_the_environment_may_name_home_and_settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HONEYBADGER_HOME", str(home))
-    monkeypatch.setenv("HONEYBADGER_TURNS__STEPS", "20")
-    rows = {row["name"]: row for row in json.loads(_command("config", "--json").out)}
+def test_the_environment_may_name_home_and_settings(home: Path) -> None:
+    env = {"HONEYBADGER_HOME": str(home), "HONEYBADGER_TURNS__STEPS": "20"}
+    rows = {row["name"]: row for row in orjson.loads(run_cli("config", "--json", env=env).stdout)}
     assert rows["turns.steps"] == {"name": "turns.steps", "value": 20, "from": "environment HONEYBADGER_TURNS__STEPS"}
     assert rows["ipc.closed"] == {"name": "ipc.closed", "value": False, "from": "default"}
 
@@ -399,11 +352,11 @@ def test_a_new_home_is_made_served_and_looked_at_as_the_readme_says(tmp_path: Pa
     assert f"honeybadger-host run --home {home}" in made.stdout
     again = run_cli("init", home)
     assert (again.returncode, "is a home already" in again.stdout) == (0, True)
-    assert "no host serves" in _run("status", home=home, code=7)
+    assert "no host serves" in cli_error("status", home=home, code=7)
     with HostProcess(home, {"ops.status.STATUS_SECONDS": 0.1}) as host:
         host.start()
         SyncClient(home).update_memory("first")
-        wait_for(lambda: _json("status", home=home).get("requests", {}).get("total") == 1)
+        wait_for(lambda: cli_json("status", home=home).get("requests", {}).get("total") == 1)
         host.stop()
 
 
@@ -415,30 +368,30 @@ def test_status_tells_what_the_host_does(make_host: HostFactory, client: MakeCli
     stranger.ask("bad", b"[]")
     (stranger.root.parent / "linked").mkdir()
     (stranger.root.parent / "linked" / "requests").symlink_to(stranger.requests)
-    status = wait_for(lambda: (s := _json("status", home=home)).get("boxes_refused") and s)
+    status = wait_for(lambda: (s := cli_json("status", home=home)).get("boxes_refused") and s)
     assert (status["running"], status["pid"], status["mode"]) == (True, host.pid, "open")
     assert status["requests"]["by_outcome"] == {"ok": 2, "invalid": 1}
     assert status["journal"]["seq"] == 1
     assert status["boxes_refused"][0].startswith("main/linked: requests/ is a link")
-    text = _run("status", home=home)
+    text = cli_text("status", home=home)
     assert f"pid {host.pid}" in text
     assert "3 (invalid 1, ok 2)" in text
     assert "not served: main/linked" in text
     assert "journal   at 1, " in text
-    wait_for(lambda: "journal   at 1, all settled" in _run("status", home=home))
+    wait_for(lambda: "journal   at 1, all settled" in cli_text("status", home=home))
     host.kill()
-    assert f"last served by process {host.pid}" in _run("status", home=home, code=7)
-    assert _json("status", home=home, code=7)["running"] is False
+    assert f"last served by process {host.pid}" in cli_error("status", home=home, code=7)
+    assert orjson.loads(run_cli("status", "--json", home=home).stdout)["running"] is False
 
 
 def test_doctor_finds_nothing_wrong_with_a_served_home(host: HostProcess, client: MakeClient) -> None:
     client().update_memory("one")
-    findings = {row["check"]: row for row in _json("doctor", home=host.home)}
+    findings = {row["check"]: row for row in cli_json("doctor", home=host.home)}
     assert not [row for row in findings.values() if row["level"] == "problem"]
     assert f"served by process {host.pid}" in findings["lock"]["message"]
     assert findings["journal"]["message"].startswith("1 change,")
     assert findings["boxes"]["message"] == "1 box"
-    assert "dead letters: none" in _run("doctor", home=host.home)
+    assert "dead letters: none" in cli_text("doctor", home=host.home)
 
 
 def test_doctor_names_each_problem_with_what_to_do(home: Path, stranger: RawSender) -> None:
@@ -451,7 +404,7 @@ def test_doctor_names_each_problem_with_what_to_do(home: Path, stranger: RawSend
     (home / "data" / "ipc" / "a-file").write_text("x")
     (home / "data" / "journal.db").write_bytes(b"garbage" * 1000)
     (home / "data").chmod(0o777)
-    findings = _json("doctor", home=home, code=1)
+    findings = orjson.loads(cli_text("doctor", "--json", home=home, code=1))
     wrong = {(row["check"], row["level"]) for row in findings if row["level"] != "ok"}
     assert wrong >= {
         ("settings", "problem"),
@@ -465,7 +418,6 @@ def test_doctor_names_each_problem_with_what_to_do(home: Path, stranger: RawSend
     messages = "\n".join(row["message"] for row in findings)
     for words in ("clozed", "MEMORY.md", "summary.md", "replies is a link", "not a group", "a-file", "journal.db"):
         assert words in messages
-    _run("doctor", home=home, code=1)
 
 
 def test_log_tells_who_changed_what_and_shows_no_control_character(
@@ -473,47 +425,47 @@ def test_log_tells_who_changed_what_and_shows_no_control_character(
 ) -> None:
     client("researcher").update_memory("User prefers\ndark mode")
     client("user").append_turn("user", "hello \x1b[2J\x07\u202e there")
-    assert "no group 'kitchen'" in _run("log", "kitchen", home=host.home, code=9)
-    turn, note = _run("log", "main", home=host.home).splitlines()
+    assert "no group 'kitchen'" in cli_error("log", "kitchen", home=host.home, code=9)
+    turn, note = cli_text("log", "main", home=host.home).splitlines()
     assert re.match(
         r" +2  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  user +turn  data/sessions/main/main\.jsonl  \[user\]: hello", turn
     )
     assert re.match(r" +1  .*Z  researcher +note  groups/main/MEMORY\.md  User prefers dark mode", note)
     assert turn.isprintable()
-    rows = _json("log", "main", "--limit", "1", home=host.home)
+    rows = cli_json("log", "main", "--limit", "1", home=host.home)
     assert [(row["seq"], row["sender"], row["kind"]) for row in rows] == [(2, "user", "turn")]
 
 
 def test_log_of_a_home_without_a_journal_is_not_found(home: Path) -> None:
-    assert "no journal yet" in _run("log", "main", home=home, code=9)
+    assert "no journal yet" in cli_error("log", "main", home=home, code=9)
 
 
 def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, stranger: RawSender) -> None:
     home = host.home
-    assert _run("dead", "list", home=home) == "no dead letters\n"
+    assert cli_text("dead", "list", home=home) == "no dead letters\n"
     stranger.ask("one", b"not \x1b[2J json")
     stranger.ask("two", b"[]")
-    listed = _run("dead", "list", home=home).splitlines()
+    listed = cli_text("dead", "list", home=home).splitlines()
     assert [re.split(" {2,}", line)[1] for line in listed] == ["main/stranger/one", "main/stranger/two"]
-    assert [row["name"] for row in _json("dead", "list", home=home)] == ["one.json", "two.json"]
-    shown = _run("dead", "show", "main/stranger/one", home=home)
+    assert [row["name"] for row in cli_json("dead", "list", home=home)] == ["one.json", "two.json"]
+    shown = cli_text("dead", "show", "main/stranger/one", home=home)
     assert "not \\x1b[2J json" in shown
     assert "not JSON" in shown
     (stranger.replies / "two.json").unlink()
-    assert "is back" in _run("dead", "retry", "main/stranger/two", home=home)
+    assert "is back" in cli_text("dead", "retry", "main/stranger/two", home=home)
     assert_refused(stranger.reply("two"), "invalid")  # it is what it was
-    assert "is gone" in _run("dead", "drop", "main/stranger/one", home=home)
+    assert "is gone" in cli_text("dead", "drop", "main/stranger/one", home=home)
     wait_for(lambda: sorted(os.listdir(stranger.dead)) == ["two.json", "two.reason.json"])
     for command in ("show", "retry", "drop"):
-        assert "no dead letter" in _run("dead", command, "main/stranger/one", home=home, code=9)
+        assert "no dead letter" in cli_error("dead", command, "main/stranger/one", home=home, code=9)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [("frobnicate",), ("run", "--port", "1"), ("sender", "add", "main"), ("log", "main", "--limit", "0")],
 )
-def test_wrong_usage_has_an_exit_code_of_its_own(home: Path, arguments: tuple[str, ...]) -> None:
-    assert _command(*arguments).code == 2
+def test_wrong_usage_has_an_exit_code_of_its_own(arguments: tuple[str, ...]) -> None:
+    assert run_cli(*arguments).returncode == 2
 
 
 def test_version_and_help_need_no_home() -> None:
@@ -529,7 +481,7 @@ def test_version_and_help_need_no_home() -> None:
 def test_in_closed_mode_an_unknown_sender_waits_until_it_is_added(make_host: HostFactory, stranger: RawSender) -> None:
     home = stranger.home
     known = RawSender(home, "main", "known")
-    _run("sender", "add", "main", "known", home=home)
+    cli_text("sender", "add", "main", "known", home=home)
     host = make_host({"ipc.closed": True}).start()
     assert host.events("host.started")[0]["mode"] == "closed"
     stranger.note("x", "let me in")
@@ -537,11 +489,11 @@ def test_in_closed_mode_an_unknown_sender_waits_until_it_is_added(make_host: Hos
     assert stranger.peek("x") is None
     assert known.memory_text().count("\n- ") == 1
     assert [event["what"] for event in host.events("inbox.ignored")] == ["'main/stranger'"]
-    _run("sender", "add", "main", "stranger", home=home)
+    cli_text("sender", "add", "main", "stranger", home=home)
     assert stranger.reply("x")["ok"] is True
-    listed = _run("sender", "list", home=home)
+    listed = cli_text("sender", "list", home=home)
     assert "main/known  uid any  closed mode serves it" in listed
-    rows = {(row["group"], row["sender"]): row for row in _json("sender", "list", home=home)}
+    rows = {(row["group"], row["sender"]): row for row in cli_json("sender", "list", home=home)}
     assert rows["main", "stranger"] == {
         "group": "main",
         "sender": "stranger",
@@ -552,7 +504,7 @@ def test_in_closed_mode_an_unknown_sender_waits_until_it_is_added(make_host: Hos
 
 
 def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_host: HostFactory, home: Path) -> None:
-    _run("sender", "add", "main", "known", home=home)
+    cli_text("sender", "add", "main", "known", home=home)
     known = RawSender(home, "main", "known")
     host = make_host({"ipc.closed": True}).start()
     (home / "config" / "new").write_text("{ oops")
@@ -561,7 +513,7 @@ def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_
     assert "senders.json" in said["error"]
     known.do("x", content="still served")
     assert len(host.events("senders.refused")) == 1
-    assert "senders.json" in _run("sender", "add", "main", "other", home=home, code=3)
+    assert "senders.json" in cli_error("sender", "add", "main", "other", home=home, code=3)
     host.stop()
     _fails_to_start(host, 3, "senders.json")
 

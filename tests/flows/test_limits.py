@@ -227,6 +227,3 @@ def test_a_sender_that_collects_its_replies_never_loses_one(make_host: HostFacto
     for number in range(60):
         agent.update_memory(f"{number}")
     assert not host.events("replies.trimmed")
-
-
-# --------------------------------------------------------------------------------------------------------------- status

@@ -50,7 +50,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def settings(endpoint: Endpoint) -> dict[str, object]:
-    return {"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}
+    return endpoint.settings
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.world import script
-from tests.hosting import PATIENCE, HostProcess, RawSender, request, run_agent, run_cli, status_of, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, request, run_agent, run_cli, status_of, turns_of, wait_for
 
 QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "ops.scheduler.COMPARE_SECONDS": 0.2}
 GREET = {"when": "greet", "answers": [{"text": "Good morning", "input_tokens": 30, "output_tokens": 4}]}
@@ -41,11 +41,7 @@ def records(home: Path, group: str = "main", *events: str) -> list[dict[str, Any
 
 def said(home: Path, session: str = "main", group: str = "main") -> list[str]:
     """Return the texts of a session, oldest first."""
-    try:
-        lines = (home / "data" / "sessions" / group / f"{session}.jsonl").read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [json.loads(line)["content"] for line in lines]
+    return [turn["content"] for turn in turns_of(home, session, group)]
 
 
 def schedule(sender: RawSender, stem: str, **members: Any) -> str:
@@ -306,7 +302,7 @@ def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
     with served(lambda _: openai(ModelSaid("Good morning"))) as endpoint:
-        model = {"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}
+        model = endpoint.settings
         curation = {"model.curation": "offline", "curation.apply": "review"}
         host = make_host({**model, **curation, **QUICK}).start()
         for number in range(14):
@@ -401,7 +397,7 @@ def test_a_task_that_is_paused_while_its_run_waits_does_not_run(
         return openai(ModelSaid("Hello to you."))
 
     with served(think) as endpoint:
-        host = make_host({"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1", **QUICK}).start()
+        host = make_host({**endpoint.settings, **QUICK}).start()
         stranger.say("a1", "hello")
         wait_for(lambda: endpoint.asked)
         task = schedule(stranger, "late")

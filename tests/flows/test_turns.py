@@ -22,7 +22,17 @@ from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import script
-from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, files_with, request, run_cli, wait_for
+from tests.hosting import (
+    PATIENCE,
+    HostProcess,
+    RawSender,
+    assert_refused,
+    files_with,
+    request,
+    run_cli,
+    turns_of,
+    wait_for,
+)
 
 REMEMBER = {
     "when": "remember",
@@ -39,11 +49,8 @@ HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 
 def said(sender: RawSender, session: str = "main") -> list[tuple[str, str, str]]:
     """Return (role, speaker, text) of a session's log."""
-    try:
-        lines = (sender.home / "data" / "sessions" / sender.group / f"{session}.jsonl").read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [(turn["role"], turn["sender"], turn["content"]) for turn in map(json.loads, lines)]
+    turns = turns_of(sender.home, session, sender.group)
+    return [(turn["role"], turn["sender"], turn["content"]) for turn in turns]
 
 
 @pytest.fixture
@@ -255,7 +262,7 @@ def test_no_more_turns_run_at_once_than_may(make_host: HostFactory, home: Path) 
     with served(think) as endpoint:
         for sender in senders:
             sender.say("a", "hello")  # the same in each group: what has one name there is not one turn
-        make_host({"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1", "turns.at_once": 2}).start()
+        make_host({**endpoint.settings, "turns.at_once": 2}).start()
         assert [sender.reply("a").get("error") for sender in senders] == [None] * 5
     assert max(most) == 2
 
@@ -317,13 +324,13 @@ def test_a_server_that_streams_thinking_in_pieces_of_its_own_costs_no_answer(
 ) -> None:
     pieces = ["<think>", "Let me see", "</think>\n\nVisible", " answer"]
     with served(lambda _: openai(ModelSaid(""), pieces_of_text=pieces)) as endpoint:
-        make_host({"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}).start()
+        make_host(endpoint.settings).start()
         assert stranger.chat("a1", "hello")["result"]["content"] == "Visible answer"
 
 
 def test_a_thought_that_takes_all_tokens_says_so(make_host: HostFactory, stranger: RawSender) -> None:
     with served(lambda _: openai(ModelSaid("<think>Let me see"), finish="length")) as endpoint:
-        settings = {"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1", "model.max_output_tokens": 16}
+        settings = {**endpoint.settings, "model.max_output_tokens": 16}
         make_host(settings).start()
         content = stranger.chat("a1", "hello")["result"]["content"]
         assert content == "The model gave no text.\n(Cut here: the answer was longer than 16 tokens.)"

@@ -17,7 +17,6 @@ from honeybadger_agent import SyncClient
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.web.live import MOST_STREAMS
-from tests.conftest import MakeClient
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.page import Answer, Browser, Page
 from tests.people import newest_edit, settle
@@ -47,20 +46,28 @@ def browser(place: tuple[HostProcess, Browser]) -> Browser:
 
 
 @pytest.fixture
-def agent(place: tuple[HostProcess, Browser]) -> MakeClient:
-    """Make clients of a group of the test's own."""
-    home = place[0].home
-    number = sum(1 for _ in (home / "groups").iterdir())
-
-    def make(group: str = f"g{number}", sender: str = "researcher") -> SyncClient:
-        (home / "groups" / group).mkdir(exist_ok=True)
-        return SyncClient(home, group, sender, timeout_seconds=PATIENCE)
-
-    return make
+def folder(place: tuple[HostProcess, Browser]) -> Path:
+    """The home that the page shows."""
+    return place[0].home
 
 
-def group_of(client: SyncClient) -> str:
-    return client.mailbox.root.parent.name
+@pytest.fixture
+def group(folder: Path) -> str:
+    """A group of the test's own."""
+    name = f"g{sum(1 for _ in (folder / 'groups').iterdir())}"
+    (folder / "groups" / name).mkdir()
+    return name
+
+
+@pytest.fixture
+def client(folder: Path, group: str) -> SyncClient:
+    """An agent of that group."""
+    return agent(folder, group)
+
+
+def agent(folder: Path, group: str, sender: str = "researcher") -> SyncClient:
+    (folder / "groups" / group).mkdir(exist_ok=True)
+    return SyncClient(folder, group, sender, timeout_seconds=PATIENCE)
 
 
 def read(browser: Browser, path: str) -> Answer:
@@ -69,8 +76,8 @@ def read(browser: Browser, path: str) -> Answer:
     return answer
 
 
-def test_the_groups_are_counted_and_found_by_name(browser: Browser, agent: MakeClient) -> None:
-    kitchen = agent("kitchen", "cook")
+def test_the_groups_are_counted_and_found_by_name(browser: Browser, folder: Path) -> None:
+    kitchen = agent(folder, "kitchen", "cook")
     kitchen.update_memory("likes tea")
     kitchen.save_memory("has a cat")
     kitchen.append_turn("user", "hello")
@@ -80,11 +87,11 @@ def test_the_groups_are_counted_and_found_by_name(browser: Browser, agent: MakeC
     assert "No group is called like that" in read(browser, "/?named=nothing").words
 
 
-def test_a_context_is_shown_with_sources_and_reasons_now_and_then(browser: Browser, agent: MakeClient) -> None:
-    client = agent()
+def test_a_context_is_shown_with_sources_and_reasons_now_and_then(
+    browser: Browser, client: SyncClient, group: str
+) -> None:
     client.update_memory("likes tea")
     entry = client.save_memory("Mimi is the name of the cat")
-    group = group_of(client)
     now = read(browser, f"/g/{group}/context?message=What+is+the+cat+called").words
     for part in (
         "Remembered Facts",
@@ -103,12 +110,10 @@ def test_a_context_is_shown_with_sources_and_reasons_now_and_then(browser: Brows
     assert "is not a time" in read(browser, f"/g/{group}/context?as_of=nonsense").words
 
 
-def test_entries_are_listed_as_a_tree_and_by_pages(browser: Browser, agent: MakeClient) -> None:
-    client = agent()
+def test_entries_are_listed_as_a_tree_and_by_pages(browser: Browser, client: SyncClient, group: str) -> None:
     for number in range(55):
         client.save_memory(f"fact number {number} of many", "facts/many")
     client.save_memory("another", "other")
-    group = group_of(client)
     first = read(browser, f"/g/{group}/memory")
     assert "1 to 50 of 56 entries" in first.words
     assert "facts 55 entries" in first.words
@@ -116,10 +121,10 @@ def test_entries_are_listed_as_a_tree_and_by_pages(browser: Browser, agent: Make
     assert browser.get(f"/g/{group}/memory?offset=x").status == 422
 
 
-def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(browser: Browser, agent: MakeClient) -> None:
-    client = agent()
+def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
+    browser: Browser, client: SyncClient, group: str
+) -> None:
     entry = client.save_memory("works in Berlin", tags=["work", "office, home"])
-    group = group_of(client)
     page = read(browser, f"/g/{group}/entry?id={entry.id}")
     for button, says in (
         ("Pin", "Pinned."),
@@ -150,11 +155,9 @@ def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(browse
 
 
 def test_of_two_who_edit_one_entry_the_second_is_told_and_nobody_is_overwritten(
-    browser: Browser, agent: MakeClient
+    browser: Browser, client: SyncClient, group: str
 ) -> None:
-    client = agent()
     entry = client.save_memory("likes tea")
-    group = group_of(client)
     page = read(browser, f"/g/{group}/entry?id={entry.id}")
     browser.press(page, "Save", content="likes green tea")
     second = browser.press(page, "Save", content="likes black tea")
@@ -168,33 +171,28 @@ def test_of_two_who_edit_one_entry_the_second_is_told_and_nobody_is_overwritten(
     assert browser.post(f"/g/{group}/entry/edit", {"id": entry.id, "content": "x"}).status == 422
 
 
-def test_forgetting_shows_first_what_would_go(
-    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
-) -> None:
-    client = agent()
+def test_forgetting_shows_first_what_would_go(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     entry = client.save_memory("a secret wish for Xylophones")
-    shown = browser.press(read(browser, f"/g/{group_of(client)}/entry?id={entry.id}"), "Forget …")
+    shown = browser.press(read(browser, f"/g/{group}/entry?id={entry.id}"), "Forget …")
     assert "What would be forgotten" in shown.words
     wrong = browser.press(shown, "Forget it for ever", confirm="yes")
     assert "That was not its id. Nothing was changed." in wrong.words
     assert client.get_memory(entry.id).content == "a secret wish for Xylophones"
     done = browser.press(wrong, "Forget it for ever", confirm=entry.id)
     assert "nothing of it is left" in done.words
-    assert b"Xylophones" not in (place[0].home / "data" / "journal.db").read_bytes()
+    assert b"Xylophones" not in (folder / "data" / "journal.db").read_bytes()
 
 
 def test_notes_are_shown_by_author_and_a_note_is_taken_out_by_its_change(
-    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
+    browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
-    client = agent()
-    group = group_of(client)
     client.update_memory("likes tea")
-    agent(sender="cook").update_memory("likes cake")
+    agent(folder, group, "cook").update_memory("likes cake")
     both = read(browser, f"/g/{group}/notes").words
     assert "researcher (1)" in both
     assert both.index("likes cake") < both.index("likes tea")
     assert "likes cake" not in read(browser, f"/g/{group}/notes?author=researcher").words.partition("1 to 1")[0][400:]
-    settle(place[0].home)
+    settle(folder)
     browser.press(read(browser, f"/g/{group}/notes?author=cook"), "Take it out")
     assert "likes cake" not in (client.read_group_files().memory or "")
     shown = browser.press(read(browser, f"/g/{group}/notes"), "Forget …")
@@ -205,12 +203,10 @@ def test_notes_are_shown_by_author_and_a_note_is_taken_out_by_its_change(
 
 
 def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
-    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
+    browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
-    client = agent()
     client.update_memory("likes tea\nand milk")
-    group = group_of(client)
-    settle(place[0].home)
+    settle(folder)
     address = re.findall(r'href="([^"]*/entry\?id=MEMORY[^"]*)"', read(browser, f"/g/{group}/notes").text)[0]
     page = read(browser, address)
     assert ">\nlikes tea\nand milk</textarea>" in page.text
@@ -227,27 +223,26 @@ def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
     assert "likes black tea" in (client.read_group_files().memory or "")
     browser.press(read(browser, f"/g/{group}/notes"), "Put back what it said")
     assert "likes green tea" in (client.read_group_files().memory or "")
-    held = place[0].home / "groups" / group / "MEMORY.md"
+    held = folder / "groups" / group / "MEMORY.md"
     held.write_text("Nothing any more.\n")
-    newest_edit(place[0].home, f"groups/{group}/MEMORY.md")
+    newest_edit(folder, f"groups/{group}/MEMORY.md")
     gone = browser.press(page, "Save", content="likes no tea")
     assert (gone.status, "What changed it" in gone.words, "likes no tea" in gone.words) == (409, True, True)
     assert "- - likes green tea" in gone.words
     assert held.read_text() == "Nothing any more.\n"
 
 
-def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, agent: MakeClient) -> None:
-    client = agent()
+def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, client: SyncClient, group: str) -> None:
     entry = client.save_memory("Mimi is the name of the cat")
-    found = read(browser, f"/g/{group_of(client)}/search?query=cat+name&scope=entries&limit=20")
+    found = read(browser, f"/g/{group}/search?query=cat+name&scope=entries&limit=20")
     assert re.search(r"\d\.\d\d points: ", found.words)
     assert entry.id in found.words.partition("as a test case")[2]
-    wrong = read(browser, f"/g/{group_of(client)}/search?query=x&since=soon")
+    wrong = read(browser, f"/g/{group}/search?query=x&since=soon")
     assert "must be a date or a time" in wrong.words
 
 
-def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(browser: Browser, agent: MakeClient) -> None:
-    client = agent("careful")
+def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(browser: Browser, folder: Path) -> None:
+    client = agent(folder, "careful")
     asked = [client.save_memory(f"{name} likes the colour blue").proposal for name in ("Ann", "Bob", "Cid")]
     assert "write asked for by researcher" in read(browser, "/g/careful/review").words
     listed = read(browser, "/?named=careful").words
@@ -273,14 +268,12 @@ def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(browser
 
 
 def test_all_operations_that_lose_nothing_are_accepted_at_once(
-    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
+    browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
-    client = agent()
-    group = group_of(client)
     for category in ("a", "b"):
         client.save_memory("Carl drinks green tea at 16:00, without sugar.", category)
         client.save_memory("The garage of the harbour opens at 7:00.", category)
-    run_cli("dream", group, home=place[0].home)
+    run_cli("dream", group, home=folder)
     proposal = re.search(rf'href="(/g/{group}/review/dream[^"]*)"', read(browser, f"/g/{group}/review").text)
     assert proposal is not None
     done = browser.press(read(browser, proposal[1]), "Accept the 2 that lose nothing")
@@ -288,10 +281,7 @@ def test_all_operations_that_lose_nothing_are_accepted_at_once(
     assert len(client.list_memory_entries().entries) == 2
 
 
-def test_a_proposal_says_what_all_of_it_leaves_out(
-    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
-) -> None:
-    group = group_of(agent())
+def test_a_proposal_says_what_all_of_it_leaves_out(browser: Browser, group: str, folder: Path) -> None:
     operations = (
         Operation(n=1, op="retire", sources=("a",), lost=("Lisbon",)),
         Operation(n=2, op="merge", sources=("b", "c"), result="x", lost=("8 mg",)),
@@ -299,17 +289,15 @@ def test_a_proposal_says_what_all_of_it_leaves_out(
     proposal = Proposal(
         id="dream-1", group=group, kind="dream", made_at=datetime.now(UTC), base={}, operations=operations
     )
-    path = place[0].home / f"groups/{group}/proposals/dream-1.json"
+    path = folder / f"groups/{group}/proposals/dream-1.json"
     path.parent.mkdir()
     path.write_bytes(dump_proposal(proposal))
     shown = read(browser, f"/g/{group}/review/dream-1").words
     assert "All of it together leaves out Lisbon, 8 mg and retires 1 thing without another text." in shown
 
 
-def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, agent: MakeClient) -> None:
-    client = agent()
+def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, client: SyncClient, group: str) -> None:
     task = client.schedule_task("Morning", "say good morning", "cron", cron_expression="0 9 * * *", time_zone="UTC")
-    group = group_of(client)
     page = read(browser, f"/g/{group}/tasks")
     assert page.words.count("09:00 UTC") == 5
     assert "say good morning" in read(browser, f"/g/{group}/tasks/{task.id}").words
@@ -325,10 +313,8 @@ def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, agent: Mak
 
 
 def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
-    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
+    browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
-    client = agent()
-    group = group_of(client)
     for number in range(35):
         client.update_memory(f"note {number}")
     newest = read(browser, f"/g/{group}/timeline?by=researcher")
@@ -340,7 +326,7 @@ def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
     assert "note 0" in older
     assert "note 34" not in older
     first = re.findall(r'href="/change/(\d+)"', newest.text)[-1]
-    settle(place[0].home)
+    settle(folder)
     shown = browser.press(newest, "Show what that would do", to=first)
     assert "What would be brought back" in shown.words
     assert "note 34" in (client.read_group_files().memory or "")
@@ -371,10 +357,7 @@ def test_health_says_what_waits_and_a_dead_letter_is_harmless_put_back_and_dropp
     assert "served by process" in read(browser, "/health/doctor").words
 
 
-def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(
-    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
-) -> None:
-    group = group_of(agent())
+def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(browser: Browser, group: str) -> None:
     form = read(browser, f"/g/{group}/talk?session=s1").form("Send")
     said = browser.post(form.action, {**form.fields, "content": "remember that I like jazz", "as": "ann"})
     assert said.status == 303
@@ -391,14 +374,12 @@ def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(
 
 
 def test_hostile_memory_stays_text_on_every_page(
-    browser: Browser, agent: MakeClient, place: tuple[HostProcess, Browser]
+    browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
-    client = agent()
-    group = group_of(client)
     entry = client.save_memory(HOSTILE, tags=["<b>"], title=HOSTILE[:150], origin="web", origin_from=HOSTILE)
     client.update_memory(HOSTILE, HOSTILE[:60])
     client.append_turn("user", HOSTILE, sender="<u>eve</u>")
-    (place[0].home / "groups" / group / "CLAUDE.md").write_text(f"{HOSTILE}\n\u202edesrever\u200b {'x' * 1_000_000}\n")
+    (folder / "groups" / group / "CLAUDE.md").write_text(f"{HOSTILE}\n\u202edesrever\u200b {'x' * 1_000_000}\n")
     pages = (
         "context?message=script",
         "memory",
