@@ -174,7 +174,7 @@ def test_a_turn_leaves_itself_time_to_answer_and_its_limits_cover_those_it_asks(
     )
     plays(home, "slow", {"text": "Word for word. " * 100}, delay_seconds=0.1)
     plays(home, "cook", {"text": "Soup.", "input_tokens": 500, "output_tokens": 0})
-    host = make_host({"turns.seconds": 5}).start()
+    host = make_host({"turns.seconds": 8}).start()
     result = ask(home)
     assert result.content == "Here is what I have."
     slow, cook = [tool.summary for tool in result.tools]

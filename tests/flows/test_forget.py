@@ -263,10 +263,11 @@ def test_of_200_texts_in_every_place_nothing_is_left_and_all_else_stays(
 
 
 def test_without_the_vacuum_something_is_left(planted: Path, make_host: HostFactory, stranger: RawSender) -> None:
-    """A note of many pages: all that is freed is not written over by chance."""
+    """Notes of many pages: all that is freed is not written over by chance."""
     source = "from honeybadger_host.storage.journal import Journal\nJournal.vacuum = lambda self: None"
     make_host(home=planted, source=source).start()
-    stranger.ask("long", request("long", content=f"{PHRASE} " * 1400))
+    for number in range(5):
+        stranger.do(f"long{number}", content=f"{number} {PHRASE} " * 1200)
     settle(planted)
     result = forget(planted, "--text", PHRASE, code=1)
     assert {one["file"] for one in result["left"]} & {"data/journal.db", "data/journal.db-wal"}

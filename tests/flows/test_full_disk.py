@@ -60,7 +60,11 @@ def test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_onc
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("write,create", "journal.db", errno.ENOSPC)
-    host = make_host({"spool.batch_writer.FULL_DISK_SECONDS": 0.3}, env=fault.env).start()
+    settings: dict[str, object] = {  # a checkpoint would say it, too
+        "spool.batch_writer.FULL_DISK_SECONDS": 0.3,
+        "ops.maintenance.CHECKPOINT_SECONDS": 600.0,
+    }
+    host = make_host(settings, env=fault.env).start()
     stranger.do("before", content="before")
     fault.begin()
     for name in NAMES:
