@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,8 @@ def build(
     Raises HostError: what is wrong with the home, its lock or its journal.
     """
     check_home(home)
-    _check_webhooks(settings)
+    if any(push.webhook for push in settings.messages.push):
+        _check_installed("httpx2", "messages.push with webhook needs httpx2", "webhooks")
     with ExitStack() as opened:
         lock = HomeLock(home) if member is None else member.lock
         opened.callback(lock.release)
@@ -342,26 +344,16 @@ def open_metrics(home: Path, textfile: str) -> Metrics | None:
     """Return what writes the metrics, if they are asked for. Raises SettingsError."""
     if not textfile:
         return None
-    try:
-        from honeybadger_host.ops.metrics import Metrics
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "prometheus_client":
-            raise
-        raise SettingsError(
-            "metrics.textfile needs prometheus-client: pip install 'honeybadger-host[metrics]'"
-        ) from None
+    _check_installed("prometheus_client", "metrics.textfile needs prometheus-client", "metrics")
+    from honeybadger_host.ops.metrics import Metrics
+
     return Metrics(home, Path(textfile))
 
 
-def _check_webhooks(settings: Settings) -> None:
-    """Raise SettingsError: messages go to a webhook, and what sends them is not installed."""
-    if any(push.webhook for push in settings.messages.push):
-        try:
-            import httpx2  # noqa: F401
-        except ModuleNotFoundError:
-            raise SettingsError(
-                "messages.push with webhook needs httpx2: pip install 'honeybadger-host[webhooks]'"
-            ) from None
+def _check_installed(module: str, what: str, extra: str) -> None:
+    """Raise SettingsError: a setting needs what is not installed."""
+    if find_spec(module) is None:
+        raise SettingsError(f"{what}: pip install 'honeybadger-host[{extra}]'")
 
 
 def _recover(home: Path, journal: Journal, projections: Projections) -> None:

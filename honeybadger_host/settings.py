@@ -7,7 +7,7 @@ import json
 from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX: Final = "HONEYBADGER_"
@@ -15,6 +15,7 @@ PREFIX: Final = "HONEYBADGER_"
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
 VectorsChoice: TypeAlias = Literal["off", "multilingual"]
 CurationMode: TypeAlias = Literal["lossless", "review", "gated"]
+CuratedKind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 
 _KEPT_TURNS: Final = 50
 
@@ -29,6 +30,10 @@ def _table(value: object) -> object:
     """Read the text of a flag or a variable: main=100000,other=50000."""
     is_text = isinstance(value, str) and "=" in value
     return dict(part.split("=", 1) for part in str(value).split(",")) if is_text else value
+
+
+_Table = BeforeValidator(_table)
+_AtLeastOne: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 class Ipc(Section):
@@ -57,16 +62,11 @@ class Limits(Section):
 class Memory(Section):
     """Notes and the files of a group."""
 
-    writes: dict[str, Literal["direct", "review"]] = Field(
+    writes: Annotated[dict[str, Literal["direct", "review"]], _Table] = Field(
         {},
         description="Groups whose notes and entries wait for `honeybadger-host review` before they are written: "
         'writes = { main = "review" }.',
     )
-
-    @field_validator("writes", mode="before")
-    @classmethod
-    def _read(cls, value: object) -> object:
-        return _table(value)
 
 
 class Conversation(Section):
@@ -120,17 +120,12 @@ class Curation(Section):
         ge=0,
         description="Tokens in and out that models may cost in a day (UTC), over all groups; 0: no limit.",
     )
-    groups: dict[str, Annotated[int, Field(ge=1)]] = Field(
+    groups: Annotated[dict[str, _AtLeastOne], _Table] = Field(
         {}, description="Tokens a day of single groups, within that: groups = { main = 100000 }."
     )
-    kinds: dict[Literal["consolidation", "enrichment", "dream", "preferences"], Annotated[int, Field(ge=1)]] = Field(
+    kinds: Annotated[dict[CuratedKind, _AtLeastOne], _Table] = Field(
         {}, description="Tokens a day of consolidation, enrichment, dream or preferences: kinds = { dream = 50000 }."
     )
-
-    @field_validator("groups", "kinds", mode="before")
-    @classmethod
-    def _read(cls, value: object) -> object:
-        return _table(value)
 
 
 class Dream(Section):
@@ -288,22 +283,21 @@ def _check_webhook(url: str) -> None:
         raise ValueError("webhook must begin with https://, or with http:// on this machine")
 
 
+def _pushes(value: object) -> object:
+    """Read the text of a flag or a variable: JSON."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError:
+        return value
+
+
 class Messages(Section):
     """Messages to people."""
 
-    push: list[Push] = Field(
+    push: Annotated[list[Push], BeforeValidator(_pushes)] = Field(
         [],
         description="Who is told of each: [[messages.push]] with command (a list) or webhook, key_file, groups (all).",
     )
-
-    @field_validator("push", mode="before")
-    @classmethod
-    def _read(cls, value: object) -> object:
-        """Read the text of a flag or a variable: JSON."""
-        try:
-            return json.loads(value) if isinstance(value, str) else value
-        except json.JSONDecodeError:
-            return value
 
 
 class Log(Section):

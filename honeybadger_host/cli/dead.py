@@ -26,15 +26,11 @@ def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     from honeybadger_host.spool.dead_letter_files import find_dead
 
     letter = find_dead(home_of(home), name)
-    text = None if letter.data is None else letter.data.decode("utf-8", "backslashreplace")
     if as_json:
-        print_json({"name": letter.name, **letter.reason, "text": text})
+        print_json({"name": letter.name, **letter.reason, "text": letter.text})
         return
     print_json(letter.reason)
-    if text is None:
-        print("(it was not a regular file: nothing was kept)")
-    else:
-        print(ascii(text)[1:-1])
+    print("(it was not a regular file: nothing was kept)" if letter.text is None else ascii(letter.text)[1:-1])
 
 
 @app.command("retry")

@@ -6,17 +6,18 @@ import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of, print_warnings_only
-from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, print_json, print_some
+from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, print_json, print_some, tell
 from honeybadger_host.errors import HostError
 
 app = typer.Typer()
+_Told: TypeAlias = tuple[dict[str, Any], list[str]]
 
 
 @app.command()
@@ -69,15 +70,21 @@ def import_(
 
     if format_ is not None and format_ not in FORMATS:
         raise typer.BadParameter(f"{format_!r} is not a format: {', '.join(FORMATS)}", param_hint="--from")
+    folder = home_of(home)
     if format_ == OWN or (format_ is None and is_own(path)):
         if by is not None:
             raise typer.BadParameter("an export says itself who wrote what", param_hint="--by")
-        _load(call, home_of(home), group, path, dry_run, as_json)
+        told, lines = _load(call, folder, group, path, dry_run)
     else:
-        _import(call, home_of(home), group, path, format_, by, dry_run, as_json)
+        print_warnings_only(call)
+        told, lines = _import(folder, group, path, format_, by, dry_run)
+        if not as_json:
+            print_some("not imported", told["skipped"])
+    tell(told, lines, as_json=as_json)
 
 
-def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bool, as_json: bool) -> None:
+def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bool) -> _Told:
+    """Take in an export of ours; return what is told, as JSON and as lines."""
     from honeybadger_host.transfer.loading import load_export
 
     doing = deque([f"reading {path}"], maxlen=1)
@@ -88,33 +95,20 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
     if plan is not None and not dry_run:
         left = asked_of(call, folder, group, "forget", json.loads(plan.selector))["left"]
     forgotten = 0 if plan is None else len(plan.asked) + len(plan.wholes)
-    if as_json:
-        told = {"format": "honeybadger", "group": group, "was": loaded.was_there, "files": loaded.files}
-        told |= {"changes": loaded.changes, "shift": loaded.shift, "forgotten": forgotten}
-        print_json(told | {"dry_run": dry_run})
-        return
+    told = {"format": "honeybadger", "group": group, "was": loaded.was_there, "files": loaded.files}
+    told |= {"changes": loaded.changes, "shift": loaded.shift, "forgotten": forgotten, "dry_run": dry_run}
     what = f"{count_of(loaded.files, 'file')} and {count_of(loaded.changes, 'change')} of {loaded.was_there}"
-    print(f"{group}: would take in {what}" if dry_run else f"{group}: has {what}")
+    lines = [f"{group}: would take in {what}" if dry_run else f"{group}: has {what}"]
     if loaded.shift:
-        print(f"this home has changes of those numbers: add {loaded.shift} to a number of the other home")
+        lines.append(f"this home has changes of those numbers: add {loaded.shift} to a number of the other home")
     if forgotten:
-        print(
-            f"{count_of(forgotten, 'text')} of it, forgotten in this home: {'would be' if dry_run else 'are'} left out"
-        )
-    for one in left:
-        print(f"LEFT: {one['file']} ({one['form']})")
+        are = "would be" if dry_run else "are"
+        lines.append(f"{count_of(forgotten, 'text')} of it, forgotten in this home: {are} left out")
+    return told, [*lines, *(f"LEFT: {one['file']} ({one['form']})" for one in left)]
 
 
-def _import(
-    call: typer.Context,
-    folder: Path,
-    group: str,
-    path: Path,
-    format_: str | None,
-    by: str | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def _import(folder: Path, group: str, path: Path, format_: str | None, by: str | None, dry_run: bool) -> _Told:
+    """Take in what another program remembers; return what is told, as JSON and as lines."""
     from honeybadger_host import daemon
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.storage.home import check_home
@@ -122,28 +116,18 @@ def _import(
     from honeybadger_host.transfer.importing import Import
     from honeybadger_host.transfer.records import open_source, read_all
 
-    print_warnings_only(call)
     check_home(folder)
     settings = load_settings(folder).settings
     doing = deque([f"reading {path}"], maxlen=1)
     with open_source(path) as source, patience(lambda: doing[-1]):
         name = format_ or format_of(source, path)
-        importing = Import(
-            folder,
-            group,
-            name,
-            by=by,
-            serve=lambda inbox: daemon.serve_box(folder, settings, inbox),
-        )
+        importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
         done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=doing.append)
     if not (done.turns or done.entries or done.known or done.skipped):
         raise HostError(
             f"nothing in {path} is of the format {name}: files must have the names that an export gives them"
         )
+    told = {"format": name, "group": group, "turns": done.turns, "entries": done.entries, "known": done.known}
     skipped = [f"{one.where}: {one.why}" for one in done.skipped]
-    if as_json:
-        told = {"format": name, "group": group, "turns": done.turns, "entries": done.entries, "known": done.known}
-        print_json(told | {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run})
-        return
-    print_some("not imported", skipped)
-    print(f"{group}: {'would take in ' if dry_run else ''}{done}; {done.known} were there")
+    told |= {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run}
+    return told, [f"{group}: {'would take in ' if dry_run else ''}{done}; {done.known} were there"]

@@ -14,7 +14,6 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
 from honeybadger_host.domain import NOBODY, Answer, Asked, Identity, Served
-from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.context_maker import ContextMaker, ContextSettings, Question, result_of
 from honeybadger_host.handlers.context_parts import Loaded
 from honeybadger_host.handlers.context_past import PastContexts
@@ -113,10 +112,6 @@ def _hashes_of(context: Context) -> tuple[str, str]:
 
 def _named(loaded: Loaded) -> str | None:
     """Return what `Served` keeps of a file."""
-    match loaded:
-        case None:
-            return ""
-        case GroupText():
-            return loaded.digest
-        case FileProblem():
-            return None
+    if loaded is None:
+        return ""
+    return loaded.digest if isinstance(loaded, GroupText) else None

@@ -34,6 +34,11 @@ class DeadLetter:
     path: Path
     data: bytes | None
 
+    @property
+    def text(self) -> str | None:
+        """Its bytes as text, with what is none escaped."""
+        return None if self.data is None else self.data.decode("utf-8", "backslashreplace")
+
 
 def list_dead(home: Path) -> Iterator[DeadLetter]:
     for name in dead_names(home):

@@ -52,7 +52,7 @@ from honeybadger_host.storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _SAY_AGAIN_SECONDS = 60.0
-"""A box that cannot be read or answered is spoken of so often, however many requests wait in it."""
+"""A box that cannot be read or answered, or is over a limit, is spoken of so often, whatever waits in it."""
 BATCH_REQUESTS = 512
 """Requests of one commit, over all groups: more gain nothing, and keep the first of them waiting."""
 
@@ -111,7 +111,7 @@ class Pipeline:
         self._clock = time.monotonic
         self.passed = passed
         self._stopping = threading.Event()
-        throttle = Throttle(_SAY_AGAIN_SECONDS)
+        self._throttle = throttle = Throttle(_SAY_AGAIN_SECONDS)
         self._answers = Answers(spool, stores.dead_letters, journal, counters, throttle, RequestLog(), passed)
         self._writer = BatchWriter(
             journal,
@@ -379,7 +379,8 @@ class Pipeline:
             return False
         limit, refusal = over
         request.refuse(refusal)
-        if self.limiter.note_hit(inbox.group, inbox.sender, limit, now):
+        self.limiter.note_hit(inbox.group, inbox.sender, limit, now)
+        if self._throttle.passes("limit", inbox.group, inbox.sender, limit) is not None:
             log.warning("limit.reached", group=inbox.group, sender=inbox.sender, limit=limit, why=refusal.message)
         return True
 

@@ -26,7 +26,6 @@ _BURST_SECONDS: Final = 10.0
 """Of the share that may be used at once after a pause."""
 _FEWEST_KEPT: Final = 1024
 _MOST_NAMED: Final = 1000
-_SAID_AGAIN_SECONDS: Final = 60.0
 _RECENT_SECONDS: Final = 600.0
 _PENDING_PER_SECOND: Final = 1000
 """What a host surely serves: how long a full inbox is told to wait."""
@@ -102,8 +101,8 @@ class Limiter:
         self.shares = shares
         self.hits: Counter[LimitName] = Counter()
         self._buckets = Buckets(shares.requests_per_second, shares.requests_per_second * _BURST_SECONDS)
-        self._recent: dict[tuple[str, str, LimitName], tuple[float, float]] = {}
-        """Who was refused for what -> (the last time, the last time it was news), monotonic seconds."""
+        self._recent: dict[tuple[str, str, LimitName], float] = {}
+        """Who was refused for what -> the last time, monotonic seconds; the newest is the last."""
 
     def admit(self, group: str, sender: str, now: float) -> tuple[LimitName, Refusal] | None:
         """Take a token of the sender; when there is none return why."""
@@ -121,20 +120,18 @@ class Limiter:
             max(1.0, pending / _PENDING_PER_SECOND),
         )
 
-    def note_hit(self, group: str, sender: str, limit: LimitName, now: float) -> bool:
-        """Count a refusal; return whether it is news: the first of this sender and limit in a minute."""
+    def note_hit(self, group: str, sender: str, limit: LimitName, now: float) -> None:
+        """Count a refusal."""
         self.hits[limit] += 1
         key = (group, sender, limit)
-        _, said = self._recent.pop(key, (0.0, -math.inf))
-        is_news = now - said >= _SAID_AGAIN_SECONDS
-        self._recent[key] = (now, now if is_news else said)  # the newest is the last
+        self._recent.pop(key, None)
+        self._recent[key] = now
         if len(self._recent) > _MOST_NAMED:
             del self._recent[next(iter(self._recent))]
-        return is_news
 
     def lately(self, now: float) -> list[tuple[str, str, LimitName]]:
         """Return who was refused within ten minutes and for what, newest first."""
-        return [key for key, (at, _) in reversed(self._recent.items()) if now - at <= _RECENT_SECONDS]
+        return [key for key, at in reversed(self._recent.items()) if now - at <= _RECENT_SECONDS]
 
 
 def _refusal(why: str, seconds: float) -> Refusal:

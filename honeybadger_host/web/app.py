@@ -20,6 +20,7 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.web import context, groups, health, live, memory, notes, review, search, talk, tasks, timeline
 from honeybadger_host.web.access import SESSION_SECONDS, Access
 from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
+from honeybadger_host.web.forms import home_of, shown_of
 from honeybadger_host.web.guards import ENTER, STATIC, Guards
 from honeybadger_host.web.rendering import Shown, page, problem
 
@@ -82,32 +83,27 @@ def _static(request: Request) -> Response:
         return FileResponse(folder / name, media_type=kind, headers={"Cache-Control": "private, max-age=86400"})
 
 
-def _shown(request: Request) -> Shown:
-    home: Home = request.app.state.home
-    group = request.path_params.get("group")
-    return Shown(group if group is not None and home.has_group(str(group)) else None, home.may_write)
-
-
 def _missing(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     what = {404: "There is no such page", 405: "That is not something this page does"}.get(status, "That did not work")
-    return problem(status, what, "Go on with one of the pages above.", shown=_shown(request))
+    return problem(status, what, "Go on with one of the pages above.", shown=shown_of(request))
 
 
 def _refused(request: Request, error: Exception) -> Response:
     code = error.code if isinstance(error, RequestFailed) else "internal"
     what = {"not_found": "That is not there", "conflict": "It has changed meanwhile"}.get(code, "The host refuses that")
     told = str(error).replace("payload.", "")
-    return problem(_STATUS.get(code, 502), what, told, shown=_shown(request), typed=_typed(request))
+    return problem(_STATUS.get(code, 502), what, told, shown=shown_of(request), typed=_typed(request))
 
 
 def _host_down(request: Request, error: Exception) -> Response:
-    home: Home = request.app.state.home
-    told = f"No host serves {home.path}. Start it with honeybadger-host run; this page comes back by itself."
+    told = (
+        f"No host serves {home_of(request).path}. Start it with honeybadger-host run; this page comes back by itself."
+    )
     again = _RELOAD_SECONDS if request.method == "GET" else None
     if again is None:
         told += " Nothing was changed; what you typed is below. Go back when it runs, and send it again."
-    return problem(503, "The host is down", told, retry_after=again, shown=_shown(request), typed=_typed(request))
+    return problem(503, "The host is down", told, retry_after=again, shown=shown_of(request), typed=_typed(request))
 
 
 def _no_answer(request: Request, error: Exception) -> Response:
@@ -116,19 +112,19 @@ def _no_answer(request: Request, error: Exception) -> Response:
     if again is None:
         told += ". Look at the timeline whether it was done."
     return problem(
-        504, "The host does not answer yet", told, retry_after=again, shown=_shown(request), typed=_typed(request)
+        504, "The host does not answer yet", told, retry_after=again, shown=shown_of(request), typed=_typed(request)
     )
 
 
 def _host_error(request: Request, error: Exception) -> Response:
     if isinstance(error, NotFound):
-        return problem(404, "That is not there", str(error), shown=_shown(request))
-    return problem(500, "That cannot be read now", str(error), shown=_shown(request))
+        return problem(404, "That is not there", str(error), shown=shown_of(request))
+    return problem(500, "That cannot be read now", str(error), shown=shown_of(request))
 
 
 def _failed(request: Request, error: Exception) -> Response:
     log.error("page.failed", path=request.url.path, error=type(error).__name__, exc_info=error)
-    return problem(500, "This page failed", "It is a bug of the page; its log says more.", shown=_shown(request))
+    return problem(500, "This page failed", "It is a bug of the page; its log says more.", shown=shown_of(request))
 
 
 def _typed(request: Request) -> dict[str, str]:

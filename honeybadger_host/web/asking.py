@@ -61,10 +61,7 @@ class Home:
 
         Raises: RequestFailed, as `honeybadger_agent.errors` lists; HostDown; NoAnswer.
         """
-        if not self.has_group(group):
-            raise NotFound(f"there is no group {group!r}")
-        if not is_served(self.path):
-            raise HostDown
+        self._check(group)
         try:
             client = SyncClient(self.path, group, OPERATOR, session=session, timeout_seconds=seconds)
             reply = client.request(request.type_name, request)
@@ -92,10 +89,7 @@ class Home:
 
     def say(self, group: str, chat: Chat, *, session: str) -> str:
         """Send a message to an agent and return its id; nobody waits for the answer. Raises as `ask`."""
-        if not self.has_group(group):
-            raise NotFound(f"there is no group {group!r}")
-        if not is_served(self.path):
-            raise HostDown
+        self._check(group)
         mailbox, turn = Mailbox.of(self.path, group, OPERATOR), new_id()
         try:
             mailbox.create()
@@ -103,6 +97,13 @@ class Home:
         except OSError as error:
             raise NoAnswer(f"cannot write into {mailbox.root}: {error.strerror}; nothing was said") from None
         return turn
+
+    def _check(self, group: str) -> None:
+        """Raise NotFound, HostDown where nothing can be asked."""
+        if not self.has_group(group):
+            raise NotFound(f"there is no group {group!r}")
+        if not is_served(self.path):
+            raise HostDown
 
     def has_group(self, group: str) -> bool:
         """Return whether there is such a group: to ask in another one would make it."""

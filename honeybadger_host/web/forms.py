@@ -31,8 +31,9 @@ def group_of(request: Request) -> str:
 
 
 def shown_of(request: Request) -> Shown:
-    """Return what a page of a group is told."""
-    return Shown(group_of(request) if "group" in request.path_params else None, home_of(request).may_write)
+    """Return what every page is told."""
+    home, group = home_of(request), str(request.path_params.get("group", ""))
+    return Shown(group if home.has_group(group) else None, home.may_write)
 
 
 def member(request: Request, name: str, most: int = 4096) -> str | None:

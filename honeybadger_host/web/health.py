@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,20 +18,6 @@ from honeybadger_host.web.forms import go, home_of, member, number, posted, show
 from honeybadger_host.web.rendering import href, page
 
 _DEAD_PER_PAGE: Final = 20
-_MOST_BYTES: Final = 4000
-
-
-class _Dead(NamedTuple):
-    """A dead letter as it is shown.
-
-    Args:
-        text: its bytes in ASCII; None: it was not a file.
-    """
-
-    name: str
-    at: str
-    reason: str
-    text: str | None
 
 
 def _health(request: Request) -> Response:
@@ -43,7 +32,7 @@ def _health(request: Request) -> Response:
         status=status,
         is_behind=home.is_behind(status),
         wrong=_wrong(status),
-        dead=[each for each in map(_dead, (home,) * _DEAD_PER_PAGE, names[offset:]) if each is not None],
+        dead=[*_letters(home.path, names[offset : offset + _DEAD_PER_PAGE])],
         dead_total=len(names),
         offset=offset,
         per_page=_DEAD_PER_PAGE,
@@ -74,13 +63,10 @@ def _wrong(status: dict[str, Any]) -> list[str]:
     return told
 
 
-def _dead(home: Any, name: str) -> _Dead | None:
-    try:
-        letter: DeadLetter = find_dead(home.path, name)
-    except NotFound:
-        return None  # it went meanwhile
-    text = None if letter.data is None else ascii(letter.data[:_MOST_BYTES].decode("utf-8", "backslashreplace"))[1:-1]
-    return _Dead(name, str(letter.reason.get("at", "")), str(letter.reason.get("reason", "")), text)
+def _letters(home: Path, names: Sequence[str]) -> Iterator[DeadLetter]:
+    for name in names:
+        with contextlib.suppress(NotFound):  # it went meanwhile
+            yield find_dead(home, name)
 
 
 def _acted(request: Request, form: dict[str, str]) -> Response:

@@ -154,5 +154,6 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"visible": visible, "when": when, "in_words": in_words, "first_words": first_words}
+    environment.filters["in_ascii"] = lambda text: ascii(text)[1:-1]
     environment.globals |= {"href": href, "bars": bars, "count_of": count_of, "static_version": static_version()}
     return environment

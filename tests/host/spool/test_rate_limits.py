@@ -7,7 +7,7 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.spool.rate_limits import Buckets, Limiter, Shares
+from honeybadger_host.spool.rate_limits import Buckets, Limiter, LimitName, Shares
 
 ALICE = ("main", "alice")
 
@@ -71,12 +71,11 @@ def test_zero_is_no_limit_and_nothing_is_kept() -> None:
     assert len(limits._buckets) == 0
 
 
-def test_being_over_is_news_once_a_minute_and_those_who_were_are_named_newest_first() -> None:
+def test_who_was_over_lately_is_named_newest_first() -> None:
     limits = limiter()
-    assert limits.note_hit(*ALICE, "rate", 0.0)
-    assert not limits.note_hit(*ALICE, "rate", 59.0)
-    assert limits.note_hit(*ALICE, "pending", 59.0)
-    assert limits.note_hit(*ALICE, "rate", 60.0)
+    hits: list[tuple[LimitName, float]] = [("rate", 0.0), ("pending", 59.0), ("rate", 60.0), ("rate", 60.0)]
+    for limit, now in hits:
+        limits.note_hit(*ALICE, limit, now)
     assert limits.lately(61.0) == [(*ALICE, "rate"), (*ALICE, "pending")]
     assert limits.lately(700.0) == []
     assert limits.hits == {"rate": 3, "pending": 1}
