@@ -108,7 +108,7 @@ def build(
         lock.sign(journal.identity)
         finish_loading(home)
         host = _put_together(home, settings, metrics, lock, journal, opened, passed)
-        opened.pop_all()
+        host.opened = opened.pop_all()
     return host
 
 
@@ -121,7 +121,7 @@ def _put_together(
     opened: ExitStack,
     passed: Callable[[str], None],
 ) -> Host:
-    """Return the host, layer by layer; `opened` closes what was opened when a later one fails.
+    """Return the host, layer by layer; `opened` closes them at its end, or when a later one fails.
 
     What a layer is given to call in one above it is there by the time it calls.
     """
@@ -184,6 +184,7 @@ def _put_together(
         [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states, edits]
     )
     keeps_secrets = settings.security.secrets == "off"
+    turns = turn_dependencies(settings, memory, runtime)
     counters = Counters()
     pipeline = Pipeline(
         settings,
@@ -195,13 +196,12 @@ def _put_together(
             DeadLetters(home / "data" / "dead", keeps_secrets=keeps_secrets),
             memory.sessions.write_out,
         ),
-        Serving(build_table(settings, memory, jobs, runtime, tasks), agents.forbids, memory.ledger.note),
+        Serving(build_table(settings, memory, jobs, turns, tasks), agents.forbids, memory.ledger.note),
         counters,
         passed,
     )
 
     forgetter = Forgetter(memory, edits, pipeline, changed=changed)
-    turns = turn_dependencies(settings, memory, runtime)
     return Host(
         home=home,
         settings=settings,

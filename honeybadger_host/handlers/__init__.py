@@ -104,13 +104,12 @@ def build_table(
     settings: Settings,
     dependencies: Dependencies,
     jobs: Jobs,
-    runtime: AgentRuntime,
+    turn: TurnDependencies,
     task_dependencies: tasks.TaskDependencies,
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
-    screen = Screen(settings.security.secrets)
+    runtime, screen = turn.runtime, turn.screen
     context = _context_handler(settings, dependencies, runtime)
-    turn = turn_dependencies(settings, dependencies, runtime)
     home, journal = dependencies.entry_files.home, dependencies.journal
 
     def is_agent(sender: str) -> bool:

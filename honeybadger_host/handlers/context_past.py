@@ -132,7 +132,10 @@ class PastContexts:
         hash_ = digest_of(made.context.system.encode()).hex()
         stable_hash = digest_of(made.context.stable.encode()).hex()
         is_identical = None if served is None else hash_ == served.hash
-        why = [] if is_identical else [*_lost((*files.lost, *recall.lost)), *_why(served, self.settings)]
+        why: list[str] = []
+        if not is_identical:
+            lost = "its text of then is not in the journal; nobody saw it, or it was forgotten"
+            why = [*(f"{name}: {lost}" for name in (*files.lost, *recall.lost)), *_why(served, self.settings)]
         result = result_of(made, hash_, stable_hash, min(moment.seq, (1 << 53) - 1))
         result["as_of"] = {
             "seq": result["seq"],
@@ -167,10 +170,6 @@ def _identity_of(served: Served) -> Identity:
         return Identity(**{**value, "files": tuple(value["files"])})
     except (orjson.JSONDecodeError, TypeError, KeyError):
         return NOBODY
-
-
-def _lost(names: Sequence[str]) -> list[str]:
-    return [f"{name}: its text of then is not in the journal; nobody saw it, or it was forgotten" for name in names]
 
 
 def _why(served: Served | None, today: ContextSettings) -> list[str]:

@@ -110,7 +110,8 @@ class _Importer:
             self._take_turns(asked, payload.turns, self.turn_logs, taken, now)
         for entry, place in zip(payload.entries or (), prepared.places, strict=True):
             self._take_entry(asked, entry, place, taken, now)
-        result = {"added": sum(not _is_mark(change) for change in taken.changes), "known": taken.known}
+        added = sum(change.row_kind != "watermark" for change in taken.changes)
+        result = {"added": added, "known": taken.known}
         return Outcome(
             {**result, "refused": taken.refused, "neutralised": dict(taken.neutralised)}, tuple(taken.changes)
         )
@@ -215,10 +216,6 @@ class _Importer:
             origin=Origin("imported", where=texts.origin_from),
         )
         return entry, texts.neutralised
-
-
-def _is_mark(change: Change) -> bool:
-    return isinstance(change, FileWritten) and change.kind == "watermark"
 
 
 def _time(text: str) -> datetime:

@@ -173,7 +173,7 @@ class _Packer:
         """Add what a folder holds, whatever it is. In the inboxes nothing an agent does there can stop the backup."""
         try:
             name.encode()
-            is_group = _is_group(name)
+            is_group = name.startswith("groups/") and name.count("/") == 1  # it may be a link (decision 025)
             mode = os.stat(entry, dir_fd=folder, follow_symlinks=is_group).st_mode
             if stat.S_ISDIR(mode):
                 fd = os.open(entry, _FOLDER, dir_fd=folder) if is_group else open_folder(entry, within=folder)
@@ -231,11 +231,6 @@ class _Packer:
         info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
         info.size, info.mode, info.uid, info.gid, info.mtime = size, place.mode, place.uid, place.gid, int(mtime)
         self.tar.addfile(info, content)
-
-
-def _is_group(name: str) -> bool:
-    """Return whether this is a group's folder, which may be a link to where the operator keeps it (decision 025)."""
-    return name.startswith("groups/") and name.count("/") == 1
 
 
 def _is_used(name: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -63,13 +64,12 @@ class Host:
     metrics: Metrics | None
     ages: Ages
     started: float
+    opened: ExitStack = field(default_factory=ExitStack)
+    """What `close` closes."""
 
     async def in_writers_place(self, act: Callable[..., ResultT], *arguments: Any) -> ResultT:
         """Do what writes to the journal or the projections, on a thread, while nobody else does."""
         return await anyio.to_thread.run_sync(act, *arguments, limiter=self.pipeline.writer_slot)
 
     def close(self) -> None:
-        self.memory.index.close()
-        self.memory.ledger.close()
-        self.journal.close()
-        self.lock.release()
+        self.opened.close()

@@ -253,7 +253,7 @@ class Spool:
         inbox.queued.update(fresh)
         queue = self._queues.setdefault(inbox.queue, [])
         queue += [(name, inbox) for name in fresh]
-        queue.sort(key=_by_name, reverse=True)  # the next one is the last
+        queue.sort(key=operator.itemgetter(0), reverse=True)  # by name; the next one is the last
 
     def _remember_few(self, groups: Iterable[str]) -> None:
         for group in groups:
@@ -390,7 +390,3 @@ def _what_now(error: OSError) -> str:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{error.strerror}; raise the limit of open files (LimitNOFILE=, ulimit -n), see doctor"
     return str(error.strerror)
-
-
-def _by_name(item: tuple[str, Inbox]) -> str:
-    return item[0]

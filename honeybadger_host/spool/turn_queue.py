@@ -285,16 +285,12 @@ class TurnQueue:
             name = turn_name(turn, digest)
             return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
         except (anyio.get_cancelled_exc_class(), Refusal, WorldFailed):
-            await self._give_up(turn)
+            with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):  # no end of the host: not counted
+                await self._write(lambda: self._journal.give_up_turn(turn))
             raise
 
     async def _write(self, what: Callable[[], ResultT]) -> ResultT:
         return await anyio.to_thread.run_sync(what, limiter=self._writer_slot)
-
-    async def _give_up(self, turn: TurnKey) -> None:
-        """Count no attempt: it was not the end of the host that ended it."""
-        with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):
-            await self._write(lambda: self._journal.give_up_turn(turn))
 
     def _open_stream(self, inbox: Inbox, stem: str) -> int | None:
         """Make the stream of a turn, then look whether the turn is still wanted.

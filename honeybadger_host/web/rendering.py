@@ -62,7 +62,10 @@ def problem(status: int, what: str, now_what: str, *, retry_after: int | None = 
 def visible(text: object, most: int = _MOST_SHOWN) -> Markup:
     """Return text as HTML in which characters that hide or reorder others are shown by their numbers."""
     whole = str(text)
-    return Markup("").join(_visible(whole[:most])) + _rest(len(whole) - most)
+    shown = Markup("").join(_visible(whole[:most]))
+    if len(whole) > most:
+        shown += Markup(' <span class="muted">… and {} more</span>').format(count_of(len(whole) - most, "character"))
+    return shown
 
 
 def _visible(text: str) -> Iterator[Markup]:
@@ -73,12 +76,6 @@ def _visible(text: str) -> Iterator[Markup]:
         yield Markup('<span class="hidden-character">U+{:04X}</span>').format(ord(found[0]))
         at = found.end()
     yield escape(text[at:])
-
-
-def _rest(characters: int) -> Markup:
-    if characters <= 0:
-        return Markup("")
-    return Markup(' <span class="muted">… and {} more</span>').format(count_of(characters, "character"))
 
 
 def first_words(text: str) -> str:

@@ -24,7 +24,7 @@ from honeybadger_host.domain import (
     QueryHandler,
     WaitingHandler,
 )
-from honeybadger_host.handlers import Dependencies, Jobs, build_table
+from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.chat_turn import AgentRuntime
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.tasks import TaskDependencies
@@ -113,7 +113,11 @@ class Room:
             running=lambda group: self.running,
         )
         self.table = build_table(
-            self.settings, dependencies, Jobs(None, _unused, _unused, _unused), runtime, task_dependencies
+            self.settings,
+            dependencies,
+            Jobs(None, _unused, _unused, _unused),
+            turn_dependencies(self.settings, dependencies, runtime),
+            task_dependencies,
         )
 
     def asking(
