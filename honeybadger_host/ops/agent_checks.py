@@ -21,7 +21,7 @@ from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.task_files import WrongSchedule, parse_task, schedule_of, task_file, tasks_of
 from honeybadger_host.models import missing_extra
-from honeybadger_host.ops.findings import Finding
+from honeybadger_host.ops.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings
 from honeybadger_host.storage.atomic_files import read_whole
 
@@ -40,20 +40,17 @@ def agents(home: Path) -> Iterator[Finding]:
     for agent_id in files:
         agent = load_agent(home, agent_id)
         if isinstance(agent, str):
-            yield Finding(
-                "agents", "warning", f"{AGENTS_FOLDER}/{agent_id}.json: {agent}", "mend it; it counts at once"
-            )
+            yield warning("agents", f"{AGENTS_FOLDER}/{agent_id}.json: {agent}", "mend it; it counts at once")
             continue
         if agent.model is not None:
             models.setdefault(agent.model, f"agent {agent_id}")
         if missing := [name for name in agent.delegates_to if name not in (*files, loaded.turns.agent)]:
-            yield Finding(
+            yield warning(
                 "agents",
-                "warning",
                 f"{AGENTS_FOLDER}/{agent_id}.json: delegates_to names {', '.join(missing)}, and there is no such agent",
                 f"write {AGENTS_FOLDER}/{missing[0]}.json, or mend the name",
             )
-    yield Finding("agents", "ok", f"{loaded.turns.agent} answers; {count_of(len(files), 'file')} in {AGENTS_FOLDER}/")
+    yield ok("agents", f"{loaded.turns.agent} answers; {count_of(len(files), 'file')} in {AGENTS_FOLDER}/")
     for name, wanted_by in models.items():
         yield _model(home, name, wanted_by, loaded)
 
@@ -70,20 +67,20 @@ def tasks(home: Path) -> Iterator[Finding]:
             schedule_of(parse_task(read_whole(home / file) or b""), datetime.now(UTC), host_zone(), least_seconds)
             good += 1
         except WrongSchedule as error:
-            yield Finding("tasks", "warning", f"{file}: {error.member} {error}", "mend it; until then it does not run")
+            yield warning("tasks", f"{file}: {error.member} {error}", "mend it; until then it does not run")
         except (ValueError, WorldFailed) as error:
-            yield Finding("tasks", "warning", f"{file}: {error}", "mend it; until then it does not run")
+            yield warning("tasks", f"{file}: {error}", "mend it; until then it does not run")
     if good:
-        yield Finding("tasks", "ok", f"{count_of(good, 'file')} can be read")
+        yield ok("tasks", f"{count_of(good, 'file')} can be read")
 
 
 def directives(home: Path) -> Iterator[Finding]:
     """The prompts of curation that are this home's own."""
     wrong = list(check_directives(home))
     for file, why in wrong:
-        yield Finding("directives", "warning", f"{file} {why}", "mend it; until then the built-in prompt is used")
+        yield warning("directives", f"{file} {why}", "mend it; until then the built-in prompt is used")
     if not wrong and (own := [name for name in NAMES if (home / directive_file(name)).exists()]):
-        yield Finding("directives", "ok", f"{', '.join(own)}: of this home")
+        yield ok("directives", f"{', '.join(own)}: of this home")
 
 
 def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
@@ -91,32 +88,26 @@ def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
     try:
         kind, rest = split_name(name)
     except ModelFailed as error:
-        return Finding("model", "problem", f"{wanted_by}: {error}", "correct the name; see docs/models.md")
+        return problem("model", f"{wanted_by}: {error}", "correct the name; see docs/models.md")
     match kind:
         case "offline":
-            return Finding(
-                "model", "ok", f"{what}: remembers and recalls, and is not a language model; see docs/models.md"
-            )
+            return ok("model", f"{what}: remembers and recalls, and is not a language model; see docs/models.md")
         case "scripted":
             if (home / rest).is_file():
-                return Finding("model", "ok", what)
-            return Finding("model", "problem", f"{what}: there is no such file", "correct the name")
+                return ok("model", what)
+            return problem("model", f"{what}: there is no such file", "correct the name")
         case "openai" | "anthropic" | "ollama":
             if (missing := missing_extra(name)) is not None:
-                return Finding("model", "problem", f"{wanted_by}: {missing}", "install it, or choose another model")
+                return problem("model", f"{wanted_by}: {missing}", "install it, or choose another model")
             is_own = kind == loaded.model.name.partition(":")[0]
             key, key_name = model_key(kind, is_own=is_own)
             server = _own_server(name, loaded.model)
             if not key and not server:
-                return Finding(
-                    "model", "warning", f"{what} has no key in this environment", f"set {key_name} for the host"
-                )
+                return warning("model", f"{what} has no key in this environment", f"set {key_name} for the host")
             if server and (why := _why_silent(server)) is not None:
                 advice = "start it, or correct model.base_url"
-                return Finding("model", "problem", f"{what}: its server at {server} cannot be asked: {why}", advice)
-            return Finding(
-                "model", "ok", f"{what}, served at {server}" if server else f"{what}, which is not asked here"
-            )
+                return problem("model", f"{what}: its server at {server} cannot be asked: {why}", advice)
+            return ok("model", f"{what}, served at {server}" if server else f"{what}, which is not asked here")
 
 
 def _own_server(name: str, settings: Model) -> str:

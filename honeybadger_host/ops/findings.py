@@ -20,3 +20,15 @@ class Finding:
     level: Level
     message: str
     now_what: str = ""
+
+
+def ok(check: str, message: str) -> Finding:
+    return Finding(check, "ok", message)
+
+
+def warning(check: str, message: str, now_what: str) -> Finding:
+    return Finding(check, "warning", message, now_what)
+
+
+def problem(check: str, message: str, now_what: str) -> Finding:
+    return Finding(check, "problem", message, now_what)

@@ -20,7 +20,7 @@ from honeybadger_host.errors import FileProblem, HostError, JournalError, Settin
 from honeybadger_host.memory.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.group_places import groups_in
-from honeybadger_host.ops.findings import Finding, Level
+from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
@@ -44,32 +44,30 @@ def home_folder(home: Path) -> Iterator[Finding]:
     try:
         check_home(home)
     except HostError as error:
-        yield Finding("home", "problem", str(error), "see the message")
+        yield problem("home", str(error), "see the message")
         return
-    yield Finding("home", "ok", f"{home} can be served by uid {os.geteuid()}")
+    yield ok("home", f"{home} can be served by uid {os.geteuid()}")
     for name in ("data", "groups", "config"):
         folder = home / name
         if folder.is_dir() and folder.stat().st_mode & 0o022:
-            yield Finding("permissions", "warning", f"others may write into {folder}", f"chmod go-w {folder}")
+            yield warning("permissions", f"others may write into {folder}", f"chmod go-w {folder}")
         elif name == "data" and folder.is_dir() and folder.stat().st_mode & 0o044:
-            yield Finding(
-                "permissions", "warning", f"others may list {folder}", f"chmod 700 {folder} (711 in closed mode)"
-            )
+            yield warning("permissions", f"others may list {folder}", f"chmod 700 {folder} (711 in closed mode)")
 
 
 def settings(home: Path) -> Iterator[Finding]:
     try:
         loaded = load_settings(home)
     except SettingsError as error:
-        yield Finding("settings", "problem", str(error), "correct it; the host does not start with it")
+        yield problem("settings", str(error), "correct it; the host does not start with it")
         return
     changed = [name for name, origin in loaded.origins.items() if origin != "default"]
-    yield Finding("settings", "ok", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
+    yield ok("settings", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
     if loaded.settings.ipc.closed:
         try:
             senders = load_senders(home)
         except SettingsError as error:
-            yield Finding("senders", "problem", str(error), "correct it")
+            yield problem("senders", str(error), "correct it")
             return
         level: Level = "ok" if senders else "warning"
         advice = "" if senders else "honeybadger-host sender add <group> <sender>"
@@ -79,38 +77,37 @@ def settings(home: Path) -> Iterator[Finding]:
 def lock(home: Path) -> Iterator[Finding]:
     holder = read_holder(home)
     if is_served(home):
-        yield Finding("lock", "ok", f"served by {holder}")
+        yield ok("lock", f"served by {holder}")
     elif holder.pid is not None:
-        yield Finding("lock", "ok", f"not served; last by {holder} (a lock left behind is not an obstacle)")
+        yield ok("lock", f"not served; last by {holder} (a lock left behind is not an obstacle)")
     else:
-        yield Finding("lock", "ok", "never served yet")
+        yield ok("lock", "never served yet")
 
 
 def journal(home: Path) -> Iterator[Finding]:
     path = home / JOURNAL_FILE
     if not path.exists():
         if read_holder(home).journal is not None:
-            yield Finding("journal", "problem", f"{path} is missing", "restore it from a backup before the next start")
+            yield problem("journal", f"{path} is missing", "restore it from a backup before the next start")
         return
     try:
         checked = check_journal(path)
     except JournalError as error:
-        yield Finding("journal", "problem", str(error), "restore it from a backup")
+        yield problem("journal", str(error), "restore it from a backup")
         return
     if checked.verdict != "ok":
-        yield Finding("journal", "problem", f"{path} is damaged: {checked.verdict}", "restore it from a backup")
+        yield problem("journal", f"{path} is damaged: {checked.verdict}", "restore it from a backup")
         return
-    yield Finding("journal", "ok", f"{count_of(checked.changes, 'change')}, {path.stat().st_size} bytes")
+    yield ok("journal", f"{count_of(checked.changes, 'change')}, {path.stat().st_size} bytes")
     behind = checked.last_at / 1000 - time.time()
     if behind > CLOCK_GRACE_SECONDS:
-        yield Finding(
+        yield warning(
             "clock",
-            "warning",
             f"{in_words(behind)} behind the journal's last change: until it has caught up, changes get the same stamp",
             "set it (timedatectl); nothing is lost either way",
         )
     else:
-        yield Finding("clock", "ok", "not behind the journal")
+        yield ok("clock", "not behind the journal")
 
 
 def running(home: Path) -> Iterator[Finding]:
@@ -131,30 +128,27 @@ def running(home: Path) -> Iterator[Finding]:
     except FileNotFoundError:
         return
     except (ValueError, LookupError, TypeError):
-        yield Finding("running", "problem", f"{home / STATUS_FILE} is damaged", "the host writes it anew: look again")
+        yield problem("running", f"{home / STATUS_FILE} is damaged", "the host writes it anew: look again")
         return
     if age > _STATUS_SECONDS:
-        yield Finding(
+        yield problem(
             "running",
-            "problem",
             f"the host wrote its status {in_words(age)} ago",
             "see its log: it hangs, is stopped, or cannot write",
         )
     for file in behind:
-        yield Finding("running", "problem", f"{file} cannot be written", "see projection.failed in the log")
+        yield problem("running", f"{file} cannot be written", "see projection.failed in the log")
     for inbox in refused:
-        yield Finding("running", "problem", f"box {inbox}", "see inbox.refused in the log")
+        yield problem("running", f"box {inbox}", "see inbox.refused in the log")
     if stuck:
-        yield Finding(
+        yield warning(
             "running",
-            "warning",
             f"{count_of(stuck, 'request is', 'requests are')} done and cannot be removed",
             "see inbox.unlink_failed in the log",
         )
     if without:
-        yield Finding(
+        yield warning(
             "running",
-            "warning",
             f"{count_of(without, 'folder has', 'folders have')} no file events "
             f"({'' if is_watching else 'no '}watcher): the sweep finds all",
             "see watch.failed in the log, and inotify here",
@@ -170,13 +164,13 @@ def group_files(home: Path) -> Iterator[Finding]:
             yield Finding("group files", "warning", what, "rename it: at most 64 letters, digits, - and _")
     for group in groups_in(home):
         if (large := files.size_warning(group)) is not None:
-            yield Finding("group files", "warning", f"groups/{group}/{large}", "")
+            yield warning("group files", f"groups/{group}/{large}", "")
         for name in GROUP_FILES:
             try:
                 good += files.read(f"groups/{group}/{name}") is not None
-            except FileProblem as problem:
-                yield Finding("group files", "problem", str(problem), "it is not served until then")
-    yield Finding("group files", "ok", f"{good} can be served")
+            except FileProblem as error:
+                yield problem("group files", str(error), "it is not served until then")
+    yield ok("group files", f"{good} can be served")
 
 
 def entries(home: Path) -> Iterator[Finding]:
@@ -190,17 +184,16 @@ def entries(home: Path) -> Iterator[Finding]:
                 bad += 1
                 if bad <= _MOST_NAMED:
                     what = f"{printable(file)}: {printable(str(error))}"
-                    yield Finding("entries", "warning", what, "mend, move or remove it")
+                    yield warning("entries", what, "mend, move or remove it")
             else:
                 good += 1
     if bad > _MOST_NAMED:
-        yield Finding(
+        yield warning(
             "entries",
-            "warning",
             f"{count_of(bad - _MOST_NAMED, 'more file is', 'more files are')} not entries",
             "mend these first",
         )
-    yield Finding("entries", "ok", f"{good} can be served")
+    yield ok("entries", f"{good} can be served")
 
 
 def _entry_files(home: Path, folder: str) -> Iterator[str]:
@@ -227,23 +220,23 @@ def inboxes(home: Path) -> Iterator[Finding]:
     count = 0
     for group in sorted(ipc.iterdir()):
         if not NAME.fullmatch(group.name) or group.name == GLOBAL_GROUP:
-            yield Finding("boxes", "warning", f"{group} is not a group's name and is not served", "rename or remove it")
+            yield warning("boxes", f"{group} is not a group's name and is not served", "rename or remove it")
             continue
         if group.is_symlink() or not group.is_dir():
-            yield Finding("boxes", "warning", f"{group} is not a group's folder and is not served", "remove it")
+            yield warning("boxes", f"{group} is not a group's folder and is not served", "remove it")
             continue
         for sender in sorted(group.iterdir()):
             if not NAME.fullmatch(sender.name) or sender.is_symlink() or not sender.is_dir():
-                yield Finding("boxes", "warning", f"{sender} is not a sender's folder and is not served", "remove it")
+                yield warning("boxes", f"{sender} is not a sender's folder and is not served", "remove it")
                 continue
             count += 1
             for folder in (sender / "requests", sender / "replies"):
                 if folder.is_symlink():
-                    yield Finding("boxes", "problem", f"{folder} is a link: the box is not served", "remove the link")
+                    yield problem("boxes", f"{folder} is a link: the box is not served", "remove the link")
             if others := [name for name in names_in(sender / "requests") if not name.endswith(".json")]:
                 message = f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first"
-                yield Finding("boxes", "warning", message, "a request's name is its id and .json: rename or remove it")
-    yield Finding("boxes", "ok", count_of(count, "box", "boxes"))
+                yield warning("boxes", message, "a request's name is its id and .json: rename or remove it")
+    yield ok("boxes", count_of(count, "box", "boxes"))
 
 
 def dead_letters(home: Path) -> Iterator[Finding]:
@@ -254,9 +247,9 @@ def dead_letters(home: Path) -> Iterator[Finding]:
             size += path.stat().st_size
     if count:
         message = f"{count_of(count, 'request')} could not be served, {size >> 20} MiB are kept"
-        yield Finding("dead letters", "warning", message, "honeybadger-host dead list")
+        yield warning("dead letters", message, "honeybadger-host dead list")
     else:
-        yield Finding("dead letters", "ok", "none")
+        yield ok("dead letters", "none")
 
 
 def metrics(home: Path) -> Iterator[Finding]:
@@ -265,17 +258,15 @@ def metrics(home: Path) -> Iterator[Finding]:
         if not asked.textfile:
             return
         if find_spec("prometheus_client") is None:
-            yield Finding(
+            yield problem(
                 "metrics",
-                "problem",
                 "metrics are asked for, and prometheus-client is not installed: the host does not start",
                 "pip install 'honeybadger-host[metrics]', or metrics.textfile = \"\"",
             )
         folder = (home / asked.textfile).parent
         if asked.textfile and not os.access(folder, os.W_OK | os.X_OK):
-            yield Finding(
+            yield problem(
                 "metrics",
-                "problem",
                 f"metrics.textfile: {folder} is not a folder that uid {os.geteuid()} may write to",
                 "make it, give it to the user of the host, or change metrics.textfile",
             )

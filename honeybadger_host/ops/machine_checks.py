@@ -16,7 +16,7 @@ from honeybadger_host.configuration import load_settings, user_folders
 from honeybadger_host.errors import HostError, SettingsError
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.ops import systemd
-from honeybadger_host.ops.findings import Finding, Level
+from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.home import is_served, read_holder
 
@@ -29,11 +29,7 @@ _FEWEST_OPEN_FILES: Final = 1024
 
 
 def python_and_sqlite(home: Path) -> Iterator[Finding]:
-    yield Finding(
-        "versions",
-        "ok",
-        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.system()}",
-    )
+    yield ok("versions", f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.system()}")
 
 
 def disk(home: Path) -> Iterator[Finding]:
@@ -56,9 +52,7 @@ def disk(home: Path) -> Iterator[Finding]:
                 "" if level == "ok" else "every request and reply is a file: remove some",
             )
         if space.f_flag & os.ST_RDONLY:
-            yield Finding(
-                "disk", "problem", f"{folder} is mounted read-only", "see why (dmesg), then mount -o remount,rw"
-            )
+            yield problem("disk", f"{folder} is mounted read-only", "see why (dmesg), then mount -o remount,rw")
 
 
 def file_system(home: Path) -> Iterator[Finding]:
@@ -66,16 +60,15 @@ def file_system(home: Path) -> Iterator[Finding]:
     if kind is None:
         return
     if kind in _WITHOUT_EVENTS:
-        yield Finding(
+        yield warning(
             "file system",
-            "warning",
             f"{kind}: no file events from other machines, and fsync may promise less",
             "keep the home on a local disk; at least set ipc.watch = false",
         )
     elif kind in _VOLATILE:
-        yield Finding("file system", "warning", f"{kind}: everything is gone after a reboot", "use a disk")
+        yield warning("file system", f"{kind}: everything is gone after a reboot", "use a disk")
     else:
-        yield Finding("file system", "ok", kind)
+        yield ok("file system", kind)
 
 
 def open_files(home: Path) -> Iterator[Finding]:
@@ -91,14 +84,13 @@ def open_files(home: Path) -> Iterator[Finding]:
             used = len(os.listdir(f"/proc/{holder.pid}/fd"))
             shown = f"has {used} files open, and may open"
     if limit != resource.RLIM_INFINITY and (limit < _FEWEST_OPEN_FILES or limit - used < _FEWEST_OPEN_FILES // 4):
-        yield Finding(
+        yield warning(
             "open files",
-            "warning",
             f"the host {shown} {limit}: requests wait when it needs more",
             f"LimitNOFILE={_FEWEST_OPEN_FILES * 8} in the unit, or ulimit -n; then start it again",
         )
     else:
-        yield Finding("open files", "ok", f"the host {shown} {'any number' if limit < 0 else limit}")
+        yield ok("open files", f"the host {shown} {'any number' if limit < 0 else limit}")
 
 
 def inotify(home: Path) -> Iterator[Finding]:
@@ -111,22 +103,20 @@ def inotify(home: Path) -> Iterator[Finding]:
             continue
         limit = int(path.read_text())
         if limit < least:
-            yield Finding(
+            yield warning(
                 "inotify",
-                "warning",
                 f"fs.inotify.{name} is {limit}, {least} are wanted: requests wait for the sweep",
                 f"sysctl fs.inotify.{name}={max(least, 8192)}",
             )
         else:
-            yield Finding("inotify", "ok", f"fs.inotify.{name} is {limit}, {needed} folders are watched")
+            yield ok("inotify", f"fs.inotify.{name} is {limit}, {needed} folders are watched")
 
 
 def hard_links(home: Path) -> Iterator[Finding]:
     path = Path("/proc/sys/fs/protected_hardlinks")
     if path.exists() and path.read_text().strip() == "0":
-        yield Finding(
+        yield warning(
             "hard links",
-            "warning",
             "fs.protected_hardlinks is 0: agents can link each other's files",
             "sysctl fs.protected_hardlinks=1",
         )
@@ -146,26 +136,24 @@ def units(home: Path) -> Iterator[Finding]:
             else:
                 plan = systemd.plan_system(home, Path(command), is_closed=drop_in.exists())
         except HostError as error:
-            yield Finding("systemd", "problem", f"{unit}: {error}", "see the message")
+            yield problem("systemd", f"{unit}: {error}", "see the message")
             continue
         install = f"honeybadger-host service install{' --user' if is_user else ''}"
         wanted = dict(plan.files)
         changed = [path for path in (unit, drop_in) if path in wanted and path.read_text() != wanted[path]]
         for path in changed:
-            yield Finding(
+            yield warning(
                 "systemd",
-                "warning",
                 f"{path} is not what this version installs",
                 f"compare with `{install} --dry-run`; what you change belongs into a drop-in of another name",
             )
         if not changed:
-            yield Finding("systemd", "ok", f"{unit} serves this home")
+            yield ok("systemd", f"{unit} serves this home")
         with contextlib.suppress(SettingsError):
             uids = {uid for uid in load_senders(home).values() if uid is not None} - {(home / "data").stat().st_uid}
             if uids and not drop_in.exists() and load_settings(home).settings.ipc.closed:
-                yield Finding(
+                yield problem(
                     "systemd",
-                    "problem",
                     f"{unit} may not open the boxes of uid {', '.join(map(str, sorted(uids)))}",
                     "honeybadger-host service install --closed",
                 )
