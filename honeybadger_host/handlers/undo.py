@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
+from honeybadger_host.curation.proposal import RETIRED, parse_proposal
 from honeybadger_host.domain import (
     ARCHIVE,
     EDIT_UNDONE,
@@ -142,14 +144,29 @@ def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
     is_of_one = any(each.kind.startswith(ARCHIVED) for each in entries) and all(each.kind != PROPOSAL for each in rows)
     if is_move or is_of_one:
         return entries
+    alone = _retired_alone(rows)
     runs: list[dict[Row, str]] = []
+    of = 0
+    """The operation of the last run, where it writes no entry."""
     for each in entries:
         name = each.file.rpartition("/")[2]
         run = next((run for run in runs if name in run.values()), None)
-        if run is None and not (each.kind == ARCHIVED and runs):
+        if run is None and not (each.kind == ARCHIVED and runs and alone.get(name, 0) == of):
+            of = alone.get(name, 0)
             runs.append({})
         (runs[-1] if run is None else run)[each] = name
     return [*next(run for run in runs if row in run)]
+
+
+def _retired_alone(rows: Sequence[Row]) -> Mapping[str, int]:
+    """Return name of a file -> number of the operation of a pass that retired it and wrote no entry in its place."""
+    names: dict[str, int] = {}
+    for row in rows:
+        with suppress(ValueError):
+            for one in parse_proposal(row.data).operations if row.kind == PROPOSAL else ():
+                if one.state == "applied" and one.op in RETIRED and (one.result is None or one.category is None):
+                    names |= {f"{source}.json": one.n for source in one.sources}
+    return names
 
 
 def _stands(note: bytes, held: bytes | None) -> bool:

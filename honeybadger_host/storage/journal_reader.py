@@ -202,15 +202,20 @@ def read_young_notes(path: Path, file: str) -> list[bytes]:
 
 def read_request(path: Path, row: Row) -> list[Row]:
     """Return all changes of the request that a change belongs to, in order. Raises JournalError."""
-    same = (row.group, row.sender, row.request)
 
     def side(query: str) -> list[Row]:  # they stand in a row
         rows = map(Row._make, connection.execute(query, (row.seq,)))
-        return [*takewhile(lambda other: (other.group, other.sender, other.request) == same, rows)]
+        return [*takewhile(lambda other: _request_of(other) == _request_of(row), rows)]
 
     with reading(path) as connection:
         before = side("SELECT * FROM changes WHERE seq < ? ORDER BY seq DESC")
         return [*before[::-1], *side("SELECT * FROM changes WHERE seq >= ? ORDER BY seq")]
+
+
+def _request_of(row: Row) -> tuple[object, ...]:
+    """Return what the changes of one request have in common, and no others: a receipt keeps its id from being used
+    again for as long as it lives, and later the time is another."""
+    return row.at, row.group, row.sender, row.request
 
 
 def read_requests_of(path: Path, file: str) -> list[Row]:
@@ -220,7 +225,7 @@ def read_requests_of(path: Path, file: str) -> list[Row]:
         query = "SELECT * FROM changes WHERE seq <= ? ORDER BY seq DESC"
         for (seq,) in connection.execute("SELECT seq FROM changes WHERE file = ? ORDER BY seq", (file,)).fetchall():
             rows = map(Row._make, connection.execute(query, (seq,)))
-            _, same = next(groupby(rows, lambda row: (row.group, row.sender, row.request)))
+            _, same = next(groupby(rows, _request_of))
             found += [*same][::-1]
         return found
 

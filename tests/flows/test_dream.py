@@ -266,6 +266,29 @@ def test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive(
     assert (memory.group / "MEMORY.md").read_bytes() == memory_md
 
 
+def test_an_undone_fold_of_a_model_brings_back_nothing_that_was_retired_right_behind_it(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    host = make_host(answering(home, "") | {"curation.apply": "gated"}).start()
+    rent = "The rent of the flat is always 950 EUR a month."
+    first, second = (memory.save(text, "home") for text in (rent.replace("always ", ""), rent))
+    gone, other = (memory.save(f"The cat number {number} likes fish.") for number in range(2))
+    told = memory.entries()
+    merge = {"op": "merge", "sources": [first, second], "result": rent}
+    model(home, merge, {"op": "retire", "sources": [gone], "lost": [told[gone]["content"]]})
+    (proposal,) = memory.dream()["proposals"]
+    assert proposal["applied"] == 2, proposal["operations"]
+    rows = cli_json("log", "main", "--kind", "entry", home=host.home)
+    assert run_cli("undo", rows[0]["seq"], home=host.home).stderr == ""
+    assert ({*memory.entries()}, {*memory.entries("archive/memory")}) == ({first, second, other}, {gone})
+    removed = next(
+        row for row in cli_json("log", "main", "--kind", "entry_removed", home=host.home) if gone in row["file"]
+    )
+    assert run_cli("undo", removed["seq"], home=host.home).stderr == ""
+    assert memory.entries() == told
+    host.stop()
+
+
 def test_what_a_gate_refuses_changes_nothing_and_is_named(make_host: HostFactory, home: Path, memory: Memory) -> None:
     make_host(answering(home, "")).start()
     said = "The rent of the flat is 950 EUR a month, to Mr Glanz"

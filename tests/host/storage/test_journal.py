@@ -16,7 +16,7 @@ import pytest
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_position import copy_journal, read_position
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_request
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -578,3 +578,15 @@ def test_a_wal_that_is_never_folded_to_its_end_begins_anew_when_it_is_long(
     assert wal.stat().st_size == before
     assert not journal.checkpoint()
     assert content(path)[0] == list(range(1, 25))
+
+
+def test_changes_of_two_requests_are_told_apart_though_they_stand_in_a_row_and_have_one_id(journal: Journal) -> None:
+    def row(seq: int, at: int, sender: str) -> Row:
+        return Row(seq, at, "main", sender, "r1", "note", "groups/main/MEMORY.md", seq, b"n\n")
+
+    rows = [row(1, 1, "ann"), row(2, 1, "ann"), row(3, 1, "bob"), row(4, 9, "bob"), row(5, 9, "bob")]
+    journal.commit(rows[:3], [])
+    journal.commit(rows[3:], [])  # when the receipt of its first request was gone
+    assert [[one.seq for one in read_request(journal.path, each)] for each in rows] == [
+        *([1, 2], [1, 2], [3], [4, 5], [4, 5]),
+    ]
