@@ -219,7 +219,6 @@ class NotesRevised:
         base: what the file held when this was decided; if it holds anything else by then, it stays as it is.
         text: what it will hold.
         data: which notes, and where they stood; what the journal keeps.
-        kind: what the journal calls it.
     """
 
     group: str
@@ -227,11 +226,7 @@ class NotesRevised:
     base: bytes
     text: bytes
     data: bytes
-    kind: Literal["note_removed", "note_restored", "edit_undone", "note_edited"] = NOTE_REMOVED
-
-    @property
-    def row_kind(self) -> str:
-        return self.kind
+    row_kind: Literal["note_removed", "note_restored", "edit_undone", "note_edited"] = NOTE_REMOVED
 
 
 Appended: TypeAlias = Added | TurnAdded

@@ -7,7 +7,7 @@ lines of the edit stand by now, and whether somebody changed them since.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import (
     ARCHIVE,
+    EDIT_UNDONE,
     HISTORY,
     MEMORY,
     NOTE_EDITED,
@@ -107,8 +108,8 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
         if held is None:
             return Added.of(APPENDED[name], group, text), "restored"
         try:
-            change = put_back_lines(group, file, held, hunks)
-            return (replace(change, kind=NOTE_EDITED) if event.kind == NOTE_EDITED else change), "put_back"
+            is_edit = event.kind == NOTE_EDITED
+            return put_back_lines(group, file, held, hunks, NOTE_EDITED if is_edit else EDIT_UNDONE), "put_back"
         except UnicodeDecodeError:
             raise _conflict(event, f"lines of change {event.seq} are not UTF-8") from None
     kind: WholeKind = "entry" if name.endswith(".json") else TEXT

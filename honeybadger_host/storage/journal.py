@@ -19,7 +19,7 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED, TASK_RECORD
+from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 from honeybadger_host.storage.appended_before import count_appended
 from honeybadger_host.storage.edits import Looked, write_looked
@@ -42,6 +42,7 @@ from honeybadger_host.storage.journal_schema import (
     Row,
     Spent,
     TurnKey,
+    insert_changes,
     read_marks,
     write_marks,
 )
@@ -168,13 +169,7 @@ class Journal:
             StorageFailed: the disk failed, or somebody removed the journal; nothing more may be acknowledged.
         """
         with self._transaction() as connection:
-            connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
-            connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
-            newest = [
-                (row.group, orjson.loads(row.data)["task"], row.seq) for row in changes if row.kind == TASK_RECORD
-            ]
-            if newest:
-                connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
+            insert_changes(connection, changes, receipts)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
         self._acknowledge(receipts)

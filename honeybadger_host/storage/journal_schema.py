@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
+
+import orjson
+
+from honeybadger_host.domain import TASK_RECORD
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 7
@@ -215,6 +219,14 @@ class Marks(NamedTuple):
         for file, seq in other.unsettled.items():
             unsettled[file] = min(seq, unsettled.get(file, seq))
         return Marks(settled_seq, {file: seq for file, seq in unsettled.items() if seq <= settled_seq})
+
+
+def insert_changes(connection: sqlite3.Connection, rows: Sequence[Row], receipts: Iterable[Receipt]) -> None:
+    """Take in changes and receipts; of each task its newest record is found. The transaction is the caller's."""
+    connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
+    connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
+    if newest := [(row.group, orjson.loads(row.data)["task"], row.seq) for row in rows if row.kind == TASK_RECORD]:
+        connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
 
 
 def read_marks(connection: sqlite3.Connection) -> Marks:

@@ -9,13 +9,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-import orjson
-
-from honeybadger_host.domain import TASK_RECORD
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
 from honeybadger_host.storage.forgetting import Forgetting, keep_forgetting
 from honeybadger_host.storage.journal_connection import Transaction, connect, read_meta, read_rows, reading
-from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ, Marks, Receipt, Row, read_marks, write_marks
+from honeybadger_host.storage.journal_schema import (
+    FILES_BEHIND,
+    LOG_SEQ,
+    Marks,
+    Receipt,
+    Row,
+    insert_changes,
+    read_marks,
+    write_marks,
+)
 
 LOADED: Final = "loaded"
 """In `meta`: the group whose files are still to be put in their place, after all else of it was taken in."""
@@ -103,13 +109,10 @@ def write_events(path: Path, group: str, events: Iterable[Row | Edit], arriving:
         last = 0
         for some in _in_batches(events):
             rows = [event for event in some if isinstance(event, Row)]
-            connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
-            newest = [(group, orjson.loads(row.data)["task"], row.seq) for row in rows if row.kind == TASK_RECORD]
-            connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
+            insert_changes(connection, rows, ())
             write_looked(connection, Looked([event for event in some if isinstance(event, Edit)], (), (), None))
             last = some[-1].seq
-        for receipts in _in_batches(arriving.receipts):
-            connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
+        insert_changes(connection, (), arriving.receipts)
         for seen in _in_batches(arriving.seen):
             write_looked(connection, Looked((), seen, (), None))
         before = read_marks(connection)

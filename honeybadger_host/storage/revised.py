@@ -11,7 +11,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -135,10 +135,16 @@ def edit_note(group: str, file: str, base: bytes, span: tuple[int, int], note: b
     old = base[begin:end]
     new = old.replace(base[slice(*span)].strip(b"\r\n"), note.strip(b"\n"), 1)
     hunk = Hunk(base.count(b"\n", 0, begin), lines_of(old), lines_of(new))
-    return replace(put_back_lines(group, file, base, [hunk]), kind=NOTE_EDITED)
+    return put_back_lines(group, file, base, [hunk], NOTE_EDITED)
 
 
-def put_back_lines(group: str, file: str, base: bytes, hunks: Sequence[Hunk]) -> NotesRevised:
+def put_back_lines(
+    group: str,
+    file: str,
+    base: bytes,
+    hunks: Sequence[Hunk],
+    kind: Literal["edit_undone", "note_edited"] = EDIT_UNDONE,
+) -> NotesRevised:
     """Return the change that lets lines take the place of others in a file that the host adds to.
 
     Args:
@@ -148,7 +154,7 @@ def put_back_lines(group: str, file: str, base: bytes, hunks: Sequence[Hunk]) ->
     text = b"".join(apply_hunks(lines_of(base), hunks))
     told = [[hunk.at, *([line.decode() for line in side] for side in hunk[1:])] for hunk in hunks]
     data = orjson.dumps({"size": len(text), "to": fingerprint(text), "notes": [], "hunks": told})
-    return NotesRevised(group, file, base, text, data, EDIT_UNDONE)
+    return NotesRevised(group, file, base, text, data, kind)
 
 
 def _revised(

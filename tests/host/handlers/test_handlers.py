@@ -82,7 +82,7 @@ def test_edit_note_changes_the_note_and_nothing_around_it(room: Room, above: byt
     assert change.text == above + _NEW + below
     assert outcome.result == {"file": "MEMORY.md", "id": outcome.result["id"], "section": "Old"}
     assert outcome.result["id"] in notes_of("main", change.text)
-    row = Row(1, 1, "main", "operator", "r", change.kind, change.file, fingerprint(change.base), change.data)
+    row = Row(1, 1, "main", "operator", "r", change.row_kind, change.file, fingerprint(change.base), change.data)
     assert new_text(change.base, row) == change.text
 
 
