@@ -19,30 +19,30 @@ import structlog
 
 from honeybadger_agent.relay import asking_subject
 from honeybadger_host.cluster.records import (
-    BEFORE_HEADER,
+    CHAIN_HEADER,
     EPOCH_HEADER,
     PART_BYTES,
     PART_HEADER,
-    Epoch,
+    SCHEMA_HEADER,
     Message,
     Position,
     Record,
     another_past,
-    dump_epoch,
+    dump_owner,
     read_home,
-    whole_records,
+    whole_record,
 )
 from honeybadger_host.cluster.servers import (
     EXPECTED_HEADER,
     EXPECTED_OF_SUBJECT_HEADER,
     EXPECTED_SUBJECT_HEADER,
-    ID_HEADER,
     Servers,
     Unreachable,
     WrongSequence,
 )
 from honeybadger_host.errors import JournalError, SettingsError, StorageFailed
 from honeybadger_host.storage.journal_connection import reading
+from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
 
 log = structlog.get_logger()
 
@@ -131,8 +131,7 @@ class Log:
         self.position = position
         self.last = self.end = position.seq
         self.epoch = 0
-        self._token = secrets.token_hex(8)
-        self.subject = names.subjects.replace("*", self._token)
+        self.subject = names.subjects.replace("*", secrets.token_hex(8))
         self._behind = ""
         """The subject of the last message; empty: it is gone."""
         self.failed = ""
@@ -163,7 +162,8 @@ class Log:
                     self._end()
                 break
             self.last = message.seq
-            records += whole_records([message], self._parts)
+            if (record := whole_record(message, self._parts)) is not None:
+                records.append(record)
         return records
 
     def read_to_end(self) -> Iterator[list[Record]]:
@@ -196,33 +196,22 @@ class Log:
 
     # --------------------------------------------------------------------------------------------------- appending
 
-    def own(self, epoch: Epoch) -> bool:
+    def own(self, node: str) -> bool:
         """Make this machine the owner, if the log ends where it is thought to.
 
         Raises Unreachable, StorageFailed; JournalError: another log ends there.
         """
-        self._compare()
+        ours = self.servers.message(self.names.stream, self.position.seq) if self.position.seq else None
+        if ours is not None and ours.headers[CHAIN_HEADER] != self.position.chain:
+            raise another_past(self.position.seq)
         last = self.servers.message(self.names.stream, self.last) if self.last else None
         self._behind = last.subject if last else ""
         try:
-            self._append(dump_epoch(epoch), epoch=0)
+            self._append(dump_owner(node), epoch=0)
         except NotOurs:
             return False
         self.epoch = self.last
         return True
-
-    def _compare(self) -> None:
-        """See that the last record this journal has is the log's, too. Raises Unreachable, JournalError."""
-        stream, seq = self.names.stream, self.position.seq
-        last = self.servers.message(stream, seq) if seq else None
-        if last is None:  # nothing was taken yet, or it was trimmed
-            return
-        count = int(last.headers[PART_HEADER].partition("/")[2])
-        parts = [self.servers.message(stream, number) for number in range(max(1, seq - count + 1), seq + 1)]
-        for record in whole_records([part for part in parts if part is not None], []):
-            if Position(record.seq, record.before).behind(record.seq, record.data) == self.position:
-                return
-        raise another_past(seq)
 
     def append(self, data: bytes) -> Position:
         """Return the position behind a record once a quorum has it durably.
@@ -251,30 +240,28 @@ class Log:
 
     def _append(self, data: bytes, *, epoch: int) -> Position:
         parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
-        last = self.last
+        last, behind = self.last, self.position.behind(self.last + len(parts), data)
         for number, part in enumerate(parts, 1):
             headers = {
-                ID_HEADER: f"{self._token}/{last}",
                 EXPECTED_HEADER: str(last),
                 EPOCH_HEADER: str(epoch),
-                BEFORE_HEADER: self.position.chain,
+                SCHEMA_HEADER: str(SCHEMA_VERSION),
+                CHAIN_HEADER: behind.chain,
                 PART_HEADER: f"{number}/{len(parts)}",
             }
             if self._behind:
                 headers |= {EXPECTED_OF_SUBJECT_HEADER: str(last), EXPECTED_SUBJECT_HEADER: self._behind}
-            self._put(Message(last + 1, headers[ID_HEADER], headers, part))
+            self._put(Message(last + 1, self.subject, headers, part))
             last, self._behind = last + 1, self.subject
-        self.last = last
-        self.position = self.position.behind(last, data)
-        return self.position
+        self.last, self.position = last, behind
+        return behind
 
     def _put(self, message: Message) -> None:
         """See that a message stands in its place. Raises NotOurs, Unreachable: nobody knows."""
         until, why = time.monotonic() + UNCLEAR_SECONDS, ""
         while True:
             try:
-                published = self.servers.publish(self.subject, message.data, message.headers)
-                if published.seq == message.seq and not published.is_repeated:
+                if self.servers.publish(message.subject, message.data, message.headers) == message.seq:
                     return
             except (WrongSequence, Unreachable) as error:
                 why = str(error)
@@ -300,13 +287,13 @@ class Log:
         if found is None:
             raise NotOurs(f"message {message.seq} is gone")
         if not is_same(found, message):
-            raise NotOurs(f"message {message.seq} is {found.id}")
+            raise NotOurs(f"message {message.seq} is another")
         return True
 
 
 def is_same(found: Message, message: Message) -> bool:
-    """Return whether a message is the one that was published: an id alone may be another's, as of a copied machine."""
-    return found.id == message.id and found.data == message.data
+    """Return whether a message is the one that was published: a copy of this machine has its subject, too."""
+    return found.subject == message.subject and found.data == message.data
 
 
 def newest_epoch(servers: Servers, names: Names) -> int:

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,26 +21,26 @@ from honeybadger_host import __version__
 from honeybadger_host.cluster.committing import Committing
 from honeybadger_host.cluster.forwarding import Answering, Forwarding, registered
 from honeybadger_host.cluster.lease import Renewing, claim, holder, release
-from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Purged, newest_epoch, read_place
-from honeybadger_host.cluster.moving import Presence, State, present
+from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Purged, read_place
+from honeybadger_host.cluster.moving import Presence, State
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
-    Epoch,
+    SCHEMA_HEADER,
     Record,
+    another_schema,
     apply_record,
-    read_record,
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.cluster.snapshots import is_snapshot_current, load_snapshot, publish_snapshot
 from honeybadger_host.configuration import watchdog_seconds
-from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.ops.status import STATUS_SECONDS
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.storage.journal_connection import Transaction, connect, reading, translating
+from honeybadger_host.storage.journal_connection import Transaction, connect, translating
 from honeybadger_host.storage.journal_opening import bring_forward, use_wal
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION
 
@@ -87,7 +88,7 @@ class Member:
         self._answering: Answering | None = None
         self._presence: Presence | None = None
         self._stopping = threading.Event()
-        self._lost, self._moving = _Flag(), _Flag()
+        self._lost, self._moving = Future[None](), Future[None]()
         self._serves = False
         self.following = ""
         """The machine that is to own the home next: somebody asked for that."""
@@ -173,32 +174,16 @@ class Member:
 
         Raises JournalError, and nothing is changed: the log goes on with records of another one.
         """
-        end = servers.end_of(self.names.stream)
-        if end is not None and end[1]:
-            owner = self._newest_owner(servers)
-            is_over = end[1] == self._position.seq and holder(servers, self.names) is None
-            if owner.schema > SCHEMA_VERSION or (owner.schema < SCHEMA_VERSION and not is_over):
-                raise JournalError(
-                    f"the log goes on with schema {owner.schema} of the journal, by {owner.node}, and this version has "
-                    f"{SCHEMA_VERSION}: run the version of that machine here, and see Upgrades in docs/machines.md"
-                )
+        newest = servers.newest(self.names.stream, self.names.subjects)
+        if newest is not None:
+            schema = int(newest.headers[SCHEMA_HEADER])
+            is_over = newest.seq == self._position.seq and holder(servers, self.names) is None
+            if schema > SCHEMA_VERSION or (schema < SCHEMA_VERSION and not is_over):
+                raise another_schema(schema)
         writer = connect(self._path, is_shared=True)
         use_wal(writer)
         bring_forward(writer, self._path)
         return writer
-
-    def _newest_owner(self, servers: Servers) -> Epoch:
-        """Return who owned the home last: its record says it, else itself, else the schema of this journal is taken."""
-        epoch = newest_epoch(servers, self.names)
-        if epoch and (begun := servers.message(self.names.stream, epoch)) is not None:
-            said = read_record(begun.data)
-            if isinstance(said, Epoch):
-                return said
-        for machine in present(servers, self.names):
-            if machine.epoch:
-                return Epoch(machine.node, machine.schema)
-        with reading(self._path) as connection:
-            return Epoch("a host that runs no more", connection.execute("PRAGMA user_version").fetchone()[0])
 
     def _report(self) -> None:
         """Write the status of a machine that follows, and its metrics, each second."""
@@ -243,7 +228,7 @@ class Member:
         now = time.monotonic()
         if not claim(servers, self.names, self.node):  # to read all may have taken longer than the lease
             return False
-        if not self.log.own(Epoch(self.node, SCHEMA_VERSION)):
+        if not self.log.own(self.node):
             release(servers, self.names, self.node)
             return False
         self._renewing = Renewing(self.log, self.node, now)
@@ -267,8 +252,8 @@ class Member:
         position = self._position
         with Transaction(writer, self._path) as writing:
             for record in records:
-                position, epoch = apply_record(writing, record, position)
-                if epoch is not None and epoch.node != self.node:
+                position, owner = apply_record(writing, record, position)
+                if owner not in (None, self.node):
                     writing.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
             if self.log.epoch:
                 position = self.log.position  # behind our own epoch, which nobody reads to us
@@ -299,12 +284,12 @@ class Member:
     async def raise_when_lost(self) -> None:
         """Raise StorageFailed when this machine may write to the home no more."""
         self._serves = True
-        await self._lost.wait()
+        await asyncio.wrap_future(self._lost)
         raise StorageFailed(self.log.failed)
 
     async def wait_until_moved(self) -> None:
         """Return when another machine is to own the home."""
-        await self._moving.wait()
+        await asyncio.wrap_future(self._moving)
 
     def status(self) -> dict[str, Any]:
         """Return what the status of an owner says of the machines."""
@@ -313,7 +298,7 @@ class Member:
     def _hand_over(self, following: str) -> None:
         log.info("cluster.moves", home=self.names.identity, following=following)
         self.following = following
-        self._moving.set()
+        _finish(self._moving)
 
     def stop(self) -> None:
         """Follow no more, either."""
@@ -341,7 +326,7 @@ class Member:
 
     def _note_lost(self, why: str) -> None:
         log.error("cluster.lost", home=self.names.identity, why=why)
-        self._lost.set()
+        _finish(self._lost)
 
     def _trim(self) -> None:
         """Publish a snapshot when the log is long, which begins with it then, or when there is none of this schema."""
@@ -373,20 +358,6 @@ class Member:
                 servers.close()
 
 
-class _Flag:
-    """Set by any thread, and awaited by one task."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-
-    def set(self) -> None:
-        self._is_set = True
-        if self._waiting is not None:
-            with suppress(RuntimeError):  # the loop is closed
-                self._waiting[0].call_soon_threadsafe(self._waiting[1].set)
-
-    async def wait(self) -> None:
-        self._waiting = asyncio.get_running_loop(), asyncio.Event()
-        if not self._is_set:
-            await self._waiting[1].wait()
+def _finish(awaited: Future[None]) -> None:
+    with suppress(InvalidStateError):  # it is done, or nobody waits any more
+        awaited.set_result(None)

@@ -175,13 +175,13 @@ def verify(home: Path, settings: Cluster) -> Position:
         if here.seq < first - 1:
             raise JournalError(f"this journal has come to {here.seq}, the log begins at {first}: let the host catch up")
         log = Log(servers, names, Position(first - 1, ""), lambda why: None)
-        position: Position | None = None
+        position = START if first == 1 else None
         at_here = here.chain if here.seq in (0, first - 1) else ""
         try:
             for record in chain.from_iterable(log.read_to_end()):
-                if position is not None and record.before != position.chain:
+                if position is not None and position.behind(record.seq, record.data).chain != record.chain:
                     raise JournalError(f"record {record.seq} of the shared log does not follow the one before it")
-                position = Position(record.seq, record.before).behind(record.seq, record.data)
+                position = Position(record.seq, record.chain)
                 if record.seq == here.seq:
                     at_here = position.chain
         except Purged:

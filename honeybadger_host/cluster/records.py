@@ -1,7 +1,7 @@
 """What the shared log holds: a transaction as its statements with their values, or who owns the home from here on.
 
-A record too large for one message is several, its parts; the last one makes it whole. Each record says the hash of all
-before it, so that two journals with the same hash have had the same life.
+A record too large for one message is several, its parts; the last one makes it whole. Each says the hash of all records
+up to it, so that two journals with the same hash have had the same life.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import secrets
 import socket
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -23,7 +23,9 @@ from honeybadger_host.storage.journal_schema import LOG_SEQ, SCHEMA_VERSION
 
 EPOCH_HEADER: Final = "Hb-Epoch"
 """The number of the message with which the owner of the moment began; of that message itself, 0."""
-BEFORE_HEADER: Final = "Hb-Before"
+CHAIN_HEADER: Final = "Hb-Chain"
+SCHEMA_HEADER: Final = "Hb-Schema"
+"""Of the journal that a record is for, or that a snapshot is of."""
 PART_HEADER: Final = "Hb-Part"
 PART_BYTES: Final = 512 << 10
 """A server takes 1 MiB with all headers unless it is told otherwise."""
@@ -39,17 +41,9 @@ class Message(NamedTuple):
     """One message of the log."""
 
     seq: int
-    id: str
+    subject: str
     headers: Mapping[str, str]
     data: bytes
-    subject: str = ""
-
-
-class Epoch(NamedTuple):
-    """Who owns the home from a message on."""
-
-    node: str
-    schema: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,33 +71,33 @@ class Record:
     Args:
         seq: of its last message.
         epoch: the owner's; see `EPOCH_HEADER`.
-        before: the chain before it.
+        schema: see `SCHEMA_HEADER`.
+        chain: of all records up to this one.
         data: of all its parts.
     """
 
     seq: int
     epoch: int
-    before: str
+    schema: int
+    chain: str
     data: bytes
 
 
-def whole_records(messages: Iterable[Message], parts: list[Message]) -> Iterable[Record]:
-    """Yield the records that messages come to.
+def whole_record(message: Message, parts: list[Message]) -> Record | None:
+    """Return the record that a message makes whole.
 
     Args:
-        parts: of a record that is not whole yet; kept from one call to the next. An owner that died left it so, and the
-            next one begins anew.
+        parts: what was read of it before; kept from one call to the next. An owner that died left some of a record, and
+            the next one begins anew.
     """
-    for message in messages:
-        number, _, count = message.headers[PART_HEADER].partition("/")
-        if number == "1":
-            parts.clear()
-        parts.append(message)
-        if number == count:
-            first = parts[0].headers
-            data = b"".join(part.data for part in parts)
-            parts.clear()
-            yield Record(message.seq, int(first[EPOCH_HEADER]), first[BEFORE_HEADER], data)
+    number, _, count = message.headers[PART_HEADER].partition("/")
+    if number == "1":
+        parts.clear()
+    parts.append(message)
+    if number != count:
+        return None
+    headers, data = message.headers, b"".join(part.data for part in parts)
+    return Record(message.seq, int(headers[EPOCH_HEADER]), int(headers[SCHEMA_HEADER]), headers[CHAIN_HEADER], data)
 
 
 def dump_statements(statements: Sequence[Statement]) -> bytes:
@@ -116,16 +110,16 @@ def _dump_bytes(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not a value of a statement")
 
 
-def dump_epoch(epoch: Epoch) -> bytes:
-    return orjson.dumps(epoch._asdict())
+def dump_owner(node: str) -> bytes:
+    return orjson.dumps(node)
 
 
-def read_record(data: bytes) -> Epoch | list[Statement]:
-    """Return what a record says. Raises JournalError."""
+def read_record(data: bytes) -> str | list[Statement]:
+    """Return what a record says: statements, or which machine owns the home from here on. Raises JournalError."""
     try:
         value = orjson.loads(data)
-        if isinstance(value, dict):
-            return Epoch(**value)
+        if isinstance(value, str):
+            return value
         return [(sql, [[_load(one) for one in row] for row in rows]) for sql, rows in value]
     except (ValueError, TypeError, KeyError) as error:
         raise JournalError(
@@ -167,21 +161,27 @@ def another_past(seq: int) -> JournalError:
     )
 
 
-def apply_record(connection: sqlite3.Connection, record: Record, position: Position) -> tuple[Position, Epoch | None]:
-    """Take a record into a journal; return the position behind it, and whose it is from here on if it says so.
+def another_schema(schema: int) -> JournalError:
+    """Return what to raise where the log has records that are not for journals of this version."""
+    return JournalError(
+        f"the log goes on with schema {schema} of the journal, and this version has {SCHEMA_VERSION}: run the version "
+        "of the other machines here, and see Upgrades in docs/machines.md"
+    )
+
+
+def apply_record(connection: sqlite3.Connection, record: Record, position: Position) -> tuple[Position, str | None]:
+    """Take a record into a journal; return the position behind it, and who owns the home from here on if it says so.
 
     The transaction is the caller's. Raises JournalError.
     """
-    if record.before != position.chain:
+    behind = position.behind(record.seq, record.data)
+    if record.chain != behind.chain:
         raise another_past(position.seq)
+    if record.schema != SCHEMA_VERSION:
+        raise another_schema(record.schema)
     said = read_record(record.data)
-    if isinstance(said, Epoch):
-        if said.schema != SCHEMA_VERSION:
-            raise JournalError(
-                f"{said.node} owns the home with schema {said.schema} of the journal, this host knows "
-                f"{SCHEMA_VERSION}: run the same version on all machines"
-            )
-    else:
-        for sql, rows in said:
-            connection.executemany(sql, rows)
-    return position.behind(record.seq, record.data), said if isinstance(said, Epoch) else None
+    if isinstance(said, str):
+        return behind, said
+    for sql, rows in said:
+        connection.executemany(sql, rows)
+    return behind, None

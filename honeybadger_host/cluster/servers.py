@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import nats.errors
 import structlog
@@ -23,7 +23,6 @@ from honeybadger_host.errors import SettingsError
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-ID_HEADER: Final = "Nats-Msg-Id"
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"
 EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -35,7 +34,8 @@ _OTHERS_SECONDS: Final = 1.0
 """Between two answers to one question."""
 _FETCHED_AT_ONCE: Final = 256
 _WRONG_SEQUENCE: Final = (10071, 10164)
-"""One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost."""
+"""One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost. No
+message has a `Nats-Msg-Id`: what a server takes for a repetition may have other bytes."""
 _NO_ROOM: Final = (10002, 10023, 10047, 10077)
 """Of the account, the cluster, the disk, the stream."""
 _NOT_CLUSTERED: Final = 10074
@@ -48,17 +48,6 @@ class Unreachable(Exception):
 
 class WrongSequence(Exception):
     """What was published was expected elsewhere."""
-
-
-class Published(NamedTuple):
-    """What a server says of a message it took.
-
-    Args:
-        is_repeated: it had a message with this id already, perhaps with other bytes.
-    """
-
-    seq: int
-    is_repeated: bool
 
 
 class Servers:
@@ -174,10 +163,9 @@ class Servers:
 
     # ---------------------------------------------------------------------------------------------------- messages
 
-    def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Published:
-        """Return what a quorum took. Raises WrongSequence."""
-        ack = self._call(self._js.publish(subject, data, headers=dict(headers)))
-        return Published(ack.seq, bool(ack.duplicate))
+    def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> int:
+        """Return the number of what a quorum took. Raises WrongSequence."""
+        return self._call(self._js.publish(subject, data, headers=dict(headers))).seq
 
     def message(self, stream: str, seq: int) -> Message | None:
         """Return one message as the stream's leader has it; None: there is none of this number, or not any more."""
@@ -192,8 +180,7 @@ class Servers:
             found = self._call(self._js.get_msg(stream, **which))
         except NotFoundError:
             return None
-        headers = found.headers or {}
-        return Message(found.seq or 0, headers.get(ID_HEADER, ""), headers, found.data or b"", found.subject or "")
+        return Message(found.seq or 0, found.subject or "", found.headers or {}, found.data or b"")
 
     def fetch(self, stream: str, subject: str, after: int) -> list[Message]:
         """Return the next messages behind one, oldest first; wait a moment when there are none."""
@@ -225,10 +212,7 @@ class Servers:
             found = await self._pull[2].fetch(_FETCHED_AT_ONCE, timeout=_FETCH_SECONDS)
         except TimeoutError:  # also when the consumer went with its server, so `end_of` is asked now and then
             return []
-        return [
-            Message(one.metadata.sequence.stream, (one.headers or {}).get(ID_HEADER, ""), one.headers or {}, one.data)
-            for one in found
-        ]
+        return [Message(one.metadata.sequence.stream, one.subject, one.headers or {}, one.data) for one in found]
 
     async def _unsubscribe(self) -> None:
         if self._pull is not None:
@@ -289,7 +273,6 @@ class Servers:
             num_replicas=self.replicas,
             max_age=max_age,
             max_msgs_per_subject=of_each,
-            duplicate_window=min(max_age, 120) or 120,
             allow_direct=False,
         )
         self._call(self._js.add_stream(config), _CONNECT_SECONDS)

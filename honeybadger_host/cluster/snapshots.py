@@ -17,6 +17,7 @@ from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.records import (
     PART_BYTES,
     PART_HEADER,
+    SCHEMA_HEADER,
     Message,
     Position,
     another_past,
@@ -32,7 +33,6 @@ from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION
 
 _DIGEST_HEADER: Final = "Hb-Digest"
 """Of the whole file, in its last message; the same with the schema."""
-_SCHEMA_HEADER: Final = "Hb-Schema"
 
 
 def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
@@ -58,7 +58,7 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
                 digest.update(part)
                 headers = {PART_HEADER: f"{number}/{count}", EXPECTED_HEADER: str(number - 1)}
                 if number == count:
-                    headers |= {_DIGEST_HEADER: digest.hexdigest(), _SCHEMA_HEADER: str(SCHEMA_VERSION)}
+                    headers |= {_DIGEST_HEADER: digest.hexdigest(), SCHEMA_HEADER: str(SCHEMA_VERSION)}
                 servers.publish(subject, part, headers)
     finally:
         copy.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def is_snapshot_current(servers: Servers, names: Names) -> bool:
     Also an owner that was the first of a new schema may have died before it published one.
     """
     for _, end in _finished(servers, names):
-        return end.headers.get(_SCHEMA_HEADER) == str(SCHEMA_VERSION)
+        return end.headers.get(SCHEMA_HEADER) == str(SCHEMA_VERSION)
     return False
 
 

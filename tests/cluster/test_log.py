@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from honeybadger_host.cluster.log import Log, Names, Purged, newest_epoch
 from honeybadger_host.cluster.operating import START
 from honeybadger_host.cluster.records import (
     PART_BYTES,
-    Epoch,
     Message,
     Position,
     Record,
@@ -26,7 +26,7 @@ from honeybadger_host.cluster.records import (
     read_home,
     write_position,
 )
-from honeybadger_host.cluster.servers import ID_HEADER, Published, Servers, Unreachable
+from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import JournalError, StorageFailed
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_connection import Transaction, connect
@@ -83,7 +83,7 @@ def log_of(servers: Servers, position: Position = START) -> Log:
 def owner_of(servers: Servers, node: str = "a") -> Log:
     made = log_of(servers)
     records_of(made)
-    assert made.own(Epoch(node, 7))
+    assert made.own(node)
     return made
 
 
@@ -108,8 +108,8 @@ def test_what_is_appended_is_read_in_order_with_the_same_chain(cluster: real.Ser
         records = records_of(reader)
         position = START
         for record in records:
-            assert record.before == position.chain
             position = position.behind(record.seq, record.data)
+            assert record.chain == position.chain
         assert [record.data for record in records[1:]] == [b"[]" + b" " * number for number in range(5)]
         assert position == owner.position
 
@@ -128,7 +128,7 @@ def test_of_two_that_want_to_own_a_home_one_does_and_the_other_may_not_append(cl
         logs = [log_of(one), log_of(other)]
         won: list[bool] = []
         threads = [
-            threading.Thread(target=lambda log=log, name=name: won.append(log.own(Epoch(name, 7))))
+            threading.Thread(target=lambda log=log, name=name: won.append(log.own(name)))
             for log, name in zip(logs, "ab", strict=True)
         ]
         for thread in threads:
@@ -208,7 +208,7 @@ class Answers:
         self.left, self._before = lost, before
         servers.publish = self  # type: ignore[assignment, method-assign]
 
-    def __call__(self, subject: str, data: bytes, headers: dict[str, str]) -> Published:
+    def __call__(self, subject: str, data: bytes, headers: dict[str, str]) -> int:
         if self.left:
             self.left -= 1
             if not self._before:
@@ -237,9 +237,9 @@ def test_the_answer_is_lost_and_another_owner_comes_then_nothing_is_acknowledged
 
 
 def copied(log: Log) -> Log:
-    """Return the log as a copy of the whole machine has it: same epoch, same place, so the same ids."""
+    """Return the log as a copy of the whole machine has it: same epoch, same place, same subject."""
     made = log_of(log.servers, log.position)
-    for name in ("last", "epoch", "subject", "_token", "_behind"):
+    for name in ("last", "epoch", "subject", "_behind"):
         setattr(made, name, getattr(log, name))
     return made
 
@@ -250,7 +250,7 @@ def test_the_copy_of_a_machine_is_not_told_that_its_record_was_taken(cluster: re
         copy = copied(owner)
         owner.append(b"mine")
         with pytest.raises(StorageFailed, match="another machine owns"):
-            copy.append(b"other bytes under the same id")
+            copy.append(b"other bytes in the same place")
 
 
 def test_without_comparing_the_bytes_the_copy_of_a_machine_loses_what_was_acknowledged(
@@ -258,16 +258,16 @@ def test_without_comparing_the_bytes_the_copy_of_a_machine_loses_what_was_acknow
 ) -> None:
     """The control."""
 
-    def has_same_id(found: Message, message: Message) -> bool:
-        return found.id == message.headers[ID_HEADER]
+    def has_same_subject(found: Message, message: Message) -> bool:
+        return found.subject == message.subject
 
-    monkeypatch.setattr(shared_log, "is_same", has_same_id)
+    monkeypatch.setattr(shared_log, "is_same", has_same_subject)
     with closing(connected(cluster.urls)) as servers:
         owner = owner_of(servers)
         copy = copied(owner)
         owner.append(b"mine")
-        copy.append(b"other bytes under the same id")
-        assert b"other bytes under the same id" not in [record.data for record in records_of(log_of(servers))]
+        copy.append(b"other bytes in the same place")
+        assert b"other bytes in the same place" not in [record.data for record in records_of(log_of(servers))]
 
 
 class Behind:
@@ -325,7 +325,7 @@ def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_h
         owner = owner_of(servers)
         owner.append(b"1")
         owner.append(last)
-        assert log_of(servers, owner.position).own(Epoch("a", 7)), "whoever has its past may own it"
+        assert log_of(servers, owner.position).own("a"), "whoever has its past may own it"
         servers.remove_stream(NAMES.stream)
         connected(alone.urls).close()
         other = owner_of(servers, "b")
@@ -334,7 +334,7 @@ def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_h
         ahead = log_of(servers, owner.position)
         assert records_of(ahead) == []
         with pytest.raises(JournalError, match="went back"):
-            ahead.own(Epoch("a", 7))
+            ahead.own("a")
         assert newest_epoch(servers, NAMES) == other.epoch
 
 
@@ -371,14 +371,13 @@ def test_an_owner_whose_servers_went_back_to_an_older_log_acknowledges_nothing(
         assert records_of(log_of(servers)) == []
 
 
-def test_an_answer_that_says_repeated_is_believed_only_with_the_same_bytes(cluster: real.Servers) -> None:
-    """A server may call a message repeated that it never had, or had with other bytes."""
+def test_an_answer_with_another_number_is_not_believed(cluster: real.Servers) -> None:
     with closing(connected(cluster.urls)) as servers:
         owner = owner_of(servers)
         publish = servers.publish
-        lies = [Published(owner.last + 1, True), Published(1, True), Published(owner.last + 7, False)]
+        lies = [1, owner.last + 7]
 
-        def lying(subject: str, data: bytes, headers: dict[str, str]) -> Published:
+        def lying(subject: str, data: bytes, headers: dict[str, str]) -> int:
             return lies.pop() if lies else publish(subject, data, headers)
 
         servers.publish = lying  # type: ignore[assignment, method-assign]
@@ -422,7 +421,7 @@ def shared_journal(path: Path, servers: Servers) -> tuple[Journal, Log]:
         write_position(writing, position)
     log = log_of(servers, position)
     records_of(log)
-    assert log.own(Epoch("a", 7))
+    assert log.own("a")
     with closing(connect(path)) as connection, Transaction(connection, path) as writing:
         write_position(writing, log.position)
     return Journal.open(path, shared=Committing(log)), log
@@ -499,6 +498,24 @@ def test_a_journal_that_was_changed_by_other_means_does_not_follow(alone: real.S
         journal.close()
         with pytest.raises(JournalError, match="does not follow"):
             follow(other, log_of(servers, Position(0, "1" * 64)))
+
+
+def test_a_record_for_another_schema_is_not_taken(alone: real.Servers, tmp_path: Path) -> None:
+    """A machine may be upgraded that had not read all its owner wrote before."""
+    path = tmp_path / "journal.db"
+    Journal.open(path).close()
+    with closing(connected(alone.urls)) as servers:
+        journal, log = shared_journal(path, servers)
+        row, receipt = note(1)
+        journal.commit([row], [receipt])
+        journal.close()
+        *_, noted = records_of(log_of(servers))
+    position = Position(noted.seq - 1, "0" * 64)
+    chain = position.behind(noted.seq, noted.data).chain
+    older = replace(noted, chain=chain, schema=noted.schema - 1)
+    with closing(connect(path)) as connection, pytest.raises(JournalError, match="Upgrades"):
+        apply_record(connection, older, position)
+    assert log.position.seq == noted.seq
 
 
 def test_a_journal_of_several_machines_is_not_opened_as_if_it_were_of_one(alone: real.Servers, tmp_path: Path) -> None:
