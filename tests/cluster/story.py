@@ -473,7 +473,14 @@ class Story:
             client.join(60)
             assert not client.is_alive()
         self.person.join(5)
-        wait_for(self._is_settled, what="all machines have the same journal, and the owner's files are what it says")
+        begun = time.time()
+        try:
+            wait_for(self._is_settled, what="all machines have the same journal, and the owner's files are what it says")
+        except AssertionError as error:
+            for machine in self.cluster.machines:
+                error.add_note(f"{machine.home.name}: {machine.position()}, {differences(machine)}")
+            error.add_note(self.meanwhile(begun - 10, time.time()))
+            raise
         owner = self._machine()
         self.unit.ending.set()
         self.unit.join(5)
