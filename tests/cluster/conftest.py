@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,18 @@ def tmp_path() -> Iterator[Path]:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Cluster]:
-    """Two machines, on which no host runs yet, and one server."""
-    servers = Servers(tmp_path / "servers", 1)
-    with closing(Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)) as made:
-        yield made
+def made(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    """Return what makes machines that keep one home, on which no host runs yet, and their servers."""
+    with ExitStack() as opened:
+
+        def make(*names: str, count: int = 1, servers: Servers | None = None, **more: Any) -> Cluster:
+            running = servers or Servers(tmp_path / "servers", count)
+            more.setdefault("urls", [running.urls] * len(names))
+            return opened.enter_context(closing(Cluster(tmp_path, names, running, **more)))
+
+        yield make
+
+
+@pytest.fixture
+def pair(made: Callable[..., Cluster]) -> Cluster:
+    return made("a", "b")

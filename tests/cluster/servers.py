@@ -203,8 +203,8 @@ class Proxy:
         """What the server answers is held back; what the client says arrives."""
         self._is_closed = False
         self._open: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def url(self) -> str:
@@ -254,5 +254,7 @@ class Proxy:
 
     def close(self) -> None:
         self._is_closed = True
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._accepting.join(5)
         self._listening.close()
         self.drop_connections()

@@ -475,7 +475,9 @@ class Story:
         self.person.join(5)
         begun = time.time()
         try:
-            wait_for(self._is_settled, what="all machines have the same journal, and the owner's files are what it says")
+            wait_for(
+                self._is_settled, what="all machines have the same journal, and the owner's files are what it says"
+            )
         except AssertionError as error:
             for machine in self.cluster.machines:
                 error.add_note(f"{machine.home.name}: {machine.position()}, {differences(machine)}")

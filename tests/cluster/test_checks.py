@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,23 +17,21 @@ from honeybadger_host.cluster.moving import MOST_BEHIND, State
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.ops.findings import Finding
 from tests.cluster.machines import Cluster, Machine
-from tests.cluster.servers import Servers
 from tests.hosting import run_cli, wait_for
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Cluster]:
-    servers = Servers(tmp_path / "servers", 3)
-    with closing(Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)) as made:
-        for machine in made.machines:
-            settings = machine.home / "config" / "honeybadger.toml"
-            servers_ = ",".join(servers.urls)
-            settings.write_text(settings.read_text().replace('#servers = ""', f'servers = "{servers_}"'))
-            machine.host.settings |= {"metrics.textfile": f"{machine.home}/cluster.prom"}
-        a, b = made.machines
-        a.own()
-        b.follow()
-        yield made
+def pair(made: Callable[..., Cluster]) -> Cluster:
+    cluster = made("a", "b", count=3)
+    for machine in cluster.machines:
+        settings = machine.home / "config" / "honeybadger.toml"
+        servers = ",".join(machine.urls)
+        settings.write_text(settings.read_text().replace('#servers = ""', f'servers = "{servers}"'))
+        machine.host.settings |= {"metrics.textfile": f"{machine.home}/cluster.prom"}
+    a, b = cluster.machines
+    a.own()
+    b.follow()
+    return cluster
 
 
 def found(machine: Machine) -> dict[str, list[Finding]]:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ class Guarded:
 
     cluster: Cluster
     folder: Path
-    keys: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str]
+    """The public half of each, by who has it."""
 
     @property
     def url(self) -> str:
@@ -106,19 +107,18 @@ def new_key(folder: Path, name: str) -> str:
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Guarded]:
+def guarded(made: Callable[..., Cluster], tmp_path: Path) -> Guarded:
     host = new_key(tmp_path, "host")
     servers = Servers(tmp_path / "servers", 1, f"authorization {{ users: [ {{ nkey: {host} }} ] }}")
     settings = {"cluster.credentials": str(tmp_path / "host.seed")}
-    cluster = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2, settings)
-    made = Guarded(cluster, tmp_path)
-    made.keys |= {name: new_key(tmp_path, name) for name in ("scout", "spy", "stranger")} | {"host": host}
-    made.let_in("scout", "spy")
-    a, b = made.machines
+    names = ("scout", "spy", "stranger")
+    keys = {"host": host, **{name: new_key(tmp_path, name) for name in names}}
+    guarded = Guarded(made("a", "b", servers=servers, settings=settings), tmp_path, keys)
+    guarded.let_in("scout", "spy")
+    a, b = guarded.machines
     a.own()
     b.follow()
-    yield made
-    cluster.close()
+    return guarded
 
 
 def notes(machine: Machine, *texts: str) -> list[int]:
@@ -387,33 +387,31 @@ def leader_of(servers: Servers, stream: str) -> Server:
     return next(server for server in servers.all if server.folder.name == info["cluster"]["leader"])
 
 
-def test_servers_are_killed_one_after_the_other_and_each_request_from_elsewhere_is_done_once(tmp_path: Path) -> None:
-    servers = Servers(tmp_path / "servers", 3)
-    cluster = Cluster(tmp_path, ["a"], servers, [servers.urls])
-    (a,) = cluster.machines
+def test_servers_are_killed_one_after_the_other_and_each_request_from_elsewhere_is_done_once(
+    made: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = made("a", count=3)
+    servers, (a,) = cluster.servers, cluster.machines
     where: dict[str, Any] = {"server": ",".join(servers.urls), "home": cluster.identity, "group": "main"}
     arguments = [*(f"--{name}={value}" for name, value in where.items()), "--sender", "folder"]
-    try:
-        a.own()
-        client = SyncClient(**where, sender="scout", timeout_seconds=60)
-        with relayed(arguments, "folder", tmp_path / "elsewhere") as box:
-            for name in ("n0", "n1", "n2"):
-                leader = leader_of(servers, Names(cluster.identity).stream)
-                other = next(server for server in servers.all if server is not leader)
-                killed = {"n0": None, "n1": other, "n2": leader}[name]
-                if killed is not None:
-                    killed.kill()
-                box.note(name, f"{name} of the folder")
-                said = client.request("update_memory", {"content": f"{name} of the client"}, request_id=name)
-                assert said.ok
-                assert box.reply(name)["ok"]
-                if killed is not None:
-                    killed.start()
-                    wait_for(killed.is_listening, what="it listens again")
-        assert notes(a, *(f"n{number} of the {who}" for number in range(3) for who in ("folder", "client"))) == [1] * 6
-        assert a.events("cluster.owns") == 1
-    finally:
-        cluster.close()
+    a.own()
+    client = SyncClient(**where, sender="scout", timeout_seconds=60)
+    with relayed(arguments, "folder", tmp_path / "elsewhere") as box:
+        for name in ("n0", "n1", "n2"):
+            leader = leader_of(servers, Names(cluster.identity).stream)
+            other = next(server for server in servers.all if server is not leader)
+            killed = {"n0": None, "n1": other, "n2": leader}[name]
+            if killed is not None:
+                killed.kill()
+            box.note(name, f"{name} of the folder")
+            said = client.request("update_memory", {"content": f"{name} of the client"}, request_id=name)
+            assert said.ok
+            assert box.reply(name)["ok"]
+            if killed is not None:
+                killed.start()
+                wait_for(killed.is_listening, what="it listens again")
+    assert notes(a, *(f"n{number} of the {who}" for number in range(3) for who in ("folder", "client"))) == [1] * 6
+    assert a.events("cluster.owns") == 1
 
 
 def test_a_message_in_a_folder_elsewhere_is_taken_back_until_it_is_sent_and_a_wrong_name_is_told_once(

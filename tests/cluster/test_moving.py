@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,21 +17,19 @@ from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
 from tests.cluster.machines import Cluster, Machine
-from tests.cluster.servers import Servers
 from tests.cluster.story import Client
 from tests.cluster.test_machines import name_of
 from tests.hosting import run_cli, wait_for
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[Cluster]:
-    servers = Servers(tmp_path / "servers", 1)
-    with closing(Cluster(tmp_path, ["a", "b", "c"], servers, [servers.urls] * 3)) as made:
-        first, *others = made.machines
-        first.own()
-        for machine in others:
-            machine.follow()
-        yield made
+def three(made: Callable[..., Cluster]) -> Cluster:
+    cluster = made("a", "b", "c")
+    first, *others = cluster.machines
+    first.own()
+    for machine in others:
+        machine.follow()
+    return cluster
 
 
 def refused(machine: Machine, *arguments: str) -> tuple[int, str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,17 +19,11 @@ from tests.flows.world import needs_mount
 from tests.hosting import RawSender, request, run_cli, wait_for
 
 
-@contextmanager
-def on_small_disks(folder: Path) -> Iterator[Cluster]:
-    """Yield two machines on one server, each with a small disk of its own for its home."""
-    names = ["a", "b"]
-    with file_systems([folder / name for name in names], "24m"):
-        servers = Servers(folder / "servers", 1)
-        cluster = Cluster(folder, names, servers, [servers.urls] * 2)
-        try:
-            yield cluster
-        finally:
-            cluster.close()
+@pytest.fixture
+def on_small_disks(made: Callable[..., Cluster], tmp_path: Path) -> Iterator[Cluster]:
+    """Two machines, each with a small disk of its own for its home."""
+    with file_systems([tmp_path / name for name in "ab"], "24m"):
+        yield made("a", "b")
 
 
 def counted(machine: Machine, *names: str) -> list[int]:
@@ -47,170 +40,165 @@ def assert_ended_for_want_of_space(machine: Machine) -> None:
 
 @needs_mount
 @pytest.mark.parametrize("has_others", [True, False], ids=["others follow", "alone"])
-def test_an_owner_whose_disk_is_full_ends_and_what_it_was_asked_is_done_once(tmp_path: Path, has_others: bool) -> None:
-    with on_small_disks(tmp_path) as cluster:
-        a, b = cluster.machines
-        a.own()
-        if has_others:
-            b.follow()
-        a.box.make().note("n0", "note n0.")
-        a.box.reply("n0")
-        a.host.send_signal(signal.SIGSTOP)
-        names = [f"n{number}" for number in range(1, 4)]
-        for name in names:
-            a.box.note(name, f"note {name}.")
-        with full(a.home):
-            a.host.send_signal(signal.SIGCONT)
-            assert_ended_for_want_of_space(a)
-            assert "did not take what the shared log has" in a.host.log_text(), "the log had the record by then"
-            if has_others:
-                assert b.box.make().ask("b1", request("b1", content="note b1."))["ok"]
-        if has_others:
-            a.follow()
-        else:
-            a.own()
-        for name in names:
-            assert a.box.reply(name)["ok"]
-        assert counted(b if has_others else a, "n0", *names) == [1] * 4
-        if has_others:
-            cluster.settle()
-            assert a.dump() == b.dump()
-
-
-@needs_mount
-def test_a_machine_that_follows_and_has_no_space_ends_and_goes_on_when_it_has(tmp_path: Path) -> None:
-    with on_small_disks(tmp_path) as cluster:
-        a, b = cluster.machines
-        a.own()
+def test_an_owner_whose_disk_is_full_ends_and_what_it_was_asked_is_done_once(
+    on_small_disks: Cluster, has_others: bool
+) -> None:
+    a, b = on_small_disks.machines
+    a.own()
+    if has_others:
         b.follow()
-        there = RawSender(b.home, sender="scout").make()
-        there.note("s0", "note s0.")
-        assert there.reply("s0")["ok"]
-        b.host.send_signal(signal.SIGSTOP)
-        there.note("s1", "note s1.")
-        with full(b.home):
-            b.host.send_signal(signal.SIGCONT)
-            assert a.box.make().ask("n1", request("n1", content="note n1."))["ok"]
-            assert_ended_for_want_of_space(b)
-            assert a.box.ask("n2", request("n2", content="note n2."))["ok"]
-        b.follow()
-        assert there.reply("s1")["ok"]
-        cluster.settle()
+    a.box.make().note("n0", "note n0.")
+    a.box.reply("n0")
+    a.host.send_signal(signal.SIGSTOP)
+    names = [f"n{number}" for number in range(1, 4)]
+    for name in names:
+        a.box.note(name, f"note {name}.")
+    with full(a.home):
+        a.host.send_signal(signal.SIGCONT)
+        assert_ended_for_want_of_space(a)
+        assert "did not take what the shared log has" in a.host.log_text(), "the log had the record by then"
+        if has_others:
+            assert b.box.make().ask("b1", request("b1", content="note b1."))["ok"]
+    if has_others:
+        a.follow()
+    else:
+        a.own()
+    for name in names:
+        assert a.box.reply(name)["ok"]
+    assert counted(b if has_others else a, "n0", *names) == [1] * 4
+    if has_others:
+        on_small_disks.settle()
         assert a.dump() == b.dump()
-        assert counted(a, "s0", "s1", "n1", "n2") == [1] * 4
-        late = tmp_path / "b" / "late"
-        make_home(late)
-        with full(b.home):
-            done = run_cli("cluster", "join", cluster.identity, "--set", f"cluster.servers={b.urls[0]}", home=late)
-        assert (done.returncode, "free some space" in done.stderr) == (8, True), done.stderr
-        done = run_cli("cluster", "join", cluster.identity, "--set", f"cluster.servers={b.urls[0]}", home=late)
-        assert done.returncode == 0, done.stderr
 
 
 @needs_mount
-def test_servers_whose_disks_are_full_take_nothing_and_all_goes_on_when_they_have_space(tmp_path: Path) -> None:
+def test_a_machine_that_follows_and_has_no_space_ends_and_goes_on_when_it_has(
+    on_small_disks: Cluster, tmp_path: Path
+) -> None:
+    a, b = on_small_disks.machines
+    a.own()
+    b.follow()
+    there = RawSender(b.home, sender="scout").make()
+    there.note("s0", "note s0.")
+    assert there.reply("s0")["ok"]
+    b.host.send_signal(signal.SIGSTOP)
+    there.note("s1", "note s1.")
+    with full(b.home):
+        b.host.send_signal(signal.SIGCONT)
+        assert a.box.make().ask("n1", request("n1", content="note n1."))["ok"]
+        assert_ended_for_want_of_space(b)
+        assert a.box.ask("n2", request("n2", content="note n2."))["ok"]
+    b.follow()
+    assert there.reply("s1")["ok"]
+    on_small_disks.settle()
+    assert a.dump() == b.dump()
+    assert counted(a, "s0", "s1", "n1", "n2") == [1] * 4
+    late = tmp_path / "b" / "late"
+    make_home(late)
+    with full(b.home):
+        done = run_cli("cluster", "join", on_small_disks.identity, "--set", f"cluster.servers={b.urls[0]}", home=late)
+    assert (done.returncode, "free some space" in done.stderr) == (8, True), done.stderr
+    done = run_cli("cluster", "join", on_small_disks.identity, "--set", f"cluster.servers={b.urls[0]}", home=late)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_mount
+def test_servers_whose_disks_are_full_take_nothing_and_all_goes_on_when_they_have_space(
+    made: Callable[..., Cluster], tmp_path: Path
+) -> None:
     folder = tmp_path / "servers"
     with file_systems([folder / f"n{number}" / "store" for number in range(3)], "24m"):
-        servers = Servers(folder, 3)
-        cluster = Cluster(tmp_path, ["a"], servers, [servers.urls])
-        (a,) = cluster.machines
-        try:
-            a.host.settings |= {"cluster.log.UNCLEAR_SECONDS": 2.0, "cluster.lease.UNCLEAR_SECONDS": 2.0}
-            a.own()
-            assert a.box.make().ask("n0", request("n0", content="note n0."))["ok"]
-            first, *others = servers.all
-            with full(first.store):
-                assert a.box.ask("n1", request("n1", content="note n1."))["ok"]
-                with full(others[0].store), full(others[1].store):
-                    a.box.note("n2", f"{'x' * 9000} note n2.")
-                    assert a.host.wait() == 8
-                    asked = run_cli("cluster", "status", "--set", f"cluster.servers={servers.urls[0]}", home=a.home)
-                    assert (asked.returncode, "have room on their disks" in asked.stderr) == (8, True), asked.stderr
-            for server in servers.all:
-                server.kill()
-                server.start()
-            a.own()
-            assert a.box.reply("n2")["ok"]
-            assert counted(a, "n0", "n1", "n2") == [1] * 3
-            assert a.command("verify").startswith("ok: ")
-        finally:
-            cluster.close()
-
-
-def test_a_lease_is_held_and_taken_over_whatever_the_wall_clocks_of_the_machines_say(tmp_path: Path) -> None:
-    """The servers' own clock is not set: no process of theirs can have another than the machine's."""
-    servers, hour = Servers(tmp_path / "servers", 1), 3600.0
-    cluster = Cluster(tmp_path, ["a", "b"], servers, [servers.urls] * 2)
-    a, b = cluster.machines
-    try:
-        for machine, ahead in ((a, 5 * hour), (b, -5 * hour)):
-            give_clock(machine)
-            set_clock(machine, ahead)
+        cluster = made("a", count=3)
+        servers, (a,) = cluster.servers, cluster.machines
+        a.host.settings |= {"cluster.log.UNCLEAR_SECONDS": 2.0, "cluster.lease.UNCLEAR_SECONDS": 2.0}
         a.own()
-        b.follow()
-        numbers = itertools.count()
-        a.box.make()
-        for of_a, of_b in ((-10 * hour, 10 * hour), (24 * hour, -24 * hour)):
-            set_clock(a, of_a)
-            set_clock(b, of_b)
-            until = time.monotonic() + LEASE_SECONDS
-            while time.monotonic() < until:
-                name = f"n{next(numbers):03}"
-                assert a.box.ask(name, request(name, content=f"note {name}."))["ok"]
-                time.sleep(0.1)
-        assert (a.events("cluster.owns"), b.events("cluster.owns")) == (1, 0)
-        a.host.kill()
-        assert b.box.make().ask("m0", request("m0", content="note m0."))["ok"], "its clock is two days behind"
-        a.follow()
-        set_clock(b, 48 * hour)
-        b.host.kill()
-        assert a.box.ask("m1", request("m1", content="note m1."))["ok"]
-        b.follow()
-        cluster.settle()
-        names = [f"n{number:03}" for number in range(next(numbers))]
-        assert counted(a, *names, "m0", "m1") == [1] * (len(names) + 2)
-        assert a.dump() == b.dump()
-        moments = [int(str(row[1])) for row in a.dump()["changes"]]
-        assert moments == sorted(moments), "what was decided later never has an earlier time"
-    finally:
-        cluster.close()
+        assert a.box.make().ask("n0", request("n0", content="note n0."))["ok"]
+        first, *others = servers.all
+        with full(first.store):
+            assert a.box.ask("n1", request("n1", content="note n1."))["ok"]
+            with full(others[0].store), full(others[1].store):
+                a.box.note("n2", f"{'x' * 9000} note n2.")
+                assert a.host.wait() == 8
+                asked = run_cli("cluster", "status", "--set", f"cluster.servers={servers.urls[0]}", home=a.home)
+                assert (asked.returncode, "have room on their disks" in asked.stderr) == (8, True), asked.stderr
+        for server in servers.all:
+            server.kill()
+            server.start()
+        a.own()
+        assert a.box.reply("n2")["ok"]
+        assert counted(a, "n0", "n1", "n2") == [1] * 3
+        assert a.command("verify").startswith("ok: ")
+
+
+def test_a_lease_is_held_and_taken_over_whatever_the_wall_clocks_of_the_machines_say(pair: Cluster) -> None:
+    """The servers' own clock is not set: no process of theirs can have another than the machine's."""
+    hour = 3600.0
+    a, b = pair.machines
+    for machine, ahead in ((a, 5 * hour), (b, -5 * hour)):
+        give_clock(machine)
+        set_clock(machine, ahead)
+    a.own()
+    b.follow()
+    numbers = itertools.count()
+    a.box.make()
+    for of_a, of_b in ((-10 * hour, 10 * hour), (24 * hour, -24 * hour)):
+        set_clock(a, of_a)
+        set_clock(b, of_b)
+        until = time.monotonic() + LEASE_SECONDS
+        while time.monotonic() < until:
+            name = f"n{next(numbers):03}"
+            assert a.box.ask(name, request(name, content=f"note {name}."))["ok"]
+            time.sleep(0.1)
+    assert (a.events("cluster.owns"), b.events("cluster.owns")) == (1, 0)
+    a.host.kill()
+    assert b.box.make().ask("m0", request("m0", content="note m0."))["ok"], "its clock is two days behind"
+    a.follow()
+    set_clock(b, 48 * hour)
+    b.host.kill()
+    assert a.box.ask("m1", request("m1", content="note m1."))["ok"]
+    b.follow()
+    pair.settle()
+    names = [f"n{number:03}" for number in range(next(numbers))]
+    assert counted(a, *names, "m0", "m1") == [1] * (len(names) + 2)
+    assert a.dump() == b.dump()
+    moments = [int(str(row[1])) for row in a.dump()["changes"]]
+    assert moments == sorted(moments), "what was decided later never has an earlier time"
 
 
 def test_an_owner_whose_server_hears_no_other_server_answers_nothing_and_another_machine_goes_on(
-    tmp_path: Path,
+    made: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     servers = Servers(tmp_path / "servers", 3, is_divisible=True)
     one, two, _ = servers.urls
-    cluster = Cluster(tmp_path, ["a", "b"], servers, [[one] * 3, [two] * 3])
+    cluster = made("a", "b", servers=servers, urls=[[one] * 3, [two] * 3])
     a, b = cluster.machines
-    try:
-        a.host.settings |= {"cluster.log.UNCLEAR_SECONDS": 4.0, "cluster.lease.UNCLEAR_SECONDS": 4.0}
-        a.own()
-        b.follow()
-        assert a.box.make().ask("n0", request("n0", content="note n0."))["ok"]
-        for proxy in servers.around(0):
-            proxy.is_cut.set()
-        a.box.note("n1", "note n1.")
-        assert b.box.make().ask("n2", request("n2", content="note n2."))["ok"]
-        assert a.host.wait() == 8
-        assert a.box.peek("n1") is None
-        a.host.launch()
-        wait_for(lambda: a.events("cluster.waiting"), what="a says that its server is of no use")
-        for proxy in servers.around(0):
-            proxy.is_cut.clear()
-        assert a.box.reply("n1")["ok"]
-        cluster.settle()
-        assert counted(b, "n0", "n1", "n2") == [1] * 3
-        assert a.dump() == b.dump()
-        assert stale_records(servers.urls, cluster.identity) == []
-    finally:
-        cluster.close()
+    a.host.settings |= {"cluster.log.UNCLEAR_SECONDS": 4.0, "cluster.lease.UNCLEAR_SECONDS": 4.0}
+    a.own()
+    b.follow()
+    assert a.box.make().ask("n0", request("n0", content="note n0."))["ok"]
+    for proxy in servers.around(0):
+        proxy.is_cut.set()
+    a.box.note("n1", "note n1.")
+    assert b.box.make().ask("n2", request("n2", content="note n2."))["ok"]
+    assert a.host.wait() == 8
+    assert a.box.peek("n1") is None
+    a.host.launch()
+    wait_for(lambda: a.events("cluster.waiting"), what="a says that its server is of no use")
+    for proxy in servers.around(0):
+        proxy.is_cut.clear()
+    assert a.box.reply("n1")["ok"]
+    cluster.settle()
+    assert counted(b, "n0", "n1", "n2") == [1] * 3
+    assert a.dump() == b.dump()
+    assert stale_records(servers.urls, cluster.identity) == []
 
 
-def test_an_owner_whose_server_hears_the_others_and_no_client_goes_to_another_server(tmp_path: Path) -> None:
+def test_an_owner_whose_server_hears_the_others_and_no_client_goes_to_another_server(
+    made: Callable[..., Cluster], tmp_path: Path
+) -> None:
     servers = Servers(tmp_path / "servers", 3)
     proxies = [Proxy([server.client]) for server in servers.all]
-    cluster = Cluster(tmp_path, ["a", "b"], servers, [[proxy.url for proxy in proxies], servers.urls])
+    cluster = made("a", "b", servers=servers, urls=[[proxy.url for proxy in proxies], servers.urls])
     a, b = cluster.machines
     try:
         a.own()
@@ -232,6 +220,5 @@ def test_an_owner_whose_server_hears_the_others_and_no_client_goes_to_another_se
         assert [row[4] for row in a.dump()["changes"] if row[5] == "note"] == ["n0", "n1", "n2"]
         assert stale_records(servers.urls, cluster.identity) == []
     finally:
-        cluster.close()
         for proxy in proxies:
             proxy.close()
