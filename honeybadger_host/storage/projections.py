@@ -34,7 +34,8 @@ from honeybadger_host.storage.files import (
     remove_leftovers,
 )
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.revised import REVISED_KINDS, revise, sync_base, take_late_save
+from honeybadger_host.storage.revised import REVISED_KINDS
+from honeybadger_host.storage.revised_files import revise, sync_base, take_late_save
 from honeybadger_host.storage.unsettled import Unsettled
 from honeybadger_host.storage.unsynced import Unsynced
 
