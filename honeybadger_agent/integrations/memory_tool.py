@@ -6,9 +6,9 @@ of Anthropic use `honeybadger_agent.integrations.anthropic_memory`. The meaning 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -30,34 +30,15 @@ _Asking: TypeAlias = Callable[[Request[Any], str], Awaitable[wire.Result]]
 
 @dataclass(slots=True)
 class _Run:
-    """A running command.
+    """A command that is under way, and its current call, sent with `request_id`."""
 
-    Args:
-        key: the command as bytes.
-        call: the current call, sent with `request_id`.
-        text: for the model, at the end.
-    """
-
-    key: bytes
     steps: Steps[str]
     call: Request[Any]
     request_id: str
-    text: str | None = None
-
-    def go_on(self, step: Callable[[], Request[Any]]) -> None:
-        """Take the steps to the next call, or to the end. Raises CommandFailed."""
-        try:
-            self.call, self.request_id = step(), new_id()
-        except StopIteration as end:
-            self.text = end.value
-        except CommandFailed:
-            raise
-        except AgentError as error:
-            raise CommandFailed(code_of(error), complaint_of(error)) from None
 
 
 class _Runs:
-    """Shared by both tools: starts commands, and keeps those whose change has no reply yet.
+    """Shared by both tools: runs commands, and keeps those whose change has no reply yet.
 
     A model cannot give a request id. So an interrupted command is kept with its id: the same command again continues
     there, and nothing is applied twice.
@@ -66,41 +47,44 @@ class _Runs:
     def __init__(self) -> None:
         self._unanswered: dict[bytes, _Run] = {}
 
-    def begin(self, command: Mapping[str, object]) -> _Run:
-        """Return the run of a command, or the kept run of the same command. Raises CommandFailed."""
+    async def run(self, command: Mapping[str, object], ask: _Asking) -> str:
+        """Run a command and return the text for the model. Raises CommandFailed."""
         try:
             key = orjson.dumps(dict(command), option=orjson.OPT_SORT_KEYS)
         except TypeError:
             raise CommandFailed("invalid", "the command must be a JSON object of texts and numbers") from None
-        if (waiting := self._unanswered.pop(key, None)) is not None:
-            return waiting
-        steps = steps_of(command)
-        return _Run(key, steps, next(steps), new_id())
+        run = self._unanswered.pop(key, None) or _begun(command)
+        while True:
+            try:
+                go_on = partial(run.steps.send, await ask(run.call, run.request_id))
+            except (ReplyTimeout, NoMailbox) as error:
+                self._keep(key, run)
+                raise CommandFailed(code_of(error), complaint_of(error)) from None
+            except AgentError as error:
+                go_on = partial(run.steps.throw, error)
+            except BaseException:  # Ctrl-C, or cancelled: the change may have been made
+                self._keep(key, run)
+                raise
+            try:
+                run.call, run.request_id = go_on(), new_id()
+            except StopIteration as end:
+                return str(end.value)
+            except CommandFailed:
+                raise
+            except AgentError as error:
+                raise CommandFailed(code_of(error), complaint_of(error)) from None
 
-    def keep(self, run: _Run) -> None:
+    def _keep(self, key: bytes, run: _Run) -> None:
         """Keep a run that was interrupted, if its call may have changed something."""
         if run.call.changes:
-            self._unanswered[run.key] = run
+            self._unanswered[key] = run
             if len(self._unanswered) > _MOST_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]
 
-    async def run(self, command: Mapping[str, object], ask: _Asking) -> str:
-        """Run a command and return the text for the model. Raises CommandFailed."""
-        run = self.begin(command)
-        while run.text is None:
-            try:
-                result = await ask(run.call, run.request_id)
-            except (ReplyTimeout, NoMailbox) as error:
-                self.keep(run)
-                raise CommandFailed(code_of(error), complaint_of(error)) from None
-            except AgentError as error:
-                run.go_on(functools.partial(run.steps.throw, error))
-            except BaseException:  # Ctrl-C, or cancelled: the change may have been made
-                self.keep(run)
-                raise
-            else:
-                run.go_on(functools.partial(run.steps.send, result))
-        return run.text
+
+def _begun(command: Mapping[str, object]) -> _Run:
+    steps = steps_of(command)
+    return _Run(steps, next(steps), new_id())
 
 
 class MemoryTool:

@@ -233,8 +233,6 @@ class ProviderModel:
         asked = LibrarySettings(
             max_tokens=settings.max_output_tokens, request_timeout=settings.timeout_seconds * MAX_CALL_TIMEOUTS
         )
-        if settings.temperature is not None:
-            asked["temperature"] = settings.temperature
         system, stable = prompt.system, prompt.stable_characters
         instructions = [parts.InstructionPart(system)] if system else []
         if self.name.startswith("anthropic:") and 0 < stable < len(system):  # others find beginnings by themselves

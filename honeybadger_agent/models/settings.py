@@ -32,7 +32,6 @@ class ModelSettings:
     timeout_seconds: float = 120
     retries: int = 2
     max_output_tokens: int = 4096
-    temperature: float | None = None
     key_name: str = "HONEYBADGER_MODEL_API_KEY"
 
     @property

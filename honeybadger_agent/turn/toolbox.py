@@ -101,10 +101,10 @@ def summary_of(request: wire.Request[Any], result: wire.Wire) -> str:
     return one_line(summary)
 
 
-def one_line(text: str, most: int = MAX_SUMMARY_CHARACTERS) -> str:
+def one_line(text: str) -> str:
     """Return the beginning of a text on one line, without control characters."""
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    return line if len(line) <= MAX_SUMMARY_CHARACTERS else line[: MAX_SUMMARY_CHARACTERS - 1].rstrip() + "…"
 
 
 def _in_short(tool: str, result: wire.Wire) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
 from honeybadger_host.domain import Served
@@ -196,9 +196,12 @@ class _Loader:
 
     # -------------------------------------------------------------------------------------------------------- reading
 
+    def _lines(self, name: str) -> Iterator[Any]:
+        return read_lines(self._folder, name, self._manifest.lists[name])
+
     def _events(self, shift: int) -> Iterator[Row | Edit]:
         seq = at = 0
-        for value in read_lines(self._folder, JOURNAL, self._manifest.lists[JOURNAL]):
+        for value in self._lines(JOURNAL):
             event = event_of(value, self._group, shift)
             if event.seq <= max(seq, shift) or event.at < at:
                 raise ExportDamaged(f"{JOURNAL} is not in order")
@@ -206,15 +209,13 @@ class _Loader:
             yield event
 
     def _receipts(self) -> Iterator[Receipt]:
-        for value in read_lines(self._folder, RECEIPTS, self._manifest.lists[RECEIPTS]):
-            yield receipt_of(value, self._group, self._shift)
+        return (receipt_of(value, self._group, self._shift) for value in self._lines(RECEIPTS))
 
     def _served(self) -> Iterator[Served]:
-        for value in read_lines(self._folder, SERVED, self._manifest.lists[SERVED]):
-            yield served_of(value, self._group, self._shift)
+        return (served_of(value, self._group, self._shift) for value in self._lines(SERVED))
 
     def _recalled(self) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
-        lines = [*map(recalled_line, read_lines(self._folder, RECALLED, self._manifest.lists[RECALLED]))]
+        lines = [*map(recalled_line, self._lines(RECALLED))]
         shown = [(line.session, line.entry, line.turn) for line in lines if line.session is not None]
         last = [(line.entry, line.at) for line in lines if line.at is not None]
         return [(session, entry, turn) for session, entry, turn in shown if turn is not None], last
@@ -222,7 +223,7 @@ class _Loader:
     def _file_lines(self, to: Path | None) -> Iterator[FileLine]:
         """Yield the files that there are, each after it was compared with its digest, and written below a home."""
         count = size = 0
-        for value in read_lines(self._folder, FILES, self._manifest.lists[FILES]):
+        for value in self._lines(FILES):
             line = file_line(value)
             file = file_of(line.file, self._group)
             if line.size is None:
@@ -253,7 +254,7 @@ class _Loader:
     def _seen(self) -> Iterator[Seen]:
         """Yield how the host is to know the files of people: what they changed and no host saw is still to be seen."""
         seq = self._manifest.seq + self._shift
-        for value in read_lines(self._folder, FILES, self._manifest.lists[FILES]):
+        for value in self._lines(FILES):
             line = file_line(value)
             file = file_of(line.file, self._group)
             if group_of(file) is None:

@@ -62,11 +62,8 @@ def test_an_id_carries_its_time_to_the_millisecond() -> None:
     assert made is not None
     assert before - 0.001 <= made <= time.time()
     assert id_time("017f22e2-79b0-7cc3-98c4-dc0c0c07398f") == 1_645_557_742.0, "the example of RFC 9562, A.6"
-
-
-@pytest.mark.parametrize("other", ["note-1", "", str(uuid.UUID(int=4, version=4)), "01a1fcc9"])
-def test_other_ids_carry_no_time(other: str) -> None:
-    assert id_time(other) is None
+    for other in ("note-1", "", str(uuid.UUID(int=4, version=4)), "01a1fcc9"):
+        assert id_time(other) is None
 
 
 @pytest.mark.parametrize("name", ["a", "Z9", "9", "home_assistant-2", "x" * 64])

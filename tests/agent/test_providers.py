@@ -152,7 +152,7 @@ async def test_what_is_asked_is_the_conversation_and_goes_with_our_headers_alone
     )
     with (
         served(in_turn(protocol.write(HELLO))) as endpoint,
-        protocol.model(endpoint, max_output_tokens=77, temperature=0.5) as model,
+        protocol.model(endpoint, max_output_tokens=77) as model,
     ):
         await ask(model, *conversation)
     [asked] = endpoint.asked
@@ -161,7 +161,7 @@ async def test_what_is_asked_is_the_conversation_and_goes_with_our_headers_alone
     assert asked.headers["user-agent"] == "honeybadger"
     assert not {name for name in asked.headers if name.startswith(("x-", "openai"))}
     assert "poison" not in str(asked)
-    assert (asked.body["model"], asked.body["max_tokens"], asked.body["temperature"]) == ("test-model", 77, 0.5)
+    assert (asked.body["model"], asked.body["max_tokens"]) == ("test-model", 77)
     said = [message for message in asked.body["messages"] if message["role"] != "system"]
     assert [said[0]["role"], said[1]["role"], said[-1]["role"]] == ["user", "assistant", "user"]
     for text in ("Remember tea", "Saved.", "invalid: no JSON", "Thanks", "call_1", "call_2"):

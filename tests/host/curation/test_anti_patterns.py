@@ -38,7 +38,6 @@ def gated(operations: Sequence[Operation], turns: Turns, feedback: Sequence[Feed
         digests={},
         turns={**turns, **feedback_turns(feedback)},
         is_person=lambda turn: turn.role == "user" and turn.by == "ann",
-        protected={},
         group_size=100,
     )
     proposal = Proposal(id="p1", group="main", kind="dream", made_at=AT, operations=tuple(operations))

@@ -77,8 +77,6 @@ def test_extracted_texts_of_real_conversations_pass_the_gates_for_histories() ->
             digests={},
             turns={("main", turn.number): turn for turn in turns},
             is_person=is_person,
-            protected={},
-            group_size=0,
         )
         writes = (
             Operation(n=1, op="write_history", result=history_entry(turns, "main", is_person)),
