@@ -35,11 +35,11 @@ from honeybadger_agent.exchange import Exchange, OnLine
 from honeybadger_agent.mailbox import (
     REPLIES,
     REQUESTS,
-    SESSION,
     TURNS,
     BadName,
     Box,
     checked_id,
+    checked_session,
     id_time,
     new_id,
 )
@@ -158,7 +158,7 @@ class _Clients(ABC):
                 f"cannot make the mailbox {self.mailbox.root}: {error.filename}: {error.strerror}; in closed mode the "
                 f"operator makes it with `honeybadger-host sender add`, and it must be mounted writable"
             ) from error
-        self.session = _checked_session(named(session, "SESSION", "main"))
+        self.session = _checked(checked_session, named(session, "SESSION", "main"), "session")
         self.timeout_seconds = timeout_seconds
         self._sent = sent
 
@@ -245,8 +245,8 @@ class _Clients(ABC):
 
     def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> Exchange:
         asked_before = request_id is not None
-        request_id = new_id() if request_id is None else _checked_id(request_id)
-        session = _checked_session(self.session)
+        request_id = new_id() if request_id is None else _checked(checked_id, request_id, "id")
+        session = _checked(checked_session, self.session, "session")
         try:
             data = wire.dump_request(request_id, type_name, payload, session=session, sent_at=_sent_at(request_id))
         except TypeError as error:
@@ -298,7 +298,7 @@ class _Clients(ABC):
 
     def _said_before(self, request_id: str, timeout: float) -> Exchange:
         """Return the exchange of a turn that was asked before. Raises `Invalid`, `NotFound`, `NoMailbox`."""
-        _checked_id(request_id)
+        _checked(checked_id, request_id, "id")
         is_waiting = self.mailbox.is_waiting(request_id, TURNS)  # first: the host removes it after its reply stands
         if not is_waiting and not self.mailbox.path(REPLIES, request_id).exists():
             raise NotFound(
@@ -310,7 +310,7 @@ class _Clients(ABC):
 
     def _withdrawn(self, request_id: str) -> bool:
         try:
-            return self.mailbox.withdraw(_checked_id(request_id))
+            return self.mailbox.withdraw(_checked(checked_id, request_id, "id"))
         except OSError as error:
             path = self.mailbox.path(TURNS, request_id)
             raise NoMailbox(f"{path} cannot be taken back: {error.strerror}; it may be answered") from error
@@ -398,21 +398,11 @@ def result_of(reply: wire.Reply, request: Request[ResultT] | type[Request[Result
         raise AgentError(f"the reply to {reply.id} is not a {request.result_type.__name__}: {why}") from None
 
 
-def _checked_id(request_id: str) -> str:
+def _checked(check: Callable[[str], str], name: str, field: str) -> str:
     try:
-        return checked_id(request_id)
+        return check(name)
     except BadName as error:
-        raise Invalid(str(error), field="id") from None
-
-
-def _checked_session(session: str) -> str:
-    if not SESSION.fullmatch(session):
-        raise Invalid(
-            f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, "
-            "as main",
-            field="session",
-        )
-    return session
+        raise Invalid(str(error), field=field) from None
 
 
 def _sent_at(request_id: str) -> str | None:

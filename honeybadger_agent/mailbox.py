@@ -69,6 +69,15 @@ def checked_id(request_id: str) -> str:
     return request_id
 
 
+def checked_session(session: str) -> str:
+    """Return `session` when it may name a conversation, else raise `BadName` saying what is allowed."""
+    if not SESSION.fullmatch(session):
+        raise BadName(
+            f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
+        )
+    return session
+
+
 _id_lock = threading.Lock()
 _last_stamp = 0
 

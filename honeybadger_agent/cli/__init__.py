@@ -8,14 +8,14 @@ import gc
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from honeybadger_agent import installed_version
 from honeybadger_agent.cli.completion import SHELLS, completion
 from honeybadger_agent.cli.terminal import complain
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
-from honeybadger_agent.mailbox import SESSION, BadName, checked_id
+from honeybadger_agent.mailbox import BadName, checked_id, checked_session
 
 _HELP = """\
 The memory of an agent: what it remembers, its conversation, its context.
@@ -98,7 +98,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     place.add_argument("--home", metavar="DIR", help="home folder of the host; else the current one, else yours")
     place.add_argument("--group", metavar="NAME", help="else main")
     place.add_argument("--sender", metavar="NAME", help="who asks; else user")
-    place.add_argument("--session", metavar="NAME", type=_session, help="the conversation; else main")
+    place.add_argument("--session", metavar="NAME", type=_checked(checked_session), help="the conversation; else main")
     place.add_argument("--box", metavar="DIR", help="the sender's folder itself, as mounted into a container")
     place.add_argument(
         "--server", metavar="URLS", help="NATS servers of the home (extra: cluster); --home: its identity"
@@ -191,7 +191,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     _add_id(ask)
 
     answer = command("answer", "Wait again for the answer to a message that was sent before.")
-    answer.add_argument("turn", metavar="ID", type=_request_id, help="of the message")
+    answer.add_argument("turn", metavar="ID", type=_checked(checked_id), help="of the message")
 
     chat = command("chat", "Talk with an agent of the group; between pipes one message per line.")
     for one in (ask, chat):
@@ -210,21 +210,21 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
 
 
 def _add_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--id", type=_request_id, default=None, help="id of the request, to ask again after a timeout")
+    parser.add_argument(
+        "--id", type=_checked(checked_id), default=None, help="id of the request, to ask again after a timeout"
+    )
 
 
-def _session(value: str) -> str:
-    if not SESSION.fullmatch(value):
-        allowed = "1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
-        raise argparse.ArgumentTypeError(f"{value[:100]!r} is not {allowed}")
-    return value
+def _checked(check: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a check of a name as the type of an argument."""
 
+    def checked(value: str) -> str:
+        try:
+            return check(value)
+        except BadName as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
-def _request_id(value: str) -> str:
-    try:
-        return checked_id(value)
-    except BadName as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return checked
 
 
 def _seconds(value: str) -> float:

@@ -190,7 +190,7 @@ def test_a_rate_limit_is_said_with_its_time(mailbox: Mailbox, answering: Answeri
         (["ping", "--timeout", "0"], "'0' is not a number of seconds above 0"),
         (["ping", "--timeout", "soon"], "'soon' is not a number of seconds above 0"),
         (["ping", "--timeout", "nan"], "'nan' is not a number of seconds above 0"),
-        (["ping", "--session", "a b"], "'a b' is not 1-100 characters"),
+        (["ping", "--session", "a b"], "session 'a b' is not a name: 1-100 characters"),
         (["history", "--max", "few"], "--max: invalid int value: 'few'"),
         (["call", "ping", "--id", "../x"], "request id '../x': 1-100 characters"),
         (["call", "ping", "{"], "PAYLOAD is not JSON: "),
