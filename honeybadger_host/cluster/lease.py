@@ -71,9 +71,7 @@ class Renewing:
 
     def wait_until_sure(self) -> None:
         """Return when no other machine can have been asked to own the home. Raises StorageFailed: one does."""
-        while time.monotonic() > self.renewed_at + _SURE * LEASE_SECONDS:
-            if self._log.failed:
-                raise StorageFailed(self._log.failed)
+        while not self._log.failed and time.monotonic() > self.renewed_at + _SURE * LEASE_SECONDS:
             time.sleep(0.01)
         if self._log.failed:
             raise StorageFailed(self._log.failed)

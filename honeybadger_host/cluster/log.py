@@ -126,9 +126,11 @@ class Log:
         subject: of what this machine appends.
     """
 
-    def __init__(self, servers: Servers, names: Names, position: Position, lost: Callable[[str], None]) -> None:
-        self.servers, self.names = servers, names
-        self.position = position
+    servers: Servers
+    """Given, and given anew, by whoever connects."""
+
+    def __init__(self, names: Names, position: Position, lost: Callable[[str], None] = lambda why: None) -> None:
+        self.names, self.position = names, position
         self.last = self.end = position.seq
         self.epoch = 0
         self.subject = names.subjects.replace("*", secrets.token_hex(8))

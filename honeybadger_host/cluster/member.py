@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import asdict
@@ -79,8 +79,6 @@ class Member:
         self._writer: sqlite3.Connection | None = None
         """To the journal, while this machine follows."""
         self._servers: Servers | None = None
-        self.log: Log
-        """From the first connection on."""
         self._renewing: Renewing | None = None
         self._forwarding: Forwarding | None = None
         self._asked: Servers | None = None
@@ -98,7 +96,8 @@ class Member:
         """Whom this machine follows."""
         self._trimming = threading.Thread(target=self._trim, name="trim", daemon=True)
         try:
-            self.names, self._position, self.node = read_place(self._path)
+            self.names, position, self.node = read_place(self._path)
+            self.log = Log(self.names, position, self._note_lost)
             self.lock.sign(self.names.identity)
         except BaseException:
             self.lock.release()
@@ -128,7 +127,7 @@ class Member:
         """Return when this machine owns the home, or is to stop."""
         self._notify("READY=1")
         pings, pinged_at = watchdog_seconds(), 0.0
-        reached_at, is_begun, is_purged = time.monotonic(), False, False
+        reached_at, is_purged = time.monotonic(), False
         threading.Thread(target=self._report, name="report", daemon=True).start()
         while not self._stopping.is_set():
             if pings is not None and time.monotonic() > pinged_at + pings / 3:
@@ -136,12 +135,8 @@ class Member:
                 pinged_at = time.monotonic()
             try:
                 if self._servers is None:
-                    servers = Servers(self._settings.urls, self._settings.credentials)
-                    if is_begun:
-                        self.log.servers = servers
-                    else:
-                        self.log, is_begun = Log(servers, self.names, self._position, self._note_lost), True
-                    self._servers = servers
+                    self._servers = Servers(self._settings.urls, self._settings.credentials)
+                    self.log.servers = self._servers
                     self._presence = Presence(self._servers, self.names, self.state, self._hand_over)
                     if not self._ipc.closed:
                         watches = self._ipc.watch
@@ -177,7 +172,7 @@ class Member:
         newest = servers.newest(self.names.stream, self.names.subjects)
         if newest is not None:
             schema = int(newest.headers[SCHEMA_HEADER])
-            is_over = newest.seq == self._position.seq and holder(servers, self.names) is None
+            is_over = newest.seq == self.log.position.seq and holder(servers, self.names) is None
             if schema > SCHEMA_VERSION or (schema < SCHEMA_VERSION and not is_over):
                 raise another_schema(schema)
         writer = connect(self._path, is_shared=True)
@@ -247,31 +242,30 @@ class Member:
         for records in self.log.read_to_end():
             self._apply(writer, records)
 
-    def _apply(self, writer: sqlite3.Connection, records: Iterable[Record]) -> None:
+    def _apply(self, writer: sqlite3.Connection, records: Sequence[Record]) -> None:
         """Take records into the journal, and how far it has come."""
-        position = self._position
+        position = self.log.position
         with Transaction(writer, self._path) as writing:
             for record in records:
                 position, owner = apply_record(writing, record, position)
                 if owner not in (None, self.node):
                     writing.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
-            if self.log.epoch:
-                position = self.log.position  # behind our own epoch, which nobody reads to us
-            if position != self._position:
+            if records or self.log.epoch:  # our own epoch is read to us by nobody
                 write_position(writing, position)
         if time.monotonic() > self._folded_at + _FOLD_SECONDS:
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._folded_at = time.monotonic()
-        self._position = self.log.position = position
+        self.log.position = position
 
     def _begin_with_snapshot(self, servers: Servers) -> None:
-        log.info("cluster.begins_anew", home=self.names.identity, seq=self._position.seq)
+        log.info("cluster.begins_anew", home=self.names.identity, seq=self.log.position.seq)
         if self._writer is not None:
             self._writer.close()
             self._writer = None
         load_snapshot(servers, self.names, self._path)
-        _, self._position, self.node = read_place(self._path)
-        self.log = Log(servers, self.names, self._position, self._note_lost)
+        _, position, self.node = read_place(self._path)
+        self.log = Log(self.names, position, self._note_lost)
+        self.log.servers = servers
 
     # ------------------------------------------------------------------------------------------------------- owning
 
@@ -311,8 +305,6 @@ class Member:
     def state(self) -> State:
         """Return what this machine is. Any thread."""
         renewing = self._renewing
-        if self._servers is None:
-            return State(self.node, __version__, SCHEMA_VERSION, self._position.seq)
         return State(
             self.node,
             __version__,

@@ -104,9 +104,8 @@ def present(servers: Servers, names: Names) -> list[State]:
 
 def is_called(node: str, name: str) -> bool:
     """Return whether a machine's name is meant: all of it, its host name, its folder or the last part of that."""
-    host, _, rest = node.partition(":")
-    folder, _, number = rest.rpartition(":")
-    return name in (node, host, folder, PurePath(folder).name, number)
+    host, folder = place_of(node)
+    return name in (node, host, folder, PurePath(folder).name, node.rpartition(":")[2])
 
 
 def place_of(node: str) -> tuple[str, str]:

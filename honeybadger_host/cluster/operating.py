@@ -174,7 +174,8 @@ def verify(home: Path, settings: Cluster) -> Position:
         first, _ = servers.end_of(names.stream) or (1, 0)
         if here.seq < first - 1:
             raise JournalError(f"this journal has come to {here.seq}, the log begins at {first}: let the host catch up")
-        log = Log(servers, names, Position(first - 1, ""), lambda why: None)
+        log = Log(names, Position(first - 1, ""))
+        log.servers = servers
         position = START if first == 1 else None
         at_here = here.chain if here.seq in (0, first - 1) else ""
         try:

@@ -609,7 +609,8 @@ def stale_records(urls: list[str], identity: str) -> list[int]:
     with closing(Servers(urls)) as servers:
         names = Names(identity)
         first, _ = servers.end_of(names.stream) or (1, 0)
-        log = Log(servers, names, Position(first - 1, "0" * 64), lambda why: None)
+        log = Log(names, Position(first - 1, "0" * 64))
+        log.servers = servers
         records: list[Record] = []
         reached(lambda: records.extend(chain.from_iterable(log.read_to_end())))
     epoch, found = None, []

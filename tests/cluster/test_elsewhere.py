@@ -31,7 +31,7 @@ from honeybadger_host.cluster.lease import LEASE_SECONDS
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers as Connection
 from tests.cluster.machines import Cluster, Machine
-from tests.cluster.servers import Server, Servers
+from tests.cluster.servers import Server, Servers, reached
 from tests.hosting import AGENT, RawSender, assert_refused, request, run_agent, run_cli, wait_for
 
 _AGENT = """
@@ -381,10 +381,14 @@ def test_a_closed_home_serves_a_key_whose_sender_it_knows(guarded: Guarded) -> N
 
 
 def leader_of(servers: Servers, stream: str) -> Server:
-    """Return the server that leads a stream."""
-    with closing(Connection([server.url for server in servers.all if server.is_listening()])) as asked:
-        info = orjson.loads(asked.ask(f"$JS.API.STREAM.INFO.{stream}", b"") or b"{}")
-    return next(server for server in servers.all if server.folder.name == info["cluster"]["leader"])
+    """Return the server that leads a stream, once they have chosen one."""
+
+    def chosen() -> list[Server]:
+        with closing(Connection([server.url for server in servers.all if server.is_listening()])) as asked:
+            info = orjson.loads(asked.ask(f"$JS.API.STREAM.INFO.{stream}", b"") or b"{}")
+        return [server for server in servers.all if server.folder.name == info.get("cluster", {}).get("leader")]
+
+    return wait_for(lambda: reached(chosen), what="a leader")[0]
 
 
 def test_servers_are_killed_one_after_the_other_and_each_request_from_elsewhere_is_done_once(

@@ -77,7 +77,9 @@ def records_of(log: Log) -> list[Record]:
 
 
 def log_of(servers: Servers, position: Position = START) -> Log:
-    return Log(servers, NAMES, position, lambda why: None)
+    made = Log(NAMES, position)
+    made.servers = servers
+    return made
 
 
 def owner_of(servers: Servers, node: str = "a") -> Log:
