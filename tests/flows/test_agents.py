@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -86,12 +87,11 @@ def test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once(home: Path, host: H
 
 def test_only_the_tools_listed_are_offered_and_taken(home: Path, host: HostProcess, stranger: RawSender) -> None:
     agent(home, "reader", tools=["search_memory"])
-    reader = RawSender(home, sender="reader").make()
+    reader, numbers = RawSender(home, sender="reader").make(), itertools.count()
 
     def is_forbidden() -> bool:
-        reply = reader.ask("n", request("n", content="a note"))
-        (reader.replies / "n.json").unlink()
-        return not reply["ok"]
+        stem = f"n{next(numbers)}"
+        return not reader.ask(stem, request(stem, content="a note"))["ok"]
 
     wait_for(is_forbidden)
     before = reader.memory_text()
