@@ -294,30 +294,22 @@ class RequestReader:
         request.type = envelope.type if envelope.type in types else "unknown"
         inbox = request.inbox
         if inbox.group == GLOBAL_GROUP:
-            raise Refusal(
-                "forbidden", f"group {GLOBAL_GROUP!r} is reserved: send from a group of your own", field="group"
-            )
+            raise _forbidden("group", f"group {GLOBAL_GROUP!r} is reserved: send from a group of your own")
         if is_system_sender(inbox.sender):
-            raise Refusal(
-                "forbidden",
-                f"sender {inbox.sender!r} is reserved for what the host itself writes down: send under a name of "
-                "your own",
-                field="sender",
-            )
-        if envelope.group is not None and envelope.group != inbox.group:
-            raise Refusal("forbidden", f"group must be {inbox.group!r}: you are where you write", field="group")
-        if envelope.sender is not None and envelope.sender != inbox.sender:
-            raise Refusal("forbidden", f"sender must be {inbox.sender!r}: you are where you write", field="sender")
+            why = "is reserved for what the host itself writes down: send under a name of your own"
+            raise _forbidden("sender", f"sender {inbox.sender!r} {why}")
+        if envelope.group not in (None, inbox.group):
+            raise _forbidden("group", f"group must be {inbox.group!r}: you are where you write")
+        if envelope.sender not in (None, inbox.sender):
+            raise _forbidden("sender", f"sender must be {inbox.sender!r}: you are where you write")
         if envelope.type in others:
             where, place = ("requests", TURNS) if request.is_turn else (TURNS, "requests")
             raise Refusal("invalid", f"type {envelope.type} belongs into {where}/, this is {place}/", field="type")
         kind = types.get(envelope.type)
         if kind is not None and kind.audience == "operator" and inbox.sender != OPERATOR:
-            raise Refusal(
-                "forbidden", f"only the operator may ask for {envelope.type}: see honeybadger-host --help", field="type"
-            )
-        if (why := self.forbids(inbox.sender, envelope.type)) is not None:
-            raise Refusal("forbidden", why, field="type")
+            raise _forbidden("type", f"only the operator may ask for {envelope.type}: see honeybadger-host --help")
+        if (why_not := self.forbids(inbox.sender, envelope.type)) is not None:
+            raise _forbidden("type", why_not)
         payload = wire.parse_payload(envelope, types)
         try:
             check_numbers(request.data)
@@ -335,6 +327,10 @@ def wait_for(inbox: Inbox, name: str, first_seen: float, again_at: float) -> Non
     """Look at a file again later, not before `again_at`."""
     inbox.waiting[name] = (first_seen, again_at)
     inbox.inflight.discard(name)
+
+
+def _forbidden(field: str, why: str) -> Refusal:
+    return Refusal("forbidden", why, field=field)
 
 
 def _linked(name: str, names: str) -> str:

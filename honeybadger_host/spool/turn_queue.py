@@ -207,11 +207,8 @@ class TurnQueue:
                     "turn.stopped", group=inbox.group, sender=inbox.sender, id=stop.turn, by=stop.by, state="taken_back"
                 )
                 return StopResult(turn=stop.turn, state="taken_back")
-        raise Refusal(
-            "not_found",
-            f"no turn {stop.turn} waits or runs here: it was answered, taken back, or never sent",
-            field="payload.turn",
-        )
+        why = f"no turn {stop.turn} waits or runs here: it was answered, taken back, or never sent"
+        raise Refusal("not_found", why, field="payload.turn")
 
     async def _take_back(self, inbox: Inbox, request: str, by: str) -> bool:
         """Answer a turn that has not begun, so that it never does; return whether there was one."""

@@ -83,10 +83,9 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
     numbers: list[int] | None = None
     result: str | None = None
     match decision:
-        case "accept" | "strike":
+        case "accept" | "strike" | "edit":
             numbers = [checked_number(form.get("operation", ""), "operation")]
-        case "edit":
-            numbers, result = [checked_number(form.get("operation", ""), "operation")], form.get("result", "")
+            result = form.get("result", "") if decision == "edit" else None
         case "lossless":
             row = _read(request, group, name)
             numbers = [operation["n"] for operation in row.operations if is_lossless(operation)]
