@@ -121,11 +121,11 @@ class Agents:
             return None
         return f"agent {sender} has no tool {type_name}: {AGENTS_FOLDER}/{sender}.json lists those it has"
 
-    def refresh(self) -> bool:
-        """Read what changed; return whether anything did. What cannot be read stays as it was, and is said once."""
+    def refresh(self) -> None:
+        """Read what changed. What cannot be read stays as it was, and is said once."""
         stamps = agent_files(self._home)
         if stamps == self._stamps:
-            return False
+            return
         found: dict[str, Agent] = {}
         problems: dict[str, str] = {}
         for name, stamp in stamps.items():
@@ -153,7 +153,6 @@ class Agents:
         self.current = found
         if changed:
             log.info("agents.loaded", agents=len(found), changed=changed[:20])
-        return True
 
 
 def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:

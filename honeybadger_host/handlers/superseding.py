@@ -147,15 +147,19 @@ class EditedEntries:
 
     async def _supersede(self, edit: Edit, entry: Entry, ids: Sequence[str]) -> None:
         for id_ in ids:  # one at a time: a wrong one does not keep the others
-
-            def decide(asked: Asked, gone: Mapping[str, Refusal | str], now: datetime, id_: str = id_) -> Outcome:
-                return Outcome({}, self.superseding.changes(asked.group, entry, [id_], gone, stood=True))
-
-            def prepare(asked: Asked, id_: str = id_) -> Mapping[str, Refusal | str]:
-                return self.superseding.prepare(asked.group, [id_])
-
             digest = hashlib.sha256(f"{edit.file} {id_}".encode()).digest()
             asked = Asked(edit.group, HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
-            reply = orjson.loads(await self.change(asked, "edit_memory", ChangeHandler(decide, prepare)))
+            reply = orjson.loads(await self.change(asked, "edit_memory", self._handler(entry, id_)))
             if not reply["ok"]:
                 log.warning("entry.not_superseded", file=edit.file, id=id_, why=reply["error"]["message"])
+
+    def _handler(self, entry: Entry, id_: str) -> ChangeHandler[Mapping[str, Refusal | str]]:
+        """Return what moves one entry to the archive, as another names it now."""
+
+        def prepare(asked: Asked) -> Mapping[str, Refusal | str]:
+            return self.superseding.prepare(asked.group, [id_])
+
+        def decide(asked: Asked, gone: Mapping[str, Refusal | str], now: datetime) -> Outcome:
+            return Outcome({}, self.superseding.changes(asked.group, entry, [id_], gone, stood=True))
+
+        return ChangeHandler(decide, prepare)

@@ -52,7 +52,6 @@ class Answers:
     throttle: Throttle
     request_log: RequestLog
     passed: Callable[[str], None]
-    _clock: Callable[[], float] = time.monotonic
 
     # ----------------------------------------------------------------------------------------------------- refusing
 
@@ -102,9 +101,9 @@ class Answers:
                     left_out=left_out,
                     now_what="the request stays in its box and is tried again",
                 )
-            waited = self._clock() - request.first_seen  # once a second at first, then ever less often
+            waited = time.monotonic() - request.first_seen  # once a second at first, then ever less often
             pause = min(max(waited, RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
-            wait_for(inbox, request.name, request.first_seen, self._clock() + pause)
+            wait_for(inbox, request.name, request.first_seen, time.monotonic() + pause)
             return
         self.passed("replied")
         if inbox.front is not None:
@@ -123,7 +122,7 @@ class Answers:
         answer_to(ending.reply)
 
     def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
-        seconds = self._clock() - request.received
+        seconds = time.monotonic() - request.received
         self.counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
         self.request_log.add(
             **request.named,

@@ -43,7 +43,6 @@ class BatchWriter:
     stopping: threading.Event
     refuse: Callable[[QueuedRequest, WorldFailed], object]
     passed: Callable[[str], None]
-    _clock: Callable[[], float] = time.monotonic
     _full_since: float | None = None
 
     def commit_and_project(self, decisions: Sequence[tuple[QueuedRequest, Decided]]) -> Sequence[Change]:
@@ -55,7 +54,7 @@ class BatchWriter:
         written: list[Change] = []
         spoiled: dict[str, WorldFailed] = {}
         """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
-        batch = self.projections.batch(self._clock())
+        batch = self.projections.batch(time.monotonic())
         for request, decided in decisions:
             try:
                 for change in decided.changes:
@@ -85,7 +84,7 @@ class BatchWriter:
                     self.refuse(request, error)
             return ()
         self.passed("committed")
-        batch.project(rows, self._clock())
+        batch.project(rows, time.monotonic())
         return written
 
     def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
@@ -96,7 +95,7 @@ class BatchWriter:
             try:
                 self.journal.commit(rows, receipts, ended)
             except WorldFailed as error:
-                now = self._clock()
+                now = time.monotonic()
                 if self._full_since is None:
                     self._full_since = now
                     log.error("journal.waiting", error=str(error))
@@ -104,7 +103,7 @@ class BatchWriter:
                     raise
             else:
                 if self._full_since is not None:
-                    log.info("journal.recovered", seconds=round(self._clock() - self._full_since, 1))
+                    log.info("journal.recovered", seconds=round(time.monotonic() - self._full_since, 1))
                     self._full_since = None
                 self.counters.commits += 1
                 return

@@ -108,7 +108,6 @@ class Pipeline:
         self._idle = stores.idle
         self.limiter = Limiter(spool.shares)
         """Event loop."""
-        self._clock = time.monotonic
         self.passed = passed
         self._stopping = threading.Event()
         self._throttle = throttle = Throttle(_SAY_AGAIN_SECONDS)
@@ -199,7 +198,7 @@ class Pipeline:
             reply = data
             answered.set()
 
-        inbox, now = Inbox(asked.group, asked.sender, ""), self._clock()
+        inbox, now = Inbox(asked.group, asked.sender, ""), time.monotonic()
         state = Asking(asked, handler)
         request = QueuedRequest(inbox, asked.request_id, asked.request_id, now, now, state, type_name, answer_to=take)
         self._own.append(request)
@@ -268,7 +267,7 @@ class Pipeline:
 
     def _receive(self) -> RequestBatch | None:
         """Look into the boxes that were hinted and take a batch of what waits, read and parsed; None: nothing waits."""
-        now = self._clock()
+        now = time.monotonic()
         self.hints.look(now)
         taken = self._spool.take(BATCH_REQUESTS, except_groups=self._busy(), most_turns=self.turn_queue.room)
         has_more = False
@@ -370,7 +369,7 @@ class Pipeline:
 
     def _is_over(self, request: QueuedRequest) -> bool:
         """Refuse what is over a share of its sender: it is as if it had not been sent, and no dead letter."""
-        inbox, now = request.inbox, self._clock()
+        inbox, now = request.inbox, time.monotonic()
         if isinstance(request.state, Over):
             over: tuple[LimitName, Refusal] | None = self.limiter.over_pending(inbox.pending)
         else:
