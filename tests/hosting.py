@@ -565,6 +565,11 @@ class RawSender:
         self.wait_until_taken(stem)
         return value
 
+    def again(self, stem: str, data: bytes) -> dict[str, Any]:
+        """Ask once more, as one does whose reply was lost."""
+        (self.replies / f"{stem}.json").unlink(missing_ok=True)
+        return self.ask(stem, data)
+
     def do(self, stem: str, type_name: str = "update_memory", /, **payload: Any) -> dict[str, Any]:
         """Have a request served, which must be well; return its result."""
         reply = self.ask(stem, request(stem, type_name, payload=payload))

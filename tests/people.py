@@ -8,7 +8,7 @@ from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_reader import LogFilter
-from tests.hosting import wait_for
+from tests.hosting import HostProcess, wait_for
 
 
 def save(path: Path, data: bytes | str) -> None:
@@ -32,6 +32,13 @@ def wait_until_looked_at(home: Path) -> None:
     """Wait until the first look at a home is over: from then on what changes is an edit."""
     reader = EditReader(home / JOURNAL_FILE)
     wait_for(lambda: reader.looked_at() is not None, what="the first look")
+
+
+def looking(host: HostProcess) -> HostProcess:
+    """Start a host, and wait until its first look at its home is over."""
+    host.start()
+    wait_until_looked_at(host.home)
+    return host
 
 
 def newest_edit(home: Path, file: str, count: int = 1) -> Edit:

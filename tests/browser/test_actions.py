@@ -11,7 +11,6 @@ from tests.browser.chromium import Tab
 from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import LONG_ANSWER, LONG_QUESTION, REVIEWED
 from tests.hosting import wait_for
-from tests.people import settle
 
 
 def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(
@@ -35,56 +34,6 @@ def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(
     second.press("Save mine over it")
     assert client.get_memory(entry.id).content == "Ann likes black tea"
     assert "Ann likes green tea" in _changes(second, group)
-
-
-def test_a_note_is_edited_and_of_two_tabs_the_second_sees_the_difference(
-    open_tab: MakeTab, site: Site, group: str
-) -> None:
-    client = site.client(group)
-    client.update_memory("Ann likes tea")
-    settle(site.home)
-    first, second = open_tab(), open_tab()
-    for tab, text in ((first, "Ann likes green tea"), (second, "Ann likes black tea")):
-        tab.go(f"/g/{group}/notes")
-        tab.page.get_by_role("link", name="Open and edit").click()
-        tab.page.get_by_label("Text").fill(text)
-    first.press("Save")
-    assert "Saved." in first.words()
-    second.press("Save")
-    assert "It has changed meanwhile" in second.words()
-    assert second.page.locator(".diff .removed").inner_text() == "- Ann likes green tea"
-    assert second.faults() == []
-    second.press("Save mine over it")
-    assert "Ann likes black tea" in (client.read_group_files().memory or "")
-    second.page.get_by_role("status").get_by_role("link").click()
-    second.press("Undo this change")
-    assert "Ann likes green tea" in (client.read_group_files().memory or "")
-
-
-def test_a_note_is_pinned_with_one_click_and_whoever_was_not_told_sees_the_difference(
-    open_tab: MakeTab, site: Site, group: str
-) -> None:
-    client = site.client(group)
-    client.update_memory("Ann likes tea")
-    settle(site.home)
-    first, second = open_tab(), open_tab()
-    for tab in (first, second):
-        tab.go(f"/g/{group}/notes")
-    first.press("Pin")
-    assert "Pinned." in first.words()
-    assert "Ann likes tea (pinned)" in (client.read_group_files().memory or "")
-    second.press("Pin")
-    assert "It has changed meanwhile" in second.words()
-    assert second.page.locator(".diff .added").inner_text() == "+ Ann likes tea (pinned)"
-    assert second.faults() == []
-    second.press("Unpin")
-    assert "No longer pinned." in second.words()
-    assert "(pinned)" not in (client.read_group_files().memory or "")
-    second.page.get_by_role("status").get_by_role("link").click()
-    second.press("Undo this change")
-    second.go(f"/g/{group}/notes")
-    assert second.page.locator("main .badge").inner_text() == "pinned"
-    assert "planner" in second.words()  # it stays its author's
 
 
 def _changes(tab: Tab, group: str) -> str:

@@ -24,7 +24,7 @@ from honeybadger_host.storage.journal_schema import Row
 from tests.conftest import HostFactory
 from tests.crash.conftest import IS_LONG
 from tests.hosting import RawSender, request, wait_for
-from tests.people import wait_until_looked_at
+from tests.people import looking, save
 
 _CHANGES: Final = 10_000 if IS_LONG else 250
 _CONTEXTS: Final = 500 if IS_LONG else 60
@@ -149,9 +149,7 @@ class Life:
             made = "".join([*lines[:at], f"{typed}\n", *lines[at + self.rng.randint(0, 1) :]])
         self.authors[typed] = HUMAN
         if self.rng.random() < 0.5:
-            beside = path.with_name(f".{path.name}.swp")
-            beside.write_text(made)
-            beside.rename(path)
+            save(path, made)
         else:
             path.write_text(made)
         self.number += 1
@@ -224,8 +222,7 @@ def test_a_random_life_with_kills_leaves_contexts_that_can_all_be_made_again(
     make_host: HostFactory, home: Path, rng: random.Random
 ) -> None:
     life = Life(home, rng)
-    host = make_host(dict(_QUICKLY)).start()
-    wait_until_looked_at(host.home)
+    host = looking(make_host(dict(_QUICKLY)))
     kills = set(rng.sample(range(_CHANGES), _KILLS))
     looks = set(rng.sample(range(_CHANGES), _CONTEXTS))
     for number in range(_CHANGES):

@@ -25,7 +25,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, ended, is_up
 from tests.crash.story import Sent, Story, read
 from tests.hosting import Child, at_once, wait_for
-from tests.people import settle
+from tests.people import save, settle
 
 KILLS: Final = int(os.environ.get("HB_EDITOR_KILLS", "2000"))
 SENDERS: Final = (("alpha", "ann"), ("alpha", "bob"))
@@ -84,9 +84,7 @@ class Editor:
     def _save(self, text: bytes) -> None:
         self.saves += 1
         if self._rng.random() < 0.4:
-            temporary = self._path.with_name(".MEMORY.md.swp")
-            temporary.write_bytes(text)
-            temporary.rename(self._path)
+            save(self._path, text)
             return
         cuts = sorted(self._rng.randint(0, len(text)) for _ in range(self._rng.randint(0, 3)))
         with self._path.open("wb", buffering=0) as file:

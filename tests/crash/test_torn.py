@@ -13,13 +13,13 @@ from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.projections import Projections
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, attend, ended
 from tests.crash.story import Story, read
 from tests.hosting import wait_for
+from tests.people import settle
 
 MEMORY = "groups/main/MEMORY.md"
 LOG = "data/sessions/main/main.jsonl"
@@ -300,7 +300,7 @@ def test_what_a_person_deletes_after_it_settled_does_not_rise_again(
     with ended(nursery.start(home, faults=("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.01"))) as host:
         if is_killed:
             wait_for(lambda: not story.is_waiting(), what="all answered")
-            wait_for(lambda: _is_projected(home, len(story.sent)), what="all settled")
+            settle(home)
             host.kill()
         else:
             assert attend(story, host) == 0
@@ -315,10 +315,6 @@ def test_what_a_person_deletes_after_it_settled_does_not_rise_again(
     assert text.startswith(b"\n## " + kept)
     assert text.count(b"## Notes") == kept.count(b"## Notes") + 2
     assert not story.memory("beta").exists()
-
-
-def _is_projected(home: Path, seq: int) -> bool:
-    return read_position(home / JOURNAL_FILE).projected_seq == seq
 
 
 def test_a_file_that_is_appended_to_all_the_time_settles_all_the_same(home: Path) -> None:

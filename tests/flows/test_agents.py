@@ -14,15 +14,14 @@ from tests.conftest import HostFactory
 from tests.flows.test_turns import HELLO, REMEMBER, said
 from tests.flows.world import script
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
+from tests.people import save
 
 
 def agent(home: Path, name: str, **members: Any) -> None:
     """Save an agent's file as an editor does."""
     folder = home / "config" / "agents"
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{name}.new"
-    temporary.write_text(json.dumps(members))
-    temporary.rename(folder / f"{name}.json")
+    save(folder / f"{name}.json", json.dumps(members))
 
 
 def profile(home: Path, name: str, **texts: str) -> None:

@@ -35,11 +35,7 @@ class Memory:
 
     def ask(self, type_name: str, **payload: Any) -> Mapping[str, Any]:
         self.said += 1
-        stem = f"{type_name[:8]}-{self.said:03}"
-        reply = self.bee.ask(stem, request(stem, type_name, payload=payload))
-        assert reply["ok"] is True, reply
-        result: Mapping[str, Any] = reply["result"]
-        return result
+        return self.bee.do(f"{type_name[:8]}-{self.said:03}", type_name, **payload)
 
     def save(self, content: str, category: str = "general", **more: Any) -> str:
         """Save an entry; return its id."""
@@ -147,8 +143,7 @@ def test_the_same_request_to_dream_gets_the_first_answer_and_dreams_no_more(
     assert first["result"]["proposals"][0]["applied"] == 1
     memory.save("Bob plays chess.", "games")
     memory.save("Bob plays chess.", "people/bob")
-    (operator.replies / "d1.json").unlink()
-    assert operator.ask("d1", request("d1", "dream")) == first
+    assert operator.again("d1", request("d1", "dream")) == first
     assert len(memory.proposals()) == 1
     assert len(operator.do("d2", "dream")["proposals"]) == 1
 

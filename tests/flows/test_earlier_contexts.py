@@ -13,52 +13,43 @@ from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.flows.world import script
 from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
-from tests.people import newest_edit, settle, wait_until_looked_at
+from tests.people import looking, newest_edit, settle
 
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 
 
 @pytest.fixture
 def host(make_host: HostFactory, home: Path) -> HostProcess:
-    started = make_host(AT_ONCE | script(home, HELLO, delay_seconds=0.001)).start()
-    wait_until_looked_at(started.home)
-    return started
-
-
-def ask(sender: RawSender, stem: str, type_name: str, /, **payload: Any) -> dict[str, Any]:
-    reply = sender.ask(stem, request(stem, type_name, payload=payload))
-    assert reply["ok"], reply
-    result: dict[str, Any] = reply["result"]
-    return result
+    return looking(make_host(AT_ONCE | script(home, HELLO, delay_seconds=0.001)))
 
 
 def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
     host: HostProcess, stranger: RawSender
 ) -> None:
-    ask(stranger, "n1", "update_memory", content="likes tea")
-    entry = ask(stranger, "e1", "save_memory", content="The badger lives in Chicago")
-    ask(stranger, "t1", "append_turn", role="user", content="hello there")
-    ask(stranger, "w1", "save_to_working_memory", key="draft", data="a poem", ttl_minutes=5)
-    ask(stranger, "s1", "update_session", add_facts=["the sky is blue"])
+    stranger.do("n1", content="likes tea")
+    entry = stranger.do("e1", "save_memory", content="The badger lives in Chicago")
+    stranger.do("t1", "append_turn", role="user", content="hello there")
+    stranger.do("w1", "save_to_working_memory", key="draft", data="a poem", ttl_minutes=5)
+    stranger.do("s1", "update_session", add_facts=["the sky is blue"])
     (host.home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
     newest_edit(host.home, "CLAUDE.md")
-    shown = ask(stranger, "c1", "get_context", message="Where does the badger live?")
+    shown = stranger.do("c1", "get_context", message="Where does the badger live?")
     for part in ("likes tea", "Chicago", "hello there", "draft", "sky is blue", "Be brief."):
         assert part in shown["system"]
 
-    ask(stranger, "n2", "update_memory", content="likes cake")
-    ask(stranger, "e2", "delete_memory", id=entry["id"])
-    ask(stranger, "t2", "append_turn", role="assistant", content="hello yourself")
-    ask(stranger, "w2", "save_to_working_memory", key="draft", data="another", ttl_minutes=50)
-    ask(stranger, "s2", "update_session", add_facts=["the sky is grey"])
+    stranger.do("n2", content="likes cake")
+    stranger.do("e2", "delete_memory", id=entry["id"])
+    stranger.do("t2", "append_turn", role="assistant", content="hello yourself")
+    stranger.do("w2", "save_to_working_memory", key="draft", data="another", ttl_minutes=50)
+    stranger.do("s2", "update_session", add_facts=["the sky is grey"])
     (host.home / "groups/main/CLAUDE.md").write_text("Be long.\n")
     (host.home / "AGENT.md").write_text("For all.\n")
     newest_edit(host.home, "CLAUDE.md")
     newest_edit(host.home, "AGENT.md")
-    later = ask(stranger, "c2", "get_context", message="Where does the badger live?")
+    later = stranger.do("c2", "get_context", message="Where does the badger live?")
     assert later["hash"] != shown["hash"]
 
-    again = ask(stranger, "c3", "get_context", as_of=shown["hash"])
+    again = stranger.do("c3", "get_context", as_of=shown["hash"])
     assert again["as_of"] == {**again["as_of"], "is_identical": True, "served": shown["hash"], "why": []}
     assert again["system"] == shown["system"]
     host.stop()
@@ -77,8 +68,8 @@ def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
 def test_a_context_of_a_host_that_had_more_settings_is_made_with_the_settings_of_then(
     host: HostProcess, stranger: RawSender
 ) -> None:
-    ask(stranger, "s1", "update_session", add_facts=["the sky is blue"])
-    shown = ask(stranger, "c1", "get_context")
+    stranger.do("s1", "update_session", add_facts=["the sky is blue"])
+    shown = stranger.do("c1", "get_context")
     host.stop()
     served = host.home / "data" / "served.jsonl"
     once = '"is":"{\\"counter\\":\\"estimate\\",\\"max_file_bytes\\":1048576,\\"budget'
@@ -93,20 +84,20 @@ def test_a_context_of_a_host_that_had_more_settings_is_made_with_the_settings_of
 def test_an_edit_that_was_served_before_the_host_noticed_it_is_in_the_context_of_then(
     host: HostProcess, stranger: RawSender
 ) -> None:
-    ask(stranger, "n1", "update_memory", content="likes tea")
+    stranger.do("n1", content="likes tea")
     stranger.memory.write_text(stranger.memory_text().replace("tea", "green tea"))
-    shown = ask(stranger, "c1", "get_context")
+    shown = stranger.do("c1", "get_context")
     assert "green tea" in shown["system"]
-    ask(stranger, "n2", "update_memory", content="likes cake")
+    stranger.do("n2", content="likes cake")
     newest_edit(host.home, "MEMORY.md")
-    again = ask(stranger, "c2", "get_context", as_of=shown["hash"])
+    again = stranger.do("c2", "get_context", as_of=shown["hash"])
     assert (again["as_of"]["is_identical"], again["system"]) == (True, shown["system"]), again["as_of"]
 
 
 def test_an_answer_keeps_the_context_it_was_given_from(host: HostProcess, stranger: RawSender) -> None:
-    ask(stranger, "n1", "update_memory", content="likes tea")
+    stranger.do("n1", content="likes tea")
     reply = stranger.chat("a1", "hello")
-    ask(stranger, "n2", "update_memory", content="likes cake")
+    stranger.do("n2", content="likes cake")
     for turn in (reply["result"]["turn"], "a1"):
         told = run_cli("why", "main", turn, home=host.home)
         assert (told.returncode, "likes tea" in told.stdout, "likes cake" in told.stdout) == (0, True, False)
@@ -126,11 +117,11 @@ def test_what_nobody_saw_is_said_and_not_guessed(host: HostProcess, stranger: Ra
     def unseen() -> dict[str, Any]:
         number = next(edits)
         persona.write_text(f"Be brief, {number}.\n")
-        shown = ask(stranger, f"s{number}", "get_context")
+        shown = stranger.do(f"s{number}", "get_context")
         persona.write_text(f"Be long, {number}.\n")  # before anybody looked, unless the machine is busy
         now = digest_of(persona.read_bytes())
         wait_for(lambda: newest_edit(host.home, "CLAUDE.md").after == now)
-        again = ask(stranger, f"a{number}", "get_context", as_of=shown["hash"])
+        again = stranger.do(f"a{number}", "get_context", as_of=shown["hash"])
         return {} if again["as_of"]["is_identical"] else again
 
     again = wait_for(unseen)
@@ -138,16 +129,16 @@ def test_what_nobody_saw_is_said_and_not_guessed(host: HostProcess, stranger: Ra
 
 
 def test_what_was_forgotten_is_in_no_context_of_then(host: HostProcess, stranger: RawSender) -> None:
-    ask(stranger, "n1", "update_memory", content="the code is xyzzy42")
-    ask(stranger, "t1", "append_turn", role="user", content="xyzzy42 it is")
-    ask(stranger, "t2", "append_turn", role="user", content="nice weather")
-    ask(stranger, "w1", "save_to_working_memory", key="code", data="xyzzy42")
-    shown = ask(stranger, "c1", "get_context")
+    stranger.do("n1", content="the code is xyzzy42")
+    stranger.do("t1", "append_turn", role="user", content="xyzzy42 it is")
+    stranger.do("t2", "append_turn", role="user", content="nice weather")
+    stranger.do("w1", "save_to_working_memory", key="code", data="xyzzy42")
+    shown = stranger.do("c1", "get_context")
     assert shown["system"].count("xyzzy42") >= 2
     settle(host.home)
     forget = ("forget", "main", "--text", "xyzzy42")
     wait_for(lambda: run_cli(*forget, home=host.home).returncode == 0, what="nothing left")
-    again = ask(stranger, "c2", "get_context", as_of=str(shown["seq"]))
+    again = stranger.do("c2", "get_context", as_of=str(shown["seq"]))
     told = run_cli("context", "main", "--as-of", shown["hash"], home=host.home)
     assert "xyzzy42" not in again["system"] + told.stdout
     assert "nice weather" in again["system"]
@@ -155,6 +146,6 @@ def test_what_was_forgotten_is_in_no_context_of_then(host: HostProcess, stranger
 
 
 def test_another_group_is_not_asked_of(host: HostProcess, stranger: RawSender) -> None:
-    shown = ask(stranger, "c1", "get_context")
+    shown = stranger.do("c1", "get_context")
     other = RawSender(host.home, "other", "stranger").make()
     assert_refused(other.ask("c1", request("c1", "get_context", payload={"as_of": shown["hash"]})), "not_found")

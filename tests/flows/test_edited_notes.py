@@ -15,7 +15,7 @@ from honeybadger_host.storage.home import JOURNAL_FILE
 from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
-from tests.people import newest_edit, settle, wait_until_looked_at
+from tests.people import looking, newest_edit, settle
 
 SIGNED = re.compile(r"\(operator, \d{4}-\d\d-\d\d \d\d:\d\d\)")
 
@@ -23,8 +23,7 @@ SIGNED = re.compile(r"\(operator, \d{4}-\d\d-\d\d \d\d:\d\d\)")
 @pytest.fixture
 def stood(make_host: HostFactory, stranger: RawSender) -> HostProcess:
     """A host with three notes that have settled."""
-    host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host.home)
+    host = looking(make_host(AT_ONCE))
     for number, text in enumerate(("likes tea", "has a cat\ncalled Mimi", "likes cake")):
         stranger.do(f"n{number}", content=text)
     settle(host.home)

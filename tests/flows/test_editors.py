@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
 
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_position import read_position
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import RawSender, assert_refused, request, run_cli, wait_for
+from tests.people import save, settle
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["kill", "stop"])
@@ -28,18 +26,12 @@ def test_an_editors_older_save_after_a_restart_drops_no_acknowledged_note(
         host.start()
     else:
         host.stop()
-    saved = stranger.memory.with_suffix(".swp")
-    saved.write_text(f"A person's line.\n{read_by_the_editor}")
-    os.rename(saved, stranger.memory)
+    save(stranger.memory, f"A person's line.\n{read_by_the_editor}")
     if not is_killed:
         host.start()
     wait_for(lambda: stranger.memory_text().count("- second\n") == 1)
     assert stranger.memory_text().startswith("A person's line.\n")
     assert stranger.memory_text().count("- first\n") == 1
-
-
-def wait_until_settled(host: HostProcess, seq: int) -> None:
-    wait_for(lambda: read_position(host.home / JOURNAL_FILE).projected_seq >= seq, what="everything settled")
 
 
 @pytest.mark.parametrize("is_served", [True, False])
@@ -49,7 +41,7 @@ def test_a_note_that_left_memory_md_is_brought_back_once_by_undo(
     host = make_host({"storage.projections.SETTLE_SECONDS": 0.2}).start()
     for stem in ("a", "b"):
         stranger.do(stem, content=f"note {stem}")
-    wait_until_settled(host, 2)
+    settle(host.home)
     whole = stranger.memory_text()
     stranger.memory.write_text(whole[: whole.rindex("\n## ")])
     if not is_served:
@@ -62,7 +54,8 @@ def test_a_note_that_left_memory_md_is_brought_back_once_by_undo(
     if not is_served:
         host.start()
     stranger.memory.write_text("A line above.\n" + whole)
-    wait_until_settled(host, stranger.ask("c", request("c", content="note c"))["seq"])
+    stranger.do("c", content="note c")
+    settle(host.home)
     assert [stranger.memory_text().count(f"- note {stem}\n") for stem in "abc"] == [1, 1, 1]
 
 
@@ -73,7 +66,7 @@ def test_a_note_that_is_undone_goes_to_the_archive_and_comes_back_where_it_stood
     host = make_host({"storage.projections.SETTLE_SECONDS": 0.2}).start()
     for stem in ("a", "b", "c"):
         stranger.do(stem, content=f"Prefers tea {stem}")
-    wait_until_settled(host, 3)
+    settle(host.home)
     whole = stranger.memory_text()
     if not is_served:
         host.stop()
@@ -111,7 +104,7 @@ def test_of_two_removals_at_once_neither_is_lost_and_a_note_beside_them_is_taken
     host = make_host({"storage.projections.SETTLE_SECONDS": 0.2}).start()
     for stem in ("a", "b", "c"):
         stranger.do(stem, content=f"note {stem}")
-    wait_until_settled(host, 3)
+    settle(host.home)
     host.stop()
     operator = RawSender(host.home, sender="operator").make()
     for stem, seq in (("u1", 1), ("u2", 2)):
@@ -132,7 +125,7 @@ def test_of_two_removals_at_once_neither_is_lost_and_a_note_beside_them_is_taken
 def test_undoing_a_note_twice_in_one_batch_brings_it_back_once(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"storage.projections.SETTLE_SECONDS": 0.2}).start()
     stranger.do("a", content="note a")
-    wait_until_settled(host, 1)
+    settle(host.home)
     stranger.memory.unlink()
     host.stop()
     operator = RawSender(host.home, sender="operator").make()

@@ -12,12 +12,11 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_reader import LogFilter
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
-from tests.people import wait_until_looked_at
+from tests.people import looking, save, settle
 
 
 def logged(home: Path, group: str = "main") -> list[dict[str, Any]]:
@@ -55,8 +54,7 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
     (home / "groups" / "main").mkdir(exist_ok=True)
     (home / "groups" / "main" / "CLAUDE.md").write_text("# Keeper\nBe brief.\n")
     (home / "groups" / "other").mkdir()
-    host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host.home)
+    host = looking(make_host(AT_ONCE))
     stranger.do("n", content="likes tea")
     stranger.do("e", "save_memory", content="likes cake", name="cake")
     return host
@@ -65,7 +63,7 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
 def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stranger: RawSender) -> None:
     home, group = stood.home, stood.home / "groups" / "main"
     wait_until_kept(home, lambda reader: bool(reader.seen(["groups/main/MEMORY.md"])))
-    wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 2, what="everything settled")
+    settle(home)
     (group / "CLAUDE.md").write_text("# Keeper\nBe kind.\nBe brief.\n")
     (first,) = edits(home, 1)
     assert told(first) == ("human", "edit", "groups/main/CLAUDE.md", 1, 0, "+Be kind.\n")
@@ -77,9 +75,7 @@ def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stra
     )
     (entry,) = (group / "memory" / "general").iterdir()
     value = orjson.loads(entry.read_bytes())
-    temporary = entry.with_name(".swp")
-    temporary.write_bytes(entry.read_bytes().replace(b"likes cake", b"loves cake"))
-    temporary.rename(entry)
+    save(entry, entry.read_bytes().replace(b"likes cake", b"loves cake"))
     third = edits(home, 3)[2]
     assert told(third)[:5] == ("human", "edit", f"groups/main/memory/general/{value['id']}.json", 1, 1)
     (group / "CLAUDE.md").unlink()
@@ -113,7 +109,7 @@ def test_edits_while_no_host_ran_are_recorded_at_its_start(
     stood: HostProcess, stranger: RawSender, is_killed: bool
 ) -> None:
     home, group = stood.home, stood.home / "groups" / "main"
-    wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
+    settle(home)
     stood.kill() if is_killed else stood.stop()
     (group / "CLAUDE.md").write_text("# Keeper\n")
     (group / "summary.md").write_text("Tea.\n")
@@ -145,15 +141,12 @@ def test_a_checkout_of_fifty_files_is_one_event_of_fifty_rows(stood: HostProcess
 def test_what_an_agent_replaced_before_anybody_looked_is_the_persons_with_its_text(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({**AT_ONCE, "memory.edit_recorder.QUIET_SECONDS": 1.5}).start()
-    wait_until_looked_at(host.home)
+    looking(make_host({**AT_ONCE, "memory.edit_recorder.QUIET_SECONDS": 1.5}))
     entry = {"content": "likes cake", "category": "food"}
     saved = stranger.do("e", "save_memory", **entry)["id"]
     file = f"groups/main/memory/food/{saved}.json"
     path = home / file
-    temporary = path.with_name(".swp")
-    temporary.write_bytes(path.read_bytes().replace(b"likes cake", b"loves cake"))
-    temporary.rename(path)
+    save(path, path.read_bytes().replace(b"likes cake", b"loves cake"))
     changed = {"id": saved, "tags": ["sweet"]}
     stranger.do("t", "edit_memory", **changed)
     (edit,) = edits(home, 1)

@@ -14,6 +14,7 @@ from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import RawSender, request, run_agent, run_cli
+from tests.people import save
 
 
 def log_of(home: Path) -> list[tuple[int, str, str]]:
@@ -31,8 +32,7 @@ def test_an_entry_is_known_after_a_kill_a_restart_and_an_edit(make_host: HostFac
     assert (again.id, again.reinforced, again.by) == (saved.id, 1, "researcher")
     path = host.home / "groups/main" / saved.file
     edited = orjson.loads(path.read_bytes()) | {"content": "User prefers light mode", "why": "asked again"}
-    path.with_suffix(".tmp").write_bytes(orjson.dumps(edited))
-    os.rename(path.with_suffix(".tmp"), path)
+    save(path, orjson.dumps(edited))
     assert client().get_memory(saved.id).content == "User prefers light mode"
     assert client().save_memory("User prefers dark mode", "user-preferences/look").id != saved.id
     assert client().list_memory_categories().total == 2

@@ -21,7 +21,7 @@ from honeybadger_host.transfer.loading import load_export
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
-from tests.people import newest_edit, settle, wait_until_looked_at
+from tests.people import looking, newest_edit, settle, wait_until_looked_at
 
 FORGOTTEN = ("likes cake", "turn 3", "has a dog")
 
@@ -32,8 +32,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("life") / "home"
     make_home(home)
     stranger = RawSender(home).make()
-    with HostProcess(home, AT_ONCE).start() as host:
-        wait_until_looked_at(host.home)
+    with looking(HostProcess(home, AT_ONCE)) as host:
         stranger.ask("n1", request("n1", content="likes tea ☕"))
         stranger.ask("n2", request("n2", content="likes cake"))
         served = stranger.ask("c1", request("c1", "get_context", payload={}))
@@ -138,8 +137,7 @@ def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(
 def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
     archive: Path, home: Path, make_host: HostFactory
 ) -> None:
-    host = make_host(AT_ONCE).start()
-    wait_until_looked_at(home)
+    host = looking(make_host(AT_ONCE))
     host.stop()
     printed(home, "import", "kitchen", archive)
     before = cli_json("log", "kitchen", "--limit", 1000, home=home)

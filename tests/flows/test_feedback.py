@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_position import read_position
 from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, RawSender, request, run_cli, wait_for
+from tests.people import settle
 
 
 def lines(home: Path) -> list[dict[str, object]]:
@@ -45,7 +44,7 @@ def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     assert refused.returncode != 0
     assert "(feedback) cannot be undone" in refused.stderr
 
-    wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 4, what="everything settled")
+    settle(home)
     (home / "data/feedback/main.jsonl").write_text("")
     agent.record_feedback("complaint", "too long")
     assert [one["kind"] for one in lines(home)] == ["complaint"]

@@ -13,6 +13,7 @@ from honeybadger_host.storage.home import check_home, make_home
 from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, request, run_cli, wait_for
+from tests.people import save
 
 
 def _search(sender: RawSender, query: str) -> list[str]:
@@ -41,9 +42,7 @@ def test_a_group_elsewhere_is_served_followed_and_backed_up(
     stranger.do("a", content="The piano was tuned")
     assert "- The piano was tuned" in memory.read_text()
 
-    saved = memory.with_suffix(".swp")
-    saved.write_text(memory.read_text() + "\n- Rhubarb grows behind the shed\n")
-    os.rename(saved, memory)
+    save(memory, memory.read_text() + "\n- Rhubarb grows behind the shed\n")
     wait_for(lambda: any("Rhubarb" in text for text in _search(stranger, "rhubarb")))
 
     host.kill()

@@ -27,6 +27,7 @@ from tests.hosting import (
     run_cli,
     wait_for,
 )
+from tests.people import save
 
 is_root = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not is_root, reason="only root can be somebody else")
@@ -507,8 +508,7 @@ def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_
     cli_text("sender", "add", "main", "known", home=home)
     known = RawSender(home, "main", "known")
     host = make_host({"ipc.closed": True}).start()
-    (home / "config" / "new").write_text("{ oops")
-    (home / "config" / "new").rename(home / "config" / "senders.json")
+    save(home / "config" / "senders.json", "{ oops")
     said = host.wait_for_event("senders.refused")
     assert "senders.json" in said["error"]
     known.do("x", content="still served")

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-from tests.commands import cli_text
+from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.flows.test_edits import edits
 from tests.hosting import AT_ONCE, RawSender, request, run_cli
-from tests.people import wait_until_looked_at
-
-
-def logged(home: Path, *arguments: object) -> list[dict[str, Any]]:
-    """Return what the log shows, newest first."""
-    printed = run_cli("log", *arguments, "--json", home=home)
-    assert printed.returncode == 0, printed.stderr
-    rows = json.loads(printed.stdout)
-    assert isinstance(rows, list)
-    return rows
+from tests.people import looking
 
 
 def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     for group in ("main", "other"):
         (home / "groups" / group).mkdir(exist_ok=True)
-    host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host.home)
+    looking(make_host(AT_ONCE))
     ann, bob = RawSender(home, sender="ann").make(), RawSender(home, "other", "bob").make()
     assert ann.ask("a1", request("a1", content="likes tea"))["seq"] == 1
     saved = ann.ask("a2", request("a2", "save_memory", payload={"content": "likes cake", "name": "cake"}))
@@ -36,7 +24,7 @@ def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactor
     edits(home, 1)
 
     def seqs(*arguments: object) -> list[int]:
-        return [row["seq"] for row in logged(home, *arguments)]
+        return [row["seq"] for row in cli_json("log", *arguments, home=home)]
 
     assert seqs() == [5, 4, 3, 2, 1]
     assert seqs("main") == [5, 4, 2, 1]
@@ -48,11 +36,11 @@ def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactor
     assert seqs("--file", "groups/other/MEMORY.md") == [3]
     assert seqs("main", "--file", "EMORY.md") == []
     assert seqs("--file", saved["result"]["id"]) == [2]
-    third = next(row["at"] for row in logged(home) if row["seq"] == 3)
+    third = next(row["at"] for row in cli_json("log", home=home) if row["seq"] == 3)
     assert set(seqs("--since", third)) >= {3, 4, 5}
     assert (seqs("--since", "yesterday"), seqs("--since", "2999-01-01")) == ([5, 4, 3, 2, 1], [])
     assert seqs("main", "--by", "ann", "--since", "yesterday", "--limit", 1) == [2]
-    assert logged(home, "--by", "ann")[1]["request"] == "a1"
+    assert cli_json("log", "--by", "ann", home=home)[1]["request"] == "a1"
     assert cli_text("log", "--by", "nobody", home=home) == "no change is like that\n"
     for arguments, says in (
         (("--kind", "notes"), "there is no kind 'notes' of changes; there are: archived, archived_removed"),

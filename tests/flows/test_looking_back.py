@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from honeybadger_host.storage.home import make_home
-from tests.commands import cli_error
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli
-from tests.people import newest_edit, settle, wait_until_looked_at
+from tests.people import looking, newest_edit, settle
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +20,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("life") / "home"
     make_home(home)
     stranger = RawSender(home).make()
-    with HostProcess(home, AT_ONCE).start() as host:
-        wait_until_looked_at(host.home)
+    with looking(HostProcess(home, AT_ONCE)) as host:
         assert stranger.ask("n1", request("n1", content="likes tea"))["seq"] == 1
         assert stranger.ask("n2", request("n2", content="likes cake"))["seq"] == 2
         saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
@@ -43,14 +41,8 @@ def lived(life: Path, tmp_path: Path) -> RawSender:
     return RawSender(shutil.copytree(life, tmp_path / "lived"))
 
 
-def printed(home: Path, *arguments: object) -> str:
-    result = run_cli(*arguments, home=home)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
 def test_a_line_below_an_agents_note_is_the_persons_who_typed_it(lived: RawSender) -> None:
-    told = json.loads(printed(lived.home, "blame", "main", "MEMORY.md", "--json"))
+    told = cli_json("blame", "main", "MEMORY.md", home=lived.home)
     lines = {one["text"]: (one["author"], one["seq"], one["request"], one["why"]) for one in told}
     assert lines["- likes tea"] == ("stranger", 1, "n1", None)
     assert lines["- likes cake"] == ("stranger", 2, "n2", None)
@@ -66,7 +58,7 @@ def test_a_line_below_an_agents_note_is_the_persons_who_typed_it(lived: RawSende
 
 def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id(lived: RawSender) -> None:
     (entry,) = (lived.home / "groups" / "main" / "memory" / "general").iterdir()
-    told = {one["member"]: one for one in json.loads(printed(lived.home, "blame", "main", entry.stem, "--json"))}
+    told = {one["member"]: one for one in cli_json("blame", "main", entry.stem, home=lived.home)}
     assert (told["content"]["author"], told["content"]["seq"]) == ("human", 5)
     assert (told["created"]["author"], told["created"]["request"]) == ("stranger", "e1")
     for file, says in (("nothing", "no file or entry 'nothing'"), ("../AGENT.md", "no file or entry")):
@@ -74,34 +66,34 @@ def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id
 
 
 def test_an_entry_that_a_person_edited_is_found_as_the_persons(lived: RawSender) -> None:
-    (hit,) = json.loads(printed(lived.home, "search", "main", "cats", "--json"))["hits"]
-    logged = json.loads(printed(lived.home, "log", "main", "--by", "human", "--kind", "edit", "--json"))
+    (hit,) = cli_json("search", "main", "cats", home=lived.home)["hits"]
+    logged = cli_json("log", "main", "--by", "human", "--kind", "edit", home=lived.home)
     at = {row["file"]: row["at"] for row in logged}[hit["source"]]
     assert (hit["text"], hit["author"], hit["time"]) == ("has two cats", "human", at)
 
 
 def test_a_persona_from_before_the_journal_is_told_as_such(lived: RawSender) -> None:
-    told = json.loads(printed(lived.home, "blame", "main", "CLAUDE.md", "--json"))
+    told = cli_json("blame", "main", "CLAUDE.md", home=lived.home)
     assert {(one["author"], one["why"]) for one in told} == {(None, "before")}
 
 
 def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender) -> None:
     home = lived.home
-    first = printed(home, "show", "main/MEMORY.md", "--as-of", 1)
-    second = printed(home, "show", "main/MEMORY.md", "--as-of", 3)
+    first = cli_text("show", "main/MEMORY.md", "--as-of", 1, home=home)
+    second = cli_text("show", "main/MEMORY.md", "--as-of", 3, home=home)
     assert first.endswith("- likes tea\n")
     assert second.startswith(first)
     assert second.endswith("- likes cake\n")
-    assert printed(home, "show", "main/MEMORY.md", "--as-of", "2999-01-01") == lived.memory_text()
+    assert cli_text("show", "main/MEMORY.md", "--as-of", "2999-01-01", home=home) == lived.memory_text()
     gone = cli_error("show", "main/MEMORY.md", "--as-of", "yesterday", home=home, code=9)
     assert "groups/main/MEMORY.md was not there at yesterday" in gone
-    told = printed(home, "diff", "main", 3)
+    told = cli_text("diff", "main", 3, home=home)
     assert "--- a/groups/main/MEMORY.md\n+++ b/groups/main/MEMORY.md\n" in told
     assert "\n+Only on Sundays.\n" in told
     assert "has two cats" in told
-    assert "has two cats" not in printed(home, "diff", "main", 3, "--file", "MEMORY.md")
-    assert printed(home, "diff", "main", 0, 1).startswith("--- /dev/null\n+++ b/groups/main/MEMORY.md\n")
-    assert printed(home, "diff", "main", 5) == ""
+    assert "has two cats" not in cli_text("diff", "main", 3, "--file", "MEMORY.md", home=home)
+    assert cli_text("diff", "main", 0, 1, home=home).startswith("--- /dev/null\n+++ b/groups/main/MEMORY.md\n")
+    assert cli_text("diff", "main", 5, home=home) == ""
     for arguments, code, says in (
         (("diff", "main", 5, 3), 2, "TO 3 is before FROM 5"),
         (("diff", "main", "soon"), 2, "'soon' is not a time"),
@@ -113,8 +105,7 @@ def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender
 
 
 def test_what_is_over_the_limit_is_said_and_not_guessed(home: Path, make_host: HostFactory) -> None:
-    host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host.home)
+    host = looking(make_host(AT_ONCE))
     (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 60_000)
     edit = newest_edit(home, "CLAUDE.md")
     host.stop()

@@ -14,9 +14,9 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import MessagesResult
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.flows.world import processor_seconds
-from tests.hosting import AGENT, PATIENCE, HostProcess, RawSender, assert_refused, request, run_agent, wait_for
+from tests.hosting import AGENT, PATIENCE, RawSender, assert_refused, request, run_agent, wait_for
 from tests.terminal import Terminal
 
 
@@ -28,8 +28,8 @@ def file_of(home: Path, group: str = "main") -> Path:
     return home / "data" / "messages" / f"{group}.jsonl"
 
 
-def test_messages_are_read_in_order_by_readers_who_keep_their_own_places(host: HostProcess, home: Path) -> None:
-    ann, ben = (SyncClient(home, "main", name) for name in ("ann", "ben"))
+def test_messages_are_read_in_order_by_readers_who_keep_their_own_places(member: MakeClient) -> None:
+    ann, ben = member("ann"), member("ben")
     sent = [ann.send_message(f"number {number}").seq for number in range(5)]
     assert sent == sorted(set(sent))
     newest = ben.get_messages(limit=2)
@@ -42,36 +42,35 @@ def test_messages_are_read_in_order_by_readers_who_keep_their_own_places(host: H
     assert (nothing.messages, nothing.after) == ([], sent[-1])
     ahead = ann.get_messages(10**9)  # as after a backup was put back: it goes on with what comes
     assert (ahead.messages, ahead.after) == ([], sent[-1])
-    assert SyncClient(home, "kitchen", "ann").get_messages(0).messages == []
+    assert member("ann", group="kitchen").get_messages(0).messages == []
     (one,) = ben.get_messages(sent[3]).messages
     assert (one.sender, one.session, one.to) == ("ann", "main", None)
 
 
 def test_a_message_for_some_is_shown_to_them_and_its_sender_and_a_stranger_cannot_be_named(
-    host: HostProcess, home: Path
+    member: MakeClient,
 ) -> None:
-    ann, ben, eve = (SyncClient(home, "main", name) for name in ("ann", "ben", "eve"))
+    ann, ben, eve = (member(name) for name in ("ann", "ben", "eve"))
     for client in (ann, ben, eve):
         client.ping()
     secret = ann.send_message("for ben", ["ben", "ben"])
     assert [texts(client.get_messages()) for client in (ann, ben, eve)] == [["for ben"], ["for ben"], []]
     assert eve.get_messages(0).after == secret.seq  # she has passed it
     assert ann.send_message("for the agent", ["assistant"]).seq > secret.seq  # an agent without a box yet
-    with pytest.raises(NotFound, match="nobody in this group is called bob; there are: ann, assistant, ben, eve"):
+    with pytest.raises(NotFound, match="nobody in this group is called bob; there are: ann, asker, assistant"):
         ann.send_message("hi", ["bob"])
 
 
-def test_a_message_is_made_harmless_and_a_blank_one_is_refused(host: HostProcess, home: Path) -> None:
-    ann = SyncClient(home, "main", "ann")
+def test_a_message_is_made_harmless_and_a_blank_one_is_refused(member: MakeClient, asker: RawSender) -> None:
+    ann = member("ann")
     sent = ann.send_message("the key is AKIAIOSFODNN7EXAMPLE \x1b[2J\u202egone")
     assert "secrets" in sent.neutralised
     (one,) = ann.get_messages().messages
     assert "AKIA" not in one.content
     assert "\x1b" not in one.content
     assert "\u202e" not in one.content
-    refused = RawSender(home, "main", "ben").make()
     assert_refused(
-        refused.ask("a", request("a", "send_message", payload={"content": "\u200b \n"})), "invalid", says="blank"
+        asker.ask("a", request("a", "send_message", payload={"content": "\u200b \n"})), "invalid", says="blank"
     )
 
 
@@ -85,8 +84,7 @@ def test_a_message_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     file_of(home).unlink()  # as if the kill came before it was written
     host.start()
     wait_for(lambda: file_of(home).exists(), what="the line again")
-    (stranger.replies / "m1.json").unlink()
-    assert stranger.ask("m1", asked) == first
+    assert stranger.again("m1", asked) == first
     ann = SyncClient(home, "main", "ann")
     assert texts(ann.get_messages(0)) == ["done"]
     later = ann.send_message("later").seq
@@ -100,8 +98,8 @@ def test_a_message_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     assert ann.send_message("after").seq > later
 
 
-def test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over(host: HostProcess, home: Path) -> None:
-    ann, ben = SyncClient(home, "main", "ann"), SyncClient(home, "main", "ben")
+def test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over(member: MakeClient) -> None:
+    ann, ben = member("ann"), member("ben")
     began = time.monotonic()
     assert ann.get_messages(0, wait_seconds=1).messages == []
     assert 1 <= time.monotonic() - began < PATIENCE

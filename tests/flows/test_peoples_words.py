@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_agent, wait_for
-from tests.people import newest_edit, settle, wait_until_looked_at
+from tests.people import looking, newest_edit, settle
 
 _NUMBERS: Final = count()
 
@@ -21,8 +21,7 @@ _NUMBERS: Final = count()
 @pytest.fixture
 def noted(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
     """A running host whose group has two notes."""
-    host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host.home)
+    host = looking(make_host(AT_ONCE))
     for number, text in enumerate(("likes tea\nwith milk", "likes cake")):
         asked = request(f"n{number}", payload={"content": text, "section": "Likes"})
         assert stranger.ask(f"n{number}", asked)["ok"]
@@ -37,9 +36,7 @@ def typed(stranger: RawSender, before: str, after: str) -> None:
 
 
 def context(stranger: RawSender, **payload: Any) -> dict[str, Any]:
-    stem = f"c{next(_NUMBERS)}"
-    result: dict[str, Any] = stranger.do(stem, "get_context", **payload)
-    return result
+    return stranger.do(f"c{next(_NUMBERS)}", "get_context", **payload)
 
 
 def heading_above(system: str, words: str) -> str:

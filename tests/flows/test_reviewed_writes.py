@@ -23,9 +23,7 @@ def careful(make_host: HostFactory) -> HostProcess:
 
 
 def review(home: Path, *arguments: object) -> str:
-    result = run_cli("review", *arguments, home=home)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    return cli_text("review", *arguments, home=home)
 
 
 def proposal_in(home: Path, name: str | None) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,13 @@ import pytest
 from tests.commands import cli_json
 from tests.conftest import HostFactory
 from tests.crash.story import read
-from tests.flows.test_earlier_contexts import ask
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
-from tests.people import newest_edit, settle, wait_until_looked_at
+from tests.people import looking, newest_edit, settle
 
 
 @pytest.fixture
 def host(make_host: HostFactory) -> HostProcess:
-    started = make_host(AT_ONCE).start()
-    wait_until_looked_at(started.home)
-    return started
+    return looking(make_host(AT_ONCE))
 
 
 def held(home: Path) -> dict[str, str]:
@@ -35,16 +31,16 @@ def held(home: Path) -> dict[str, str]:
 def lived(host: HostProcess, stranger: RawSender) -> tuple[int, dict[str, str], dict[str, str]]:
     """Let things happen; return a moment, what the files held then, and what they hold in the end."""
     home = host.home
-    ask(stranger, "n1", "update_memory", content="likes tea")
-    kept = ask(stranger, "e1", "save_memory", content="has a cat")
-    gone = ask(stranger, "e2", "save_memory", content="has a dog")
+    stranger.do("n1", content="likes tea")
+    kept = stranger.do("e1", "save_memory", content="has a cat")
+    gone = stranger.do("e2", "save_memory", content="has a dog")
     (home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
     seq = newest_edit(home, "CLAUDE.md").seq
     then = held(home)
-    ask(stranger, "n2", "update_memory", content="likes cake")
-    ask(stranger, "e3", "edit_memory", id=kept["id"], content="has two cats")
-    ask(stranger, "e4", "delete_memory", id=gone["id"])
-    ask(stranger, "e5", "save_memory", content="has a house")
+    stranger.do("n2", content="likes cake")
+    stranger.do("e3", "edit_memory", id=kept["id"], content="has two cats")
+    stranger.do("e4", "delete_memory", id=gone["id"])
+    stranger.do("e5", "save_memory", content="has a house")
     settle(home)
     stranger.memory.write_text(stranger.memory_text().replace("tea", "green tea") + "Only on Sundays.\n")
     (home / "groups/main/CLAUDE.md").unlink()
@@ -55,9 +51,7 @@ def lived(host: HostProcess, stranger: RawSender) -> tuple[int, dict[str, str], 
 
 
 def rewound(home: Path, to: object, *more: str) -> dict[str, Any]:
-    done = run_cli("rewind", "main", "--to", to, "--json", *more, home=home)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = cli_json("rewind", "main", "--to", to, *more, home=home)
     return found
 
 
@@ -85,8 +79,8 @@ def test_files_and_entries_come_back_as_they_were_and_that_is_undone_likewise(
 
 def test_one_entry_of_a_rewind_is_undone_alone(host: HostProcess, stranger: RawSender) -> None:
     home = host.home
-    ask(stranger, "n1", "update_memory", content="likes tea")
-    entries = [ask(stranger, f"e{n}", "save_memory", content=f"has cat {n}")["file"] for n in range(12)]
+    stranger.do("n1", content="likes tea")
+    entries = [stranger.do(f"e{n}", "save_memory", content=f"has cat {n}")["file"] for n in range(12)]
     settle(home)
     rewound(home, 0)
     assert [*held(home)] == ["groups/main/CLAUDE.md"]

@@ -14,7 +14,7 @@ from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_host.memory.compaction import HEADER
 from tests.commands import cli_text
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+from tests.hosting import RawSender, assert_refused, request, wait_for
 
 FILE = "data/context/main/main.json"
 MEMBERS = [
@@ -214,8 +214,8 @@ def test_what_the_document_tells_is_a_part_of_the_context_and_is_searched(
     assert row.why == "document.in_context is false"
 
 
-def test_turns_of_another_time_are_imported_in_their_order(host: HostProcess, client: MakeClient) -> None:
-    agent = client(session="imported")
+def test_turns_of_another_time_are_imported_in_their_order(member: MakeClient) -> None:
+    agent = member(session="imported")
     agent.append_turn("user", "Ann moves to Chicago", at="2024-03-05T10:00:00+02:00")
     agent.append_turn("assistant", "Noted", at="2024-03-05T08:00:00Z")
     agent.append_turn("user", "Ann buys a boat", at="2024-07-01T00:00:00.5Z")
@@ -242,15 +242,15 @@ def test_turns_of_another_time_are_imported_in_their_order(host: HostProcess, cl
     assert [entry.timestamp for entry in agent.load_session().recent_history][:2] == [1709625600, 1709625600]
 
 
-def test_turns_of_one_batch_are_imported_in_their_order(host: HostProcess, stranger: RawSender) -> None:
+def test_turns_of_one_batch_are_imported_in_their_order(asker: RawSender) -> None:
     def payload(number: int) -> dict[str, str]:
         return {"role": "user", "content": f"turn {number}", "at": f"2024-03-05T10:00:{59 - number:02}Z"}
 
     for number in range(20):  # each before the one that came first
-        stranger.drop(f"r{number:02}", request(f"r{number:02}", "append_turn", payload=payload(number)))
-    assert stranger.reply("r00")["ok"]
+        asker.drop(f"r{number:02}", request(f"r{number:02}", "append_turn", payload=payload(number)))
+    assert asker.reply("r00")["ok"]
     for number in range(1, 20):
-        assert_refused(stranger.reply(f"r{number:02}"), "invalid")
+        assert_refused(asker.reply(f"r{number:02}"), "invalid")
 
 
 def test_the_bench_measures_load_save_and_compaction(tmp_path: Path) -> None:

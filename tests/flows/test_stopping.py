@@ -117,8 +117,7 @@ def test_the_same_stop_again_gets_the_first_answer_and_ends_no_other_turn(
     assert first["result"] == {"turn": "a1", "state": "stopped"}
     assert answer.result().stopped_by == BY_USER
     other = ask(client, aside, "slowly", "a2", "two")
-    (user.replies / "s1.json").unlink(missing_ok=True)
-    assert user.ask("s1", request("s1", "stop_turn")) == first
+    assert user.again("s1", request("s1", "stop_turn")) == first
     assert not other.done()
     assert client.stop_turn("a2").state == "stopped"
 

@@ -47,15 +47,12 @@ def said(home: Path, session: str = "main", group: str = "main") -> list[str]:
 def schedule(sender: RawSender, stem: str, **members: Any) -> str:
     """Schedule a task, every second unless `members` say otherwise; return its id."""
     every = {"schedule_type": "interval", "interval_seconds": 1} if "schedule_type" not in members else {}
-    payload = {"name": stem, "description": "greet", **every, **members}
-    reply = sender.ask(stem, request(stem, "schedule_task", payload=payload))
-    assert reply["ok"], reply
-    return str(reply["result"]["id"])
+    made = sender.do(stem, "schedule_task", **{"name": stem, "description": "greet", **every, **members})
+    return str(made["id"])
 
 
 def listed(sender: RawSender, stem: str) -> list[dict[str, Any]]:
-    reply = sender.ask(stem, request(stem, "list_tasks", payload={}))
-    tasks: list[dict[str, Any]] = reply["result"]["tasks"]
+    tasks: list[dict[str, Any]] = sender.do(stem, "list_tasks")["tasks"]
     return tasks
 
 

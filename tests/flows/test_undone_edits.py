@@ -10,16 +10,15 @@ import pytest
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
-from tests.commands import cli_json
+from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
-from tests.people import newest_edit, settle, wait_until_looked_at
+from tests.people import looking, newest_edit, settle
 
 
 @pytest.fixture
 def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
-    host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host.home)
+    host = looking(make_host(AT_ONCE))
     for number, text in enumerate(("likes tea", "likes cake")):
         stranger.do(f"n{number}", content=text)
     settle(home)
@@ -30,12 +29,6 @@ def undone(home: Path, *seqs: int) -> str:
     result = run_cli("undo", *seqs, home=home)
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
     return result.stdout
-
-
-def refused(home: Path, seq: int) -> str:
-    result = run_cli("undo", seq, home=home)
-    assert (result.returncode, result.stdout) == (1, "")
-    return result.stderr
 
 
 def test_an_edit_of_memory_md_is_undone_beside_notes_that_came_since_and_that_is_undone_too(
@@ -106,7 +99,7 @@ def test_an_edit_whose_lines_were_changed_since_is_refused_with_what_changed(
     stranger.memory.write_text(stranger.memory_text().replace("green tea", "black tea"))
     text = stranger.memory_text()
     second = newest_edit(home, "MEMORY.md", 2)
-    message = refused(home, first.seq)
+    message = cli_error("undo", first.seq, home=home)
     assert f"change {first.seq} left as '- likes green tea', was changed since" in message
     assert f"(changes since: {second.seq} by human); nothing was changed" in message
     assert stranger.memory_text() == text
@@ -155,7 +148,7 @@ def test_an_edit_of_a_large_file_is_refused_as_only_its_digest_is_kept(stood: Ho
     path = stood.home / "groups" / "main" / "CLAUDE.md"
     path.write_text("A line of a large file.\n" * 60_000)
     edit = newest_edit(stood.home, "CLAUDE.md")
-    message = refused(stood.home, edit.seq)
+    message = cli_error("undo", edit.seq, home=stood.home)
     assert f"of edit {edit.seq} its text is not kept, only that groups/main/CLAUDE.md changed; nothing" in message
 
 
@@ -167,7 +160,7 @@ def test_an_edit_is_undone_without_a_running_host_and_once(stood: HostProcess, s
     told = cli_json("undo", edit.seq, home=stood.home)
     assert told == {"seq": edit.seq + 1, "group": "main", "file": "MEMORY.md", "did": "put_back"}
     assert stranger.memory_text() == before
-    assert "was changed since (changes since" in refused(stood.home, edit.seq)
+    assert "was changed since (changes since" in cli_error("undo", edit.seq, home=stood.home)
 
 
 @pytest.mark.parametrize("file", ["config/agents/ada/soul.md", "groups/global/CLAUDE.md"])

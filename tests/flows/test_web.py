@@ -232,6 +232,26 @@ def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
     assert held.read_text() == "Nothing any more.\n"
 
 
+def test_a_note_is_pinned_with_one_click_and_whoever_was_not_told_sees_the_difference(
+    browser: Browser, client: SyncClient, group: str, folder: Path
+) -> None:
+    client.update_memory("Ann likes tea")
+    settle(folder)
+    page = read(browser, f"/g/{group}/notes")
+    assert "Pinned." in browser.press(page, "Pin").words
+    assert "Ann likes tea (pinned)" in (client.read_group_files().memory or "")
+    second = browser.press(page, "Pin")
+    assert (second.status, "- Ann likes tea + Ann likes tea (pinned)" in second.words) == (409, True), second.words
+    unpinned = browser.press(second, "Unpin")
+    assert "No longer pinned." in unpinned.words
+    assert "(pinned)" not in (client.read_group_files().memory or "")
+    change = re.search(r'class="done" role="status">[^"]*href="([^"]*)"', unpinned.text)
+    assert change is not None
+    browser.press(read(browser, change[1]), "Undo this change")
+    again = read(browser, f"/g/{group}/notes").words
+    assert ("pinned" in again, "researcher" in again) == (True, True)  # it stays its author's
+
+
 def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, client: SyncClient, group: str) -> None:
     entry = client.save_memory("Mimi is the name of the cat")
     found = read(browser, f"/g/{group}/search?query=cat+name&scope=entries&limit=20")

@@ -12,7 +12,7 @@ from honeybadger_agent.wire import SaveMemory
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
 from tests.hosting import AT_ONCE, RawSender, request, run_agent, run_cli, wait_for
-from tests.people import wait_until_looked_at
+from tests.people import looking
 
 
 def test_each_entry_says_where_it_comes_from_and_whether_the_host_knows(
@@ -101,8 +101,7 @@ def test_what_gave_way_is_in_the_archive_through_a_kill_and_one_undo_brings_it_b
 def test_a_person_who_writes_supersedes_into_a_file_is_followed_also_after_a_stop(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    host = make_host(AT_ONCE).start()
-    wait_until_looked_at(host.home)
+    host = looking(make_host(AT_ONCE))
     first, second, new = (client().save_memory(f"Ann drinks tea number {number}").id for number in (1, 2, 3))
     folder = host.home / "groups/main/memory/general"
 

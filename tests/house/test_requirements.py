@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final, get_args
@@ -397,12 +397,8 @@ SEEDS_TEST_PLAN: Final = [
 def names_in(file: str) -> frozenset[str]:
     """Return the names of the tests in a file, read and not run."""
     path = TESTS / file
-    tree = ast.parse(path.read_text()) if path.is_file() else ast.Module([], [])
-    return frozenset(
-        node.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
-    )
+    text = path.read_text() if path.is_file() else ""
+    return frozenset(re.findall(r"^(?: {4})?(?:async )?def (test_\w+)\(", text, re.MULTILINE))
 
 
 def absent(names: list[str]) -> list[str]:
