@@ -15,7 +15,7 @@ from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.errors import FileProblem, JournalError
 from honeybadger_host.handlers.entries import is_pinned_note
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.notes import Edited
+from honeybadger_host.memory.notes import EditedBy
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
@@ -127,7 +127,7 @@ def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]
     return [[as_edited(one) for one in same] for same in shown]
 
 
-def _edited_notes(files: GroupFiles, file: str) -> Mapping[tuple[str, str], Edited]:
+def _edited_notes(files: GroupFiles, file: str) -> Mapping[tuple[str, str], EditedBy]:
     """Return author and text of a note, as search finds it -> who edited it."""
     with contextlib.suppress(FileProblem):
         if (text := files.read(file)) is not None:

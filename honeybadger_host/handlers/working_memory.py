@@ -23,11 +23,11 @@ from honeybadger_host.memory.working_memory import (
     Inventory,
     Label,
     WorkingEntry,
-    dump_entry,
-    entry_file,
+    dump_working,
     live,
     session_folder,
     span_text,
+    working_file,
 )
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, checked
 from honeybadger_host.search.working_search import find, preview
@@ -79,7 +79,7 @@ def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen)
     def prepare(asked: Asked) -> None:
         payload: SaveToWorkingMemory = asked.payload
         working_memory.load(asked.group, asked.session)
-        file = entry_file(asked.group, asked.session, payload.key)
+        file = working_file(asked.group, asked.session, payload.key)
         data = files.load(file)
         if data is not None:
             checked(data, asked.group, asked.session, file)
@@ -98,9 +98,9 @@ def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen)
         category = None if payload.category is None else texts.line("payload.category", payload.category)
         tags = each_once(texts.line("payload.tags", tag) for tag in payload.tags or ())
         label = Label(key, category, tags, at, at + _ttl(payload), asked.sender, len(data))
-        file = entry_file(asked.group, asked.session, key)
+        file = working_file(asked.group, asked.session, key)
         is_new = _see_room(working_memory, asked, file, now)
-        dumped = dump_entry(WorkingEntry(label, data), asked.session, asked.request_id)
+        dumped = dump_working(WorkingEntry(label, data), asked.session, asked.request_id)
         change = FileWritten(asked.group, "working", file, dumped, files.view(file))
         expires_at = time_stamp(label.expires_at, "milliseconds")
         result = {"key": key, "expires_at": expires_at, "replaced": not is_new}

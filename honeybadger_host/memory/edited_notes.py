@@ -13,7 +13,7 @@ from typing import Final
 
 from honeybadger_host.domain import MEMORY
 from honeybadger_host.errors import JournalError
-from honeybadger_host.memory.notes import NOT_EDITED, PINNED, Edited, parse_notes
+from honeybadger_host.memory.notes import NOT_EDITED, PINNED, EditedBy, parse_notes
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 
@@ -21,12 +21,12 @@ _MOST_LINES: Final = 200_000
 """Of people, kept in memory: 40 MiB."""
 
 
-def with_typed(typed: Mapping[str, Edited], edits: Iterable[Edit]) -> Mapping[str, Edited]:
+def with_typed(typed: Mapping[str, EditedBy], edits: Iterable[Edit]) -> Mapping[str, EditedBy]:
     """Return line -> who typed it last, and when. What an edit only moved, pinned or gave another end is not typed."""
     found = dict(typed)
     for edit in edits:
         before = {_unpinned(line) for hunk in edit.hunks or () for line in hunk.removed}
-        who = Edited(edit.author, f"{datetime.fromtimestamp(edit.at / 1000, UTC):%Y-%m-%d %H:%M}")
+        who = EditedBy(edit.author, f"{datetime.fromtimestamp(edit.at / 1000, UTC):%Y-%m-%d %H:%M}")
         for line in (line for hunk in edit.hunks or () for line in hunk.added):
             if line.strip() and _unpinned(line) not in before:
                 found[line.rstrip(b"\r\n").decode("utf-8", "replace")] = who
@@ -37,14 +37,14 @@ def _unpinned(line: bytes) -> bytes:
     return line.replace(PINNED.encode(), b"").rstrip()
 
 
-def edited_notes(text: str, typed: Mapping[str, Edited]) -> Mapping[str, Edited]:
+def edited_notes(text: str, typed: Mapping[str, EditedBy]) -> Mapping[str, EditedBy]:
     """Return text of a note -> who changed it last, of those with a line that a person typed; see `NoteBook.edited`.
 
     Who gives a note another heading does not take its words over.
     """
     if not typed:
         return NOT_EDITED
-    found: dict[str, Edited] = {}
+    found: dict[str, EditedBy] = {}
     book = parse_notes(text)
     for place, note in enumerate(book.notes):
         lines = [line.rstrip("\r") for line in note.split("\n")]
@@ -69,7 +69,7 @@ class EditedNotes:
 
     def __init__(self, journal: Path) -> None:
         self._reader = EditReader(journal)
-        self._typed: dict[str, tuple[int, Mapping[str, Edited]]] = {}
+        self._typed: dict[str, tuple[int, Mapping[str, EditedBy]]] = {}
         """File -> the last edit that was looked at, and what `with_typed` says."""
         self._outdated: set[str] = set()
 
@@ -77,7 +77,7 @@ class EditedNotes:
         """Take in that there is a new edit of a file."""
         self._outdated.add(file)
 
-    def of(self, file: str, text: str) -> Mapping[str, Edited]:
+    def of(self, file: str, text: str) -> Mapping[str, EditedBy]:
         """Return what `edited_notes` says of a file with this text; nothing when the journal cannot be read."""
         if not file.endswith(f"/{MEMORY}"):
             return NOT_EDITED

@@ -22,7 +22,7 @@ from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.budget import CutNotes, cut_notes
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.large_notes import newest_notes
-from honeybadger_host.memory.notes import NOT_EDITED, Edited, parse_notes
+from honeybadger_host.memory.notes import NOT_EDITED, EditedBy, parse_notes
 from honeybadger_host.memory.notes_together import NotesInContext
 from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.file_cache import is_young
@@ -50,7 +50,7 @@ class GroupText:
     text: str
     size: int = field(default=0, compare=False)
     unread: Mapping[str, int] | None = None
-    edited: Mapping[str, Edited] = field(default_factory=lambda: NOT_EDITED)
+    edited: Mapping[str, EditedBy] = field(default_factory=lambda: NOT_EDITED)
 
     @cached_property
     def clean(self) -> str:

@@ -43,14 +43,14 @@ class Note(NamedTuple):
     quoted: str
 
 
-class Edited(NamedTuple):
+class EditedBy(NamedTuple):
     """Which person changed a note last, and when, as a note says it: `2026-11-21 06:05`."""
 
     author: str
     at: str
 
 
-NOT_EDITED: Final[Mapping[str, Edited]] = MappingProxyType({})
+NOT_EDITED: Final[Mapping[str, EditedBy]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class NoteBook:
 
     preface: str
     notes: Sequence[str]
-    edited: Mapping[str, Edited] = field(default_factory=lambda: NOT_EDITED)
+    edited: Mapping[str, EditedBy] = field(default_factory=lambda: NOT_EDITED)
 
     @cached_property
     def places(self) -> Sequence[int]:
@@ -84,9 +84,9 @@ class NoteBook:
         is_below = place > 0 and not self.notes[place].startswith(_HEADING)
         return signed(self.notes[place - 1]) if is_below else None
 
-    def written_below(self, place: int) -> Edited:
+    def written_below(self, place: int) -> EditedBy:
         """Return who wrote what stands below a signed note; the time is empty while it is not recorded."""
-        return self.edited.get(self.notes[place].strip(), Edited(HUMAN, ""))
+        return self.edited.get(self.notes[place].strip(), EditedBy(HUMAN, ""))
 
     @cached_property
     def by_author(self) -> Mapping[str, Sequence[int]]:
@@ -111,7 +111,7 @@ class NoteBook:
         return author_of(note) if edited is None or author_of(note) == NOBODY else edited.author
 
 
-def parse_notes(text: str, edited: Mapping[str, Edited] = NOT_EDITED) -> NoteBook:
+def parse_notes(text: str, edited: Mapping[str, EditedBy] = NOT_EDITED) -> NoteBook:
     """Return the parts of a MEMORY.md; joined in order they are the text again."""
     first, *rest = f"\n{text}".split(f"\n{_HEADING}")  # a regular expression takes ten times as long for 1 MiB
     if not rest:

@@ -21,7 +21,7 @@ from honeybadger_host.memory.entry import memory_folder
 from honeybadger_host.memory.file_events import read_past
 from honeybadger_host.memory.file_history import version_at
 from honeybadger_host.memory.group_files import GroupText, text_of
-from honeybadger_host.memory.notes import NOT_EDITED, Edited
+from honeybadger_host.memory.notes import NOT_EDITED, EditedBy
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.session_document import SessionDocument, empty_document, parse_document
 from honeybadger_host.memory.session_files import deleted_file, parse_deletion, session_file
@@ -119,7 +119,7 @@ class PastJournal:
             lines = apply_hunks(lines, hunks)
             yield b"".join(lines)
 
-    def typed_lines(self, file: str) -> list[Mapping[str, Edited]]:
+    def typed_lines(self, file: str) -> list[Mapping[str, EditedBy]]:
         """Return what may have been known of who typed lines of a file, the likeliest first."""
         reader = EditReader(self.path)
         found = [with_typed(NOT_EDITED, reader.edits_of([file], 0, self.seq))]

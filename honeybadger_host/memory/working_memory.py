@@ -117,11 +117,11 @@ def session_folder(group: str, session: str) -> str:
     return f"{ROOT}/{group}/{file_name(session)}"
 
 
-def entry_file(group: str, session: str, key: str) -> str:
+def working_file(group: str, session: str, key: str) -> str:
     return f"{session_folder(group, session)}/{file_name(key)}.json"
 
 
-def dump_entry(entry: WorkingEntry, session: str, request_id: str) -> bytes:
+def dump_working(entry: WorkingEntry, session: str, request_id: str) -> bytes:
     label = entry.label
     value = {
         "key": label.key,
@@ -148,7 +148,7 @@ class _File(Edited):
     data: str
 
 
-def parse_entry(data: bytes) -> tuple[WorkingEntry, str]:
+def parse_working(data: bytes) -> tuple[WorkingEntry, str]:
     """Return the entry a file holds and the session it says it is of; a time without a zone is UTC.
 
     Raises ValueError: what is wrong with it.
@@ -160,8 +160,8 @@ def parse_entry(data: bytes) -> tuple[WorkingEntry, str]:
 
 def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
     """Return the entry of one file of a session. Raises ValueError: it is none, or another file's."""
-    entry, of_session = parse_entry(data)
-    if of_session != session or entry_file(group, session, entry.label.key) != file:
+    entry, of_session = parse_working(data)
+    if of_session != session or working_file(group, session, entry.label.key) != file:
         raise ValueError("it holds the entry of another key or session, as a copy does: rename it, or correct it")
     return entry
 

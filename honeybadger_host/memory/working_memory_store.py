@@ -27,11 +27,11 @@ from honeybadger_host.memory.working_memory import (
     Inventory,
     Label,
     WorkingEntry,
-    entry_file,
     inventory,
-    parse_entry,
     parse_own,
+    parse_working,
     session_folder,
+    working_file,
 )
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import is_young
@@ -105,7 +105,7 @@ class WorkingMemoryStore:
         if labels is None:
             return
         if isinstance(change, FileWritten):
-            labels[change.file] = parse_entry(change.data)[0].label
+            labels[change.file] = parse_working(change.data)[0].label
         elif isinstance(change, FileRemoved):
             labels.pop(change.file, None)
 
@@ -134,7 +134,7 @@ class WorkingMemoryStore:
 
     def read(self, group: str, session: str, key: str) -> WorkingEntry | None:
         """Return one entry, expired or not; None: there is none. Raises WorldFailed: its file is not an entry."""
-        file = entry_file(group, session, key)
+        file = working_file(group, session, key)
         data = read_whole(self._home / file)
         return None if data is None else checked(data, group, session, file)
 
@@ -271,7 +271,7 @@ def _is_due(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]
     What only seems to have expired, or to be from the future, because somebody set the clock, stays on the disk until
     nobody did for as long as it was to live: then its life is over by any clock.
     """
-    label = parse_entry(data)[0].label
+    label = parse_working(data)[0].label
     return label.is_expired(now) and was_watched_for((label.expires_at - label.stored_at).total_seconds())
 
 

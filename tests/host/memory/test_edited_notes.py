@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
-from honeybadger_host.memory.notes import NOT_EDITED, Edited, author_of, note_spans, parse_notes
+from honeybadger_host.memory.notes import NOT_EDITED, EditedBy, author_of, note_spans, parse_notes
 from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 
@@ -20,7 +20,7 @@ def edit(before: str, after: str, at: int = AT) -> Edit:
     return Edit(1, at, "main", "human", 1, "groups/main/MEMORY.md", b"", b"", hunks)
 
 
-def edited(before: str, after: str) -> dict[str, Edited]:
+def edited(before: str, after: str) -> dict[str, EditedBy]:
     return dict(edited_notes(after, with_typed(NOT_EDITED, [edit(before, after)])))
 
 
@@ -28,7 +28,7 @@ def test_a_note_with_a_line_that_a_person_typed_is_theirs_and_others_are_not() -
     other = NOTE.replace("tea", "cake").replace("  with milk\n", "")
     after = NOTE.replace("milk", "honey") + "\n" + other
     assert edited(NOTE + "\n" + other, after) == {
-        NOTE.replace("milk", "honey").strip(): Edited("human", "2026-11-18 11:06")
+        NOTE.replace("milk", "honey").strip(): EditedBy("human", "2026-11-18 11:06")
     }
 
 

@@ -16,7 +16,7 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_entry, entry_file
+from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
@@ -57,11 +57,11 @@ def whole_files(home: Path) -> Stored:
 
 def working_memory(home: Path) -> Stored:
     working_memory = WorkingMemoryStore(home)
-    file = entry_file("main", "main", "key")
+    file = working_file("main", "main", "key")
 
     def change(number: int) -> Change:
         label = Label("key", f"c{number}", (), NOW, NOW + timedelta(hours=1), "bee", 4)
-        return FileWritten("main", "working", file, dump_entry(WorkingEntry(label, "data"), "main", "r"), None)
+        return FileWritten("main", "working", file, dump_working(WorkingEntry(label, "data"), "main", "r"), None)
 
     return Stored(
         working_memory,

@@ -16,15 +16,15 @@ from honeybadger_host.memory.working_memory import (
     Label,
     WorkingEntry,
     cut_inventory,
-    dump_entry,
-    entry_file,
+    dump_working,
     file_name,
     inventory,
     inventory_line,
-    parse_entry,
     parse_own,
+    parse_working,
     session_folder,
     span_text,
+    working_file,
 )
 from honeybadger_host.text.neutralise import estimate_tokens
 
@@ -74,7 +74,7 @@ def test_every_name_is_one_safe_name_of_a_file(name: str) -> None:
 
 
 def test_an_ordinary_name_reads_as_it_is() -> None:
-    assert entry_file("main", "main", "chunked-page_1.v2") == "data/working/main/main/chunked-page_1.v2.json"
+    assert working_file("main", "main", "chunked-page_1.v2") == "data/working/main/main/chunked-page_1.v2.json"
     assert session_folder("main", "telegram:7") == "data/working/main/telegram%3a7"
     assert session_folder("main", "..") == "data/working/main/%2e."
 
@@ -87,11 +87,11 @@ sessions = st.text("abAB.:_-", min_size=1, max_size=4)
 @example("a", "A", "k", "k")
 @example("a", "..", "k", "k")
 def test_no_file_of_one_session_is_a_file_of_another(one: str, other: str, key: str, other_key: str) -> None:
-    file = entry_file("main", one, key)
+    file = working_file("main", one, key)
     assert file.startswith(f"{session_folder('main', one)}/")
     if one != other:
         assert not file.startswith(f"{session_folder('main', other)}/")
-        assert entry_file("main", other, other_key) != file
+        assert working_file("main", other, other_key) != file
     assert "/../" not in file
 
 
@@ -102,14 +102,14 @@ def test_what_is_written_is_read_again(
     written = WorkingEntry(
         Label(key, category, tuple(tags), NOW, NOW + timedelta(milliseconds=milliseconds), "bee", len(data)), data
     )
-    file = entry_file("main", "a", key)
-    assert parse_own(dump_entry(written, "a", "r1"), "main", "a", file) == written
+    file = working_file("main", "a", key)
+    assert parse_own(dump_working(written, "a", "r1"), "main", "a", file) == written
     with pytest.raises(ValueError, match="another key or session"):
-        parse_own(dump_entry(written, "ab", "r1"), "main", "a", file)
+        parse_own(dump_working(written, "ab", "r1"), "main", "a", file)
 
 
 def test_a_file_is_what_a_person_can_read() -> None:
-    lines = dump_entry(entry("draft", "one\ntwo", "mail", "urgent"), "main", "r1").decode().splitlines()
+    lines = dump_working(entry("draft", "one\ntwo", "mail", "urgent"), "main", "r1").decode().splitlines()
     assert lines[1:4] == ['  "key": "draft",', '  "session": "main",', '  "category": "mail",']
     assert '  "expires_at": "2026-11-21T06:10:59.123Z",' in lines
     assert lines[-2] == '  "data": "one\\ntwo"'
@@ -128,16 +128,16 @@ def test_a_file_is_what_a_person_can_read() -> None:
     ],
 )
 def test_what_is_no_entry_says_why(change: dict[str, object], says: str) -> None:
-    value = orjson.loads(dump_entry(entry("draft", "x"), "main", "r1"))
-    assert parse_entry(orjson.dumps(value | {"by_hand": True}))[0] == entry("draft", "x")
+    value = orjson.loads(dump_working(entry("draft", "x"), "main", "r1"))
+    assert parse_working(orjson.dumps(value | {"by_hand": True}))[0] == entry("draft", "x")
     with pytest.raises(ValueError, match=says):
-        parse_entry(orjson.dumps(value | change))
+        parse_working(orjson.dumps(value | change))
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"null"])
 def test_bytes_that_are_no_object_say_so(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"it is not JSON|it must be a JSON object"):
-        parse_entry(data)
+        parse_working(data)
 
 
 # -------------------------------------------------------------------------------------------------------------- expiry

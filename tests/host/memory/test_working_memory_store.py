@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_entry, entry_file, session_folder
+from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, session_folder, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.storage.atomic_files import WholeFiles
 
@@ -22,11 +22,11 @@ LATER = NOW + timedelta(minutes=6)
 
 def data_of(key: str, session: str = "main", *, minutes: float = 5) -> bytes:
     expires_at = NOW + timedelta(minutes=minutes)
-    return dump_entry(WorkingEntry(Label(key, None, (), NOW, expires_at, "bee", 1), "x"), session, "r1")
+    return dump_working(WorkingEntry(Label(key, None, (), NOW, expires_at, "bee", 1), "x"), session, "r1")
 
 
 def put(home: Path, key: str, session: str = "main", *, minutes: float = 5) -> Path:
-    path = home / entry_file("main", session, key)
+    path = home / working_file("main", session, key)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data_of(key, session, minutes=minutes))
     return path
@@ -84,12 +84,14 @@ def test_a_damaged_file_is_skipped_and_said_once_and_hides_no_other(tmp_path: Pa
         bad.write_bytes(data_of("good"))
     else:
         bad.unlink()
-        bad.mkdir() if damage == "folder" else bad.symlink_to(tmp_path / entry_file("main", "main", "good"))
+        bad.mkdir() if damage == "folder" else bad.symlink_to(tmp_path / working_file("main", "main", "good"))
     working_memory = WorkingMemoryStore(tmp_path)
     with capture_logs() as logs:
         assert keys(working_memory) == ["good"]
         assert working_memory.look("main", "main").skipped == 1
-    assert [(line["event"], line["file"]) for line in logs] == [("working.skipped", entry_file("main", "main", "bad"))]
+    assert [(line["event"], line["file"]) for line in logs] == [
+        ("working.skipped", working_file("main", "main", "bad"))
+    ]
     with pytest.raises(WorldFailed):
         working_memory.read("main", "main", "bad")
     assert [entry.label.key for entry in working_memory.read_all("main", "main", NOW)] == ["good"]
@@ -166,7 +168,7 @@ def test_what_only_a_set_clock_makes_expire_stays_until_its_life_is_over_by_any_
 
 def test_what_a_decision_has_seen_or_the_journal_has_not_written_is_not_swept(tmp_path: Path) -> None:
     path = put(tmp_path, "one")
-    file = entry_file("main", "main", "one")
+    file = working_file("main", "main", "one")
     files = WholeFiles(tmp_path)
     files.load(file)
     assert swept(tmp_path, LATER, whole_files=files) == 0
