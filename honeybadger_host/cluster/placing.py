@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
 from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import HomeError, WorldFailed
 from honeybadger_host.memory.file_events import Event, Past, read_pasts
-from honeybadger_host.memory.file_history import version_at, versions
+from honeybadger_host.memory.file_history import Version, version_at, versions
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.storage.edits import Edit, digest_of
 from honeybadger_host.storage.files import closing_fd, make_folders, replace
@@ -32,19 +32,6 @@ log = structlog.get_logger()
 _SYNCED_AT_ONCE: Final = 32
 KEPT: Final = "data/replaced"
 """Where texts are moved that only this machine had."""
-
-
-class Wanted(NamedTuple):
-    """A file as the journal has it.
-
-    Args:
-        text: None: there is none.
-        is_known: else the text is not, for it was too large to be kept.
-    """
-
-    past: Past
-    text: bytes | None
-    is_known: bool
 
 
 def place_files(home: Path, journal: Path) -> int:
@@ -74,14 +61,14 @@ def place_files(home: Path, journal: Path) -> int:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     try:
         for past in read_pasts(journal, list(names)):
-            wanted = _read(past)
+            wanted = _wanted(past)
             if not wanted.is_known:
                 log.warning(
                     "cluster.text_not_kept", file=past.file, now_what="copy it from the machine it was edited on"
                 )
                 if past.file in behind:
                     unsettled[past.file] = behind[past.file]
-            elif _place(home, wanted, stamp):
+            elif _place(home, past, wanted.text if wanted.is_there else None, stamp):
                 path = home / past.file
                 written |= {path, *(folder for folder in path.parents if folder.is_relative_to(home))}
                 placed += 1
@@ -98,12 +85,12 @@ def place_files(home: Path, journal: Path) -> int:
     return placed
 
 
-def _read(past: Past) -> Wanted:
+def _wanted(past: Past) -> Version:
+    """Return a file as the journal has it; where it is not known, it was too large to be kept."""
     last = past.events[-1] if past.events else None
     if isinstance(last, Row) and last.kind in WHOLE_KINDS:
-        return Wanted(past, None if last.kind.endswith(REMOVED) else last.data, True)
-    version = version_at(past, LAST_SEQ)
-    return Wanted(past, version.text if version.is_there else None, version.is_known)
+        return Version([last.data], is_known=True, is_there=not last.kind.endswith(REMOVED))
+    return version_at(past, LAST_SEQ)
 
 
 def _is_known(past: Past, text: bytes) -> bool:
@@ -131,23 +118,22 @@ def _digests(event: Event) -> Iterator[bytes]:
         yield digest_of(event.data)
 
 
-def _place(home: Path, wanted: Wanted, stamp: str) -> bool:
-    """Give a file its text; return whether it had another. Raises WorldFailed, OSError."""
-    file = wanted.past.file
-    path = home / file
+def _place(home: Path, past: Past, text: bytes | None, stamp: str) -> bool:
+    """Give a file its text, or none; return whether it had another. Raises WorldFailed, OSError."""
+    path = home / past.file
     held = read_whole(path)
-    if held == wanted.text:
+    if held == text:
         return False
-    if held is not None and not (wanted.text or b"").startswith(held) and not _is_known(wanted.past, held):
-        kept = home / KEPT / stamp / file
+    if held is not None and not (text or b"").startswith(held) and not _is_known(past, held):
+        kept = home / KEPT / stamp / past.file
         make_folders(kept.parent)
         replace(kept, held)
-        log.warning("cluster.kept_aside", file=file, kept=str(kept.relative_to(home)))
-    if wanted.text is None:
+        log.warning("cluster.kept_aside", file=past.file, kept=str(kept.relative_to(home)))
+    if text is None:
         os.unlink(path)
     else:
         make_room(path)
-        replace(path, wanted.text, is_durable=False)
+        replace(path, text, is_durable=False)
     return True
 
 
