@@ -362,10 +362,7 @@ class Projections:
                 for row in [*unsettled.to_revise]:
                     self._revise(file, unsettled, row, now)
                     self._changed(file)
-                is_good = not unsettled.appended or self._look_at_appended(
-                    file, unsettled, now, due, is_urgent=is_urgent
-                )
-                if not is_good:
+                if unsettled.appended and not self._look_at_appended(file, unsettled, now, due, is_urgent=is_urgent):
                     return False
         except WorldFailed as error:
             self._note_failed(file, unsettled, error)
