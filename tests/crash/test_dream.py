@@ -89,6 +89,25 @@ def test_a_request_to_dream_that_a_kill_left_there_makes_no_second_pass(
     assert {"bob1", "bob2"} <= found_in(group / "memory").keys()
 
 
+def test_a_kill_between_a_pass_and_the_receipt_of_who_asked_for_it_folds_nothing_twice(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    write_home(home)
+    settings = {**SETTINGS, "dream.schedule": "", "model.curation": "offline"}
+    operator = RawSender(home, sender="operator").make()
+    operator.drop("d1", request("d1", "dream"))
+    with ended(nursery.start(home, settings, kill=Point("committed", 1))) as host:
+        assert host.wait() == -signal.SIGKILL
+    with ended(nursery.start(home, settings)):
+        operator.wait_until_taken("d1")
+        assert operator.reply("d1")["result"]["proposals"] == []
+    group = home / "groups" / "main"
+    assert len(list((group / "proposals").glob("*.json"))) == 1
+    assert found_in(group / "archive/memory").keys() == {"tea1", "tea2"}
+    assert len(found_in(group / "memory")) == len(ENTRIES) - 1
+
+
 def has_dreamt(home: Path) -> bool:
     """Return whether the first pass is over; an end of the host behind it leaves the second one to the next dream."""
     mark = json.loads((home / dreamt_file("main")).read_text())
