@@ -90,6 +90,8 @@ class Index:
     ) -> None:
         self._home = home
         self._groups: dict[str, _Group] = {}
+        self._round: list[str] = []
+        """Groups that `work` has still to come to, the next one last."""
         self._db = IndexFile(path, self._emptied)
         """Its lock is taken after a group's, never before."""
         self._writer = IndexWriter(home, self._db)
@@ -175,18 +177,25 @@ class Index:
         return sum(len(state.backlog) for state in list(self._groups.values()))
 
     def work(self, *, is_bulk: bool = False) -> bool:
-        """Read a batch of waiting files; return whether there were any.
+        """Read a batch of waiting files; return whether there were any. One thread at a time.
 
         Args:
             is_bulk: leave out files that the next search reads first, such as one that changes with every request.
         """
-        for name, state in list(self._groups.items()):
-            for queue in (state.backlog,) if is_bulk else (state.backlog, state.fresh):
-                if queue:
-                    with state.lock:
-                        self._read(name, queue)
-                    self._corpora.hand_out()
-                    return True
+        for is_new_round in (False, True):
+            if is_new_round:  # else ten thousand groups are looked at for each of them
+                groups = list(self._groups.items())
+                self._round = [name for name, state in groups[::-1] if state.backlog or state.fresh]
+            while self._round:
+                name = self._round[-1]
+                state = self._groups[name]
+                for queue in (state.backlog,) if is_bulk else (state.backlog, state.fresh):
+                    if queue:
+                        with state.lock:
+                            self._read(name, queue)
+                        self._corpora.hand_out()
+                        return True
+                self._round.pop()
         return False
 
     def read_all(self, group: str) -> None:
