@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -125,6 +126,7 @@ def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
 SLOW_TO_WATCH = """
 import time
 from pathlib import Path
+from typing import Any
 from honeybadger_host.spool import watcher
 add = watcher._InotifyBackend.add
 def slow(backend, folder, *more, **options):
@@ -369,7 +371,12 @@ def test_status_tells_what_the_host_does(make_host: HostFactory, client: MakeCli
     stranger.ask("bad", b"[]")
     (stranger.root.parent / "linked").mkdir()
     (stranger.root.parent / "linked" / "requests").symlink_to(stranger.requests)
-    status = wait_for(lambda: (s := cli_json("status", home=home)).get("boxes_refused") and s)
+
+    def counted() -> Any:  # what was answered is counted behind its reply
+        said = cli_json("status", home=home)
+        return said if said.get("boxes_refused") and said["requests"]["total"] == 3 else None
+
+    status = wait_for(counted)
     assert (status["running"], status["pid"], status["mode"]) == (True, host.pid, "open")
     assert status["requests"]["by_outcome"] == {"ok": 2, "invalid": 1}
     assert status["journal"]["seq"] == 1
