@@ -126,7 +126,6 @@ def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
 SLOW_TO_WATCH = """
 import time
 from pathlib import Path
-from typing import Any
 from honeybadger_host.spool import watcher
 add = watcher._InotifyBackend.add
 def slow(backend, folder, *more, **options):
