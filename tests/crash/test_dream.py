@@ -65,23 +65,31 @@ def test_killed_at_a_call_and_again_a_group_dreams_once_and_loses_nothing(
     assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=80) >= 3
 
 
+ON_REQUEST = {**SETTINGS, "dream.schedule": "", "model.curation": "offline"}
+
+
+def asked_and_killed(nursery: Nursery, tmp_path: Path, point: str) -> RawSender:
+    """Return the operator, who asked a host to dream that was killed at a point of it."""
+    operator = RawSender(tmp_path / "home", sender="operator").make()
+    write_home(operator.home)
+    operator.drop("d1", request("d1", "dream"))
+    with ended(nursery.start(operator.home, ON_REQUEST, kill=Point(point, 1))) as host:
+        assert host.wait() == -signal.SIGKILL
+    return operator
+
+
 @pytest.mark.parametrize("point", ["kept", "replied"])
 def test_a_request_to_dream_that_a_kill_left_there_makes_no_second_pass(
     nursery: Nursery, tmp_path: Path, point: str
 ) -> None:
-    home = tmp_path / "home"
-    write_home(home)
-    settings = {**SETTINGS, "dream.schedule": "", "model.curation": "offline"}
-    operator = RawSender(home, sender="operator").make()
-    operator.drop("d1", request("d1", "dream"))
-    with ended(nursery.start(home, settings, kill=Point(point, 1))) as host:
-        assert host.wait() == -signal.SIGKILL
+    operator = asked_and_killed(nursery, tmp_path, point)
+    home = operator.home
     assert (operator.requests / "d1.json").exists()
     for name in ("bob1", "bob2"):
         path = home / entry_file("main", "home", name)
         made = Entry(name, "home", "Bob plays chess.", by="bee", created=datetime(2026, 11, 1, tzinfo=UTC))
         path.write_bytes(dump_entry(made))
-    with ended(nursery.start(home, settings)):
+    with ended(nursery.start(operator.home, ON_REQUEST)):
         operator.wait_until_taken("d1")
         assert operator.reply("d1")["result"]["proposals"][0]["applied"] == 1
     group = home / "groups" / "main"
@@ -92,17 +100,11 @@ def test_a_request_to_dream_that_a_kill_left_there_makes_no_second_pass(
 def test_a_kill_between_a_pass_and_the_receipt_of_who_asked_for_it_folds_nothing_twice(
     nursery: Nursery, tmp_path: Path
 ) -> None:
-    home = tmp_path / "home"
-    write_home(home)
-    settings = {**SETTINGS, "dream.schedule": "", "model.curation": "offline"}
-    operator = RawSender(home, sender="operator").make()
-    operator.drop("d1", request("d1", "dream"))
-    with ended(nursery.start(home, settings, kill=Point("committed", 1))) as host:
-        assert host.wait() == -signal.SIGKILL
-    with ended(nursery.start(home, settings)):
+    operator = asked_and_killed(nursery, tmp_path, "committed")
+    with ended(nursery.start(operator.home, ON_REQUEST)):
         operator.wait_until_taken("d1")
         assert operator.reply("d1")["result"]["proposals"] == []
-    group = home / "groups" / "main"
+    group = operator.home / "groups" / "main"
     assert len(list((group / "proposals").glob("*.json"))) == 1
     assert found_in(group / "archive/memory").keys() == {"tea1", "tea2"}
     assert len(found_in(group / "memory")) == len(ENTRIES) - 1
