@@ -14,6 +14,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -306,7 +307,7 @@ class Index:
 
     def _read(self, group: str, queue: dict[str, None]) -> None:
         """Index a batch of the files in `queue`. The group's lock is held."""
-        files = list(itertools.islice(queue, _AT_ONCE))
+        files = _first_of(queue)
         for file in files:
             queue.pop(file, None)  # before it is read, so that a `touch` meanwhile queues it again
         try:
@@ -328,3 +329,10 @@ class Index:
             self._vectors.forget()
         for state in list(self._groups.values()):
             state.is_compared = False
+
+
+def _first_of(queue: dict[str, None]) -> list[str]:
+    """Return the first files of a queue, to which any thread adds at any time."""
+    while True:
+        with suppress(RuntimeError):  # it grew between the beginning and the end of this line
+            return list(itertools.islice(queue, _AT_ONCE))

@@ -340,6 +340,20 @@ def test_searches_and_changes_from_many_threads_end_with_all_of_it(world: World)
     assert world.index.search("other", len) == (40, True)
 
 
+def test_a_file_that_changes_in_the_moment_in_which_a_search_looks_what_changed_is_found(world: World) -> None:
+    class Growing(dict[str, None]):
+        def __iter__(self) -> Iterator[str]:
+            files = super().__iter__()
+            if len(self) == 1:
+                world.entry("f", "badger")
+            return files
+
+    assert world.find("badger") == []
+    world.index._group("main").fresh = Growing()
+    world.entry("e", "badger")
+    assert set(world.find("badger")) == {"e", "f"}
+
+
 def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> None:
     world = World(tmp_path, max_memory_bytes=1)
     for group in ("one", "two"):
