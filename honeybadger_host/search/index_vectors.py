@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ class IndexVectors:
         self._db = db
         self._embedder = embedder
         self._has_failed = False
+        self._noting = threading.Lock()
         self._without: dict[int, None] = {}
         """Numbers of documents without a vector."""
 
@@ -50,9 +52,10 @@ class IndexVectors:
         self._without = {}
 
     def note(self, added: Iterable[int], removed: Iterable[int]) -> None:
-        for number in removed:
-            self._without.pop(number, None)
-        self._without.update(dict.fromkeys(added))
+        with self._noting:
+            for number in removed:
+                self._without.pop(number, None)
+            self._without.update(dict.fromkeys(added))
 
     @property
     def waiting(self) -> int:
@@ -66,7 +69,8 @@ class IndexVectors:
         if not self._without:
             return None
         kept: Mapping[str, Sequence[tuple[int, bytes]]] = {}
-        numbers = list(itertools.islice(reversed(self._without), _EMBEDDED_AT_ONCE))  # new ones are searched most
+        with self._noting:  # new ones are searched most
+            numbers = list(itertools.islice(reversed(self._without), _EMBEDDED_AT_ONCE))
         query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
         rows = self._db.rows_in(query, numbers)
         texts = {row[0]: (row[4], embedded_text(KINDS[row[1]], row[2], row[4], row[3].splitlines())) for row in rows}
