@@ -92,7 +92,17 @@ def new_id() -> str:
         stamp = (time.time_ns() << 12) // 1_000_000  # milliseconds with 12 binary places
         stamp = _last_stamp = max(stamp, _last_stamp + 1)
     milliseconds, fraction = stamp >> 12, stamp & 0xFFF
-    tail = int.from_bytes(os.urandom(8), "big") & 0x3FFF_FFFF_FFFF_FFFF
+    return uuid7_at(milliseconds, fraction.to_bytes(2, "big") + os.urandom(8))
+
+
+def uuid7_at(milliseconds: int, rest: bytes) -> str:
+    """Return the UUIDv7 of a time since the epoch.
+
+    Args:
+        rest: 10 bytes, of which 74 bits are used: the low 12 of the first two, then 62.
+    """
+    fraction = int.from_bytes(rest[:2], "big") & 0xFFF
+    tail = int.from_bytes(rest[2:], "big") & 0x3FFF_FFFF_FFFF_FFFF
     return str(uuid.UUID(int=(milliseconds << 80) | (7 << 76) | (fraction << 64) | (2 << 62) | tail))
 
 

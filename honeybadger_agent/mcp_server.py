@@ -1,7 +1,8 @@
 """`honeybadger-agent mcp`: the tool table and the group's files for any MCP client, on stdio.
 
-Only it and `mcp_stdio` import `mcp`, the extra of the same name, and with it asyncio and anyio; only the command
-imports them. Standard output belongs to the protocol; the library points descriptor 1 at standard error meanwhile.
+`mcp_http` serves the same over HTTP. Only these and `mcp_stdio` import `mcp`, the extra of the same name, and with it
+asyncio and anyio; only the command imports them. Standard output belongs to the protocol; the library points
+descriptor 1 at standard error meanwhile.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import anyio
 from mcp import MCPError, types
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from honeybadger_agent import installed_version, wire
@@ -22,6 +24,8 @@ from honeybadger_agent.mcp_stdio import standard_streams
 from honeybadger_agent.tools import ALIASES, Choice, description_of, kind_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, code_of, complaint_of
+
+IdOf = Callable[[ServerRequestContext[Any, Any], types.CallToolRequestParams], str | None]
 
 MARKDOWN: Final = "text/markdown"
 CONTEXT: Final = "honeybadger://context"
@@ -101,20 +105,30 @@ def _unraisable(what: sys.UnraisableHookArgs) -> None:
 
 
 async def _serve(client: Client | Callable[[], Client], choice: Choice) -> None:
-    server = made_server(Memory(client), choice)
+    memory = Memory(client)
+    server = made_server(lambda: memory, choice)
     async with standard_streams() as (received, sent):
         await server.run(received, sent, server.create_initialization_options())
 
 
-def made_server(memory: Memory, choice: Choice = "default") -> Server[dict[str, Any]]:
-    """Return the server of one sender, not connected to anything yet."""
+def made_server(
+    memory_of: Callable[[], Memory], choice: Choice = "default", id_of: IdOf = lambda _, __: None
+) -> Server[dict[str, Any]]:
+    """Return the server, not connected to anything yet.
+
+    Args:
+        memory_of: returns the connection of the sender whose request is being answered.
+        id_of: returns the id of the request that a call becomes; None: a new one.
+    """
 
     async def list_tools(_: object, __: object) -> types.ListToolsResult:
-        names = tool_names(choice, await memory.allowed_tools())
+        names = tool_names(choice, await memory_of().allowed_tools())
         return types.ListToolsResult(tools=[offered(name) for name in names])
 
-    async def call_tool(_: object, asked: types.CallToolRequestParams) -> types.CallToolResult:
-        return await _called(memory, asked.name, asked.arguments or {})
+    async def call_tool(
+        context: ServerRequestContext[Any, Any], asked: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        return await _called(memory_of(), asked.name, asked.arguments or {}, id_of(context, asked))
 
     async def list_resources(_: object, __: object) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=RESOURCES)
@@ -123,7 +137,7 @@ def made_server(memory: Memory, choice: Choice = "default") -> Server[dict[str, 
         return types.ListResourceTemplatesResult(resource_templates=[])
 
     async def read_resource(_: object, asked: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        text = await _resource(memory, asked.uri)
+        text = await _resource(memory_of(), asked.uri)
         contents = types.TextResourceContents(uri=asked.uri, mime_type=MARKDOWN, text=text)
         return types.ReadResourceResult(contents=[contents])
 
@@ -169,12 +183,13 @@ def offered(name: str) -> types.Tool:
     )
 
 
-async def _called(memory: Memory, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+async def _called(memory: Memory, name: str, arguments: dict[str, Any], request_id: str | None) -> types.CallToolResult:
     if (kind := kind_of(name)) is None:
         known = ", ".join(tool_names())
         raise MCPError(types.INVALID_PARAMS, f"there is no tool {name[:60]!r}; the tools are {known}")
     try:
-        result = await memory.ask(parsed(kind, arguments))
+        request = parsed(kind, arguments)
+        result = await memory.ask(request, request_id if kind.changes else None)
     except AgentError as error:
         return types.CallToolResult(
             content=[types.TextContent(text=complaint_of(error))], is_error=True, meta=_particulars(error)

@@ -198,7 +198,19 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         one.add_argument("--agent", metavar="NAME", help="who answers; else the host chooses")
         one.add_argument("--as", metavar="NAME", help="who speaks, as the history shows it; else the sender")
 
-    mcp = command("mcp", "Serve the tools to an MCP client on standard input and output (extra: mcp).")
+    mcp = command("mcp", "Serve the tools to MCP clients, on standard input and output or over HTTP (extra: mcp).")
+    mcp.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        default=argparse.SUPPRESS,
+        help="over HTTP, for holders of a token of `honeybadger-host sender token`; port 0: any",
+    )
+    mcp.add_argument(
+        "--behind-proxy",
+        metavar="NAME",
+        default=argparse.SUPPRESS,
+        help="with --http: host name of the TLS proxy in front; else only loopback is served",
+    )
     mcp.add_argument("--tools", choices=("default", "all"), default="default", help="which tools are offered (default)")
 
     command("relay", "Carry the requests in a folder (--box) to the servers of a home, and its replies back.")

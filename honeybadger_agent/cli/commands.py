@@ -26,6 +26,7 @@ from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, ResultT, Syn
 from honeybadger_agent.destination import place_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
+from honeybadger_agent.home import find_home
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import (
@@ -196,6 +197,11 @@ def _mcp(options: Mapping[str, Any]) -> None:
             f"mcp needs the extra of this name ({error}): pip install 'honeybadger-agent[mcp]', or with the host "
             f"'honeybadger-host[mcp]'"
         ) from None
+    if "http" in options:
+        _mcp_http(options)
+        return
+    if "behind_proxy" in options:
+        raise UsageError("--behind-proxy goes with --http")
     place = _place(options)
     client: Client | Callable[[], Client]
     try:
@@ -204,6 +210,20 @@ def _mcp(options: Mapping[str, Any]) -> None:
         complain(str(error))
         client = functools.partial(Client, **place)
     serve(client, options["tools"])
+
+
+def _mcp_http(options: Mapping[str, Any]) -> None:
+    for name in ("group", "sender", "box", "session", "server", "credentials"):
+        if name in options:
+            raise UsageError(f"with --http the token says who asks: leave out --{name}")
+    host, _, port = options["http"].rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"--http {options['http']!r} is not HOST:PORT, as 127.0.0.1:8765")
+    from honeybadger_agent.mcp_http import serve_http
+
+    home = find_home(options.get("home"))
+    told = functools.partial(print, flush=True)
+    serve_http(home, host.strip("[]"), int(port), told, options["tools"], public_name=options.get("behind_proxy"))
 
 
 def _ping(options: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from honeybadger_host.cli.options import AsJson, Home, home_of, tell
 
-app = typer.Typer(help="Who may send in closed mode.", no_args_is_help=True)
+app = typer.Typer(help="Who may send: folders of closed mode, and tokens.", no_args_is_help=True)
 
 
 @app.command("add")
@@ -33,6 +33,44 @@ def sender_add(
         raise typer.BadParameter(str(error)) from None
     known = {"group": group, "sender": sender, "uid": uid, "folder": str(made)}
     tell(known, [f"{made} is ready; a running host serves it within a sweep"], as_json=as_json)
+
+
+@app.command("token")
+def sender_token(
+    group: Annotated[str | None, typer.Argument()] = None,
+    sender: Annotated[str | None, typer.Argument()] = None,
+    home: Home = None,
+    list_: Annotated[bool, typer.Option("--list", help="Print whose tokens there are; not the tokens.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take back all tokens of the sender.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token with which a client speaks as a sender over HTTP, and print it once.
+
+    `honeybadger-agent mcp --http` takes it. Only its SHA-256 is kept, in config/tokens.json.
+    """
+    from honeybadger_agent.mailbox import BadName
+    from honeybadger_host.ops.tokens import all_tokens, make_token, revoke_tokens
+    from honeybadger_host.storage.home import check_home
+
+    folder = home_of(home)
+    check_home(folder)
+    if list_:
+        rows = [{"group": one.group, "sender": one.sender, "made_at": one.made_at} for one in all_tokens(folder)]
+        lines = [f"{row['group']}/{row['sender']}  made {row['made_at']}" for row in rows]
+        tell(rows, lines or ["no tokens yet"], as_json=as_json)
+        return
+    if group is None or sender is None:
+        raise typer.BadParameter("name the group and the sender, as in: sender token main claude")
+    if revoke:
+        count = revoke_tokens(folder, group, sender)
+        said = f"{count} tokens of {group}/{sender} no longer let anybody in" if count else "it has no token"
+        tell({"group": group, "sender": sender, "revoked": count}, [said], as_json=as_json)
+        return
+    try:
+        token = make_token(folder, group, sender)
+    except BadName as error:
+        raise typer.BadParameter(str(error)) from None
+    tell({"group": group, "sender": sender, "token": token}, [token], as_json=as_json)
 
 
 @app.command("list")

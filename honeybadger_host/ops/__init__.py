@@ -4,6 +4,6 @@ May import: spool, curation, search, memory, storage, text, domain, errors, sett
 
 Reading order: `host` (the parts of a running host), `maintenance`, `scheduler`, `push`, `clock`, `page`, `status`,
 `metrics`; `forget_plan`, `forget` and `residue`; `doctor` with `findings`, `home_checks`, `machine_checks` and
-`agent_checks`; `archive`, `backup`, `restore`; `systemd`; `operator_client` (how commands ask the host)
+`agent_checks`; `archive`, `backup`, `restore`; `systemd`; `tokens`; `operator_client` (how commands ask the host)
 and `gist` (what they print of a change).
 """

@@ -14,7 +14,7 @@ MODULES = [
     "honeybadger_agent",
     *(module.name for module in pkgutil.walk_packages(honeybadger_agent.__path__, "honeybadger_agent.")),
 ]
-for name in ("mcp_server", "mcp_stdio"):
+for name in ("mcp_server", "mcp_stdio", "mcp_http"):
     MODULES.remove(f"honeybadger_agent.{name}")  # for the command `mcp` alone, which needs the extra
 MODULES.remove("honeybadger_agent.integrations.anthropic_memory")  # for programs that have the extra
 MODULES.remove("honeybadger_agent.models.providers")  # for models of a provider alone, which need the extra

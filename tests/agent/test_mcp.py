@@ -58,7 +58,8 @@ def connected(memory: AgentClient | Memory, tools: Choice = "default", mode: Any
 
     from honeybadger_agent.mcp_server import made_server
 
-    return Client(made_server(memory if isinstance(memory, Memory) else Memory(memory), tools), mode=mode)
+    shared = memory if isinstance(memory, Memory) else Memory(memory)
+    return Client(made_server(lambda: shared, tools), mode=mode)
 
 
 def mcp_error(match: str) -> pytest.RaisesExc[MCPError]:

@@ -78,7 +78,8 @@ async def test_a_type_that_is_added_with_its_handler_is_there_in_every_way_to_as
     answered = await tools.run(ToolCall("1", "echo_text", '{"text": "hey"}'), "1")
     assert (answered.ok, answered.content) == (True, "said: HEY\nsender: agent")
 
-    async with McpClient(made_server(Memory(Client(home, "main", "claude")), "all")) as mcp:  # a tool over MCP
+    memory = Memory(Client(home, "main", "claude"))
+    async with McpClient(made_server(lambda: memory, "all")) as mcp:  # a tool over MCP
         assert "echo_text" in [tool.name for tool in (await mcp.list_tools()).tools]
         said = await mcp.call_tool("echo_text", {"text": "ho"})
         assert said.structured_content == {"said": "HO", "sender": "claude"}

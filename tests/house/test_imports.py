@@ -35,7 +35,7 @@ LAYERS = [
     {"errors"},
 ]
 """Packages and modules of the host from the top down: each may import what stands below it, never beside it."""
-FROM_AGENT = {"quoting", "wire", "mailbox", "home", "wording"}
+FROM_AGENT = {"quoting", "wire", "mailbox", "home", "wording", "sender_tokens"}
 """What the host may take from the agents' package."""
 FOR_TURNS = {
     "handlers": {"turn.orchestrator"},

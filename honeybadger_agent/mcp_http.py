@@ -1,0 +1,158 @@
+"""`honeybadger-agent mcp --http`: the MCP server over streamable HTTP; a bearer token says which sender asks.
+
+It keeps no session, so a restart loses nothing and several may serve one home. TLS ends in front of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import uvicorn
+from mcp import types
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.context import ServerRequestContext
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
+
+from honeybadger_agent.cli.terminal import complain
+from honeybadger_agent.client import Client
+from honeybadger_agent.errors import AgentError
+from honeybadger_agent.mailbox import uuid7_at
+from honeybadger_agent.mcp_server import made_server
+from honeybadger_agent.sender_tokens import BadTokenFile, TokenFile
+from honeybadger_agent.tools import Choice
+from honeybadger_agent.turn.dispatch import Memory
+
+MAX_BODY_BYTES: Final = 512 * 1024
+"""Twice the largest request that a host takes."""
+REPEAT_SECONDS: Final = 600
+"""A call that is sent again within this time is the same call: clients retry for minutes, not longer."""
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+def serve_http(
+    home: Path, host: str, port: int, told: Callable[[str], None], choice: Choice, *, public_name: str | None = None
+) -> None:
+    """Serve MCP on an address until SIGTERM or SIGINT.
+
+    Args:
+        port: 0: any that is free.
+        told: gets the line for the person who started it.
+        public_name: host name under which a proxy in front is reached; without it only loopback is bound.
+    Raises `AgentError`: the address cannot be bound, or is not loopback and no proxy was named.
+    """
+    if public_name is None and host not in ("127.0.0.1", "localhost", "::1"):
+        raise AgentError(
+            f"{host} can be reached from other machines, and this server speaks no TLS: bind 127.0.0.1, put a proxy "
+            f"with TLS in front of it and name it with --behind-proxy NAME"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise AgentError(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --http") from None
+    with listening:
+        shown = f"[{host}]" if ":" in host else host
+        told(f"serving MCP at http://{shown}:{listening.getsockname()[1]}/mcp; Ctrl-C stops")
+        config = uvicorn.Config(
+            http_app(home, choice, public_name), ws="none", log_config=None, access_log=False, server_header=False
+        )
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def http_app(home: Path, choice: Choice, public_name: str | None = None) -> Starlette:
+    """Return the application: `POST /mcp` for holders of a sender's token, from known hosts and origins."""
+    tokens = TokenFile(home)
+    memories: dict[str, Memory] = {}
+    calls = RepeatedCalls()
+
+    def memory_of() -> Memory:
+        holder = _holder()
+        if holder not in memories:
+            group, _, sender = holder.partition("/")
+            memories[holder] = Memory(lambda: Client(home, group, sender))
+        return memories[holder]
+
+    def id_of(context: ServerRequestContext[Any, Any], asked: types.CallToolRequestParams) -> str:
+        return calls.id_of(_holder(), context.request_id, asked)
+
+    names = LOOPBACK if public_name is None else (*LOOPBACK, public_name)
+    allowed = [form for name in names for form in (name, f"{name}:*")]
+    return made_server(memory_of, choice, id_of).streamable_http_app(
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=MAX_BODY_BYTES,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=allowed,
+            allowed_origins=[f"http://{name}" for name in allowed] + [f"https://{name}" for name in allowed],
+        ),
+        # no `resource_server_url`: a 401 that names one is taken as an invitation to OAuth, which is not spoken here
+        auth=AuthSettings(issuer_url=AnyHttpUrl("http://localhost"), resource_server_url=None),
+        token_verifier=_Verifier(tokens),
+    )
+
+
+def _holder() -> str:
+    """Return `<group>/<sender>` of the request that is being answered."""
+    token = get_access_token()
+    if token is None:
+        raise RuntimeError("a request came through without a token")
+    return token.client_id
+
+
+@dataclass(slots=True)
+class _Verifier:
+    tokens: TokenFile
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        try:
+            holder = self.tokens.holder_of(token)
+        except BadTokenFile as error:
+            complain(str(error))
+            return None
+        if holder is None:
+            return None
+        return AccessToken(token=holder.digest, client_id=f"{holder.group}/{holder.sender}", scopes=[])
+
+
+@dataclass(slots=True)
+class RepeatedCalls:
+    """The request ids of tool calls: a call that is sent again after its answer was lost gets the id it had.
+
+    An id is made of the sender, the JSON-RPC id, the call's bytes and the period of `REPEAT_SECONDS` in which it first
+    came, so a restarted server finds the same one and the host's receipt does the rest.
+
+    Args:
+        now: seconds since the epoch.
+    """
+
+    now: Callable[[], float] = time.time
+    _seen: dict[str, float] = field(default_factory=dict)
+
+    def id_of(self, holder: str, rpc_id: int | str | None, asked: types.CallToolRequestParams) -> str:
+        call = orjson.dumps([holder, rpc_id, asked.name, asked.arguments or {}], option=orjson.OPT_SORT_KEYS)
+        now = self.now()
+        period = now // REPEAT_SECONDS * REPEAT_SECONDS
+        while self._seen and next(iter(self._seen.values())) < period - REPEAT_SECONDS:
+            del self._seen[next(iter(self._seen))]
+        before = _request_id(call, period - REPEAT_SECONDS)
+        if before in self._seen:
+            return before
+        request_id = _request_id(call, period)
+        self._seen[request_id] = period
+        return request_id
+
+
+def _request_id(call: bytes, period: float) -> str:
+    digest = hashlib.sha256(call + b"%d" % period).digest()
+    return uuid7_at(int(period * 1000), digest[:10])

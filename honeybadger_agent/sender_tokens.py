@@ -1,0 +1,103 @@
+"""Bearer tokens of senders: `config/tokens.json` of a home, SHA-256 of a token -> group and sender.
+
+The file is the operator's, like `config/senders.json`; only hashes are kept, so it lets nobody in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from honeybadger_agent.mailbox import OPERATOR, BadName, Mailbox
+
+TOKENS_FILE: Final = "config/tokens.json"
+PREFIX: Final = "hb_"
+"""Begins every token, so that secret scanners and people recognise one."""
+
+
+class BadTokenFile(ValueError):
+    """The file of tokens cannot be read, or is not a table of tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class SenderToken:
+    """A token of one sender, without its secret.
+
+    Args:
+        made_at: UTC, as in a reply.
+    """
+
+    digest: str
+    group: str
+    sender: str
+    made_at: str
+
+
+def new_token() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def digest_of(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def check_holder(home: Path, group: str, sender: str) -> None:
+    """Raise `BadName` when a token may not speak for this sender: its name is not allowed, or it is the operator."""
+    Mailbox.of(home, group, sender)
+    if sender == OPERATOR:
+        raise BadName(f"sender {OPERATOR!r} is reserved for the operator's own commands: choose another name")
+
+
+def load_tokens(home: Path) -> dict[str, SenderToken]:
+    """Return digest -> token; empty without the file. Raises `BadTokenFile`."""
+    path = home / TOKENS_FILE
+    try:
+        rows = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise BadTokenFile(f"{path}: {error}; nobody is let in by a token until it can be read") from None
+    found: dict[str, SenderToken] = {}
+    try:
+        for digest, row in rows.items():
+            group, sender, made_at = str(row["group"]), str(row["sender"]), str(row["made_at"])
+            check_holder(home, group, sender)
+            found[digest] = SenderToken(digest, group, sender, made_at)
+    except (AttributeError, KeyError, TypeError, BadName) as error:
+        raise BadTokenFile(f"{path}: not a table of tokens ({error}); make new ones with `sender token`") from None
+    return found
+
+
+def dump_tokens(tokens: dict[str, SenderToken]) -> bytes:
+    rows = {
+        digest: {"group": token.group, "sender": token.sender, "made_at": token.made_at}
+        for digest, token in tokens.items()
+    }
+    return orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+@dataclass(slots=True)
+class TokenFile:
+    """The tokens of a home, read again when their file changed, so that a revoked one stops with the next call."""
+
+    home: Path
+    _known: dict[str, SenderToken] = field(default_factory=dict)
+    _signature: tuple[int, int, int] | None = None
+
+    def holder_of(self, token: str) -> SenderToken | None:
+        """Return whose token it is; None: nobody's. Raises `BadTokenFile`."""
+        try:
+            status = os.stat(self.home / TOKENS_FILE)
+        except FileNotFoundError:
+            return None
+        signature = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if signature != self._signature:
+            self._known = load_tokens(self.home)
+            self._signature = signature
+        return self._known.get(digest_of(token))

@@ -1,0 +1,206 @@
+"""The MCP server over HTTP: a real server process, real sockets, the library's own client."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.commands import cli_error, cli_json, cli_text
+from tests.hosting import PATIENCE, HostProcess, RawSender, frozen_environment, run_agent, wait_for
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+
+@dataclass
+class HttpServer:
+    process: subprocess.Popen[str]
+    url: str
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def started(home: Path, address: str = "127.0.0.1:0", *more: str) -> HttpServer:
+    command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "mcp"]
+    process = subprocess.Popen(
+        [*command, "--home", str(home), "--http", address, *more],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=frozen_environment(),
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = re.match(r"serving MCP at (http://\S+);", line)
+    assert found, line
+    return HttpServer(process, found[1])
+
+
+@contextmanager
+def serving(home: Path, *more: str) -> Iterator[HttpServer]:
+    server = started(home, "127.0.0.1:0", *more)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@asynccontextmanager
+async def connected(url: str, token: str, mode: Any = "auto") -> AsyncIterator[Client]:
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+def token_of(home: Path, sender: str, group: str = "main") -> str:
+    return cli_text("sender", "token", group, sender, home=home).strip()
+
+
+def posted(url: str, token: str | None, body: bytes, headers: Mapping[str, str] = {}) -> tuple[int, Any]:
+    """Return status and JSON (or text) of one POST."""
+    known = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    if token is not None:
+        known["Authorization"] = f"Bearer {token}"
+    asked = urllib.request.Request(url, data=body, headers={**known, **headers})
+    try:
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+            status, said = answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        status, said = error.code, error.read()
+    with contextlib.suppress(ValueError):
+        return status, json.loads(said)
+    return status, said.decode()
+
+
+def called(content: str, rpc_id: int = 3) -> bytes:
+    """Return a tool call as a client of the protocol version 2025-11-25 sends it without a session."""
+    arguments = {"content": content}
+    params = {"name": "update_memory", "arguments": arguments}
+    return json.dumps({"jsonrpc": "2.0", "id": rpc_id, "method": "tools/call", "params": params}).encode()
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_token_says_who_writes(host: HostProcess, home: Path, mode: str) -> None:
+    first, second = token_of(home, "claude"), token_of(home, "codex")
+    with serving(home) as server:
+        async with connected(server.url, first, mode) as one, connected(server.url, second, mode) as other:
+            done = await one.call_tool("update_memory", {"content": "User likes tea", "section": "Drinks"})
+            assert not done.is_error
+            done = await other.call_tool("save_memory", {"content": "User moved to Chicago"})
+            assert done.structured_content is not None
+            assert done.structured_content["by"] == "codex"
+            found = await one.call_tool("search_memory", {"query": "Where did the user move?"})
+            assert found.structured_content is not None
+            assert found.structured_content["hits"][0]["author"] == "codex"
+    assert "## Drinks (claude, " in RawSender(home).memory_text()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": "Bearer hb_wrong"}, 401),
+        ({"Authorization": "Basic hb_wrong"}, 401),
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://localhost:3000"}, 200),
+    ],
+)
+def test_a_stranger_is_refused(host: HostProcess, home: Path, headers: dict[str, str], status: int) -> None:
+    token = token_of(home, "claude")
+    with serving(home) as server:
+        said, _ = posted(server.url, token, called("User likes tea"), headers)
+        assert said == status
+        assert posted(server.url, None, called("User likes tea"))[0] == 401
+    written = (home / "groups/main/MEMORY.md").exists()
+    assert written == (status == 200)
+
+
+def test_a_body_over_the_limit_is_refused(home: Path) -> None:
+    with serving(home) as server:
+        assert posted(server.url, token_of(home, "claude"), called("x" * 600_000))[0] == 413
+
+
+def test_a_revoked_token_stops_at_once(host: HostProcess, home: Path) -> None:
+    first, kept = token_of(home, "claude"), token_of(home, "codex")
+    with serving(home) as server:
+        assert posted(server.url, first, called("User likes tea"))[0] == 200
+        assert cli_json("sender", "token", "main", "claude", "--revoke", home=home)["revoked"] == 1
+        began = time.monotonic()
+        wait_for(lambda: posted(server.url, first, called("User likes beer"))[0] == 401)
+        assert time.monotonic() - began < 1
+        assert posted(server.url, kept, called("User likes water"))[0] == 200
+    assert "beer" not in RawSender(home).memory_text()
+
+
+def test_a_call_that_is_sent_again_is_applied_once_even_after_a_kill(host: HostProcess, home: Path) -> None:
+    token = token_of(home, "claude")
+    for _ in range(2):
+        with serving(home) as server:
+            for _ in range(2):
+                status, said = posted(server.url, token, called("User likes tea"))
+                assert (status, said["result"]["isError"]) == (200, False)
+    with serving(home) as server:
+        assert posted(server.url, token, called("User likes tea", rpc_id=4))[0] == 200
+    assert RawSender(home).memory_text().count("User likes tea") == 2
+
+
+def test_only_hashes_of_tokens_are_kept_and_listed(home: Path) -> None:
+    token = token_of(home, "claude")
+    file = home / "config/tokens.json"
+    assert token not in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    [row] = cli_json("sender", "token", "--list", home=home)
+    assert (row["group"], row["sender"]) == ("main", "claude")
+
+
+@pytest.mark.parametrize(("group", "sender"), [("main", "operator"), ("main", "human"), ("glo bal", "claude")])
+def test_a_token_speaks_for_no_reserved_name(home: Path, group: str, sender: str) -> None:
+    cli_error("sender", "token", group, sender, home=home, code=2)
+
+
+def test_other_machines_are_served_behind_a_named_proxy_only(host: HostProcess, home: Path) -> None:
+    done = run_agent("mcp", "--http", "0.0.0.0:0", home=home)
+    assert done.returncode == 1
+    assert "--behind-proxy" in done.stderr
+    token = token_of(home, "claude")
+    with serving(home, "--behind-proxy", "memory.example") as server:
+        assert posted(server.url, token, called("a"), {"Host": "memory.example"})[0] == 200
+        assert posted(server.url, token, called("b"), {"Origin": "https://memory.example"})[0] == 200
+
+
+def test_a_damaged_token_file_lets_nobody_in(host: HostProcess, home: Path) -> None:
+    token = token_of(home, "claude")
+    (home / "config/tokens.json").write_text("{")
+    with serving(home) as server:
+        assert posted(server.url, token, called("User likes tea"))[0] == 401
+    cli_error("sender", "token", "--list", home=home, code=3)
+
+
+@pytest.mark.parametrize(
+    "more", [["--http", "nonsense"], ["--http", "127.0.0.1:0", "--sender", "claude"], ["--behind-proxy", "a"]]
+)
+def test_wrong_usage_is_told(home: Path, more: list[str]) -> None:
+    assert run_agent("mcp", *more, home=home).returncode == 2
