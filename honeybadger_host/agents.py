@@ -24,7 +24,9 @@ log = structlog.get_logger()
 AGENTS_FOLDER: Final = "config/agents"
 PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
 """Of a profile, in the order shown; each is optional."""
-PLUMBING: Final = frozenset({"ping", "append_turn", "get_context", "get_history", "read_group_files", "load_session"})
+PLUMBING: Final = frozenset(
+    {"ping", "append_turn", "append_turns", "get_context", "get_history", "read_group_files", "load_session"}
+)
 """What every agent needs to take part at all, whatever tools it has."""
 DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})
 """What only agents have that delegate."""

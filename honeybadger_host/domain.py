@@ -84,6 +84,7 @@ class Turn:
         by: the sender's folder the turn came from.
         at: UTC.
         context: of an answer; the log has it, who reads a turn from there does not.
+        key: under which its program knows it; as with `context`.
     """
 
     number: int
@@ -97,6 +98,7 @@ class Turn:
     input_tokens: int | None = None
     output_tokens: int | None = None
     context: ShownContext | None = None
+    key: str | None = None
 
     @cached_property
     def line(self) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, Request, Result, Role
+from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, Request, Result, Role, Wire
 from honeybadger_agent.wire.labels import Speaker, ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 
@@ -37,6 +37,39 @@ class AppendTurn(Request[TurnResult], changes=True, audience="programs"):
         description="When it was said, for imports: RFC 3339, without a zone UTC; not in the future, and not before "
         "the turn before it. Default: now.",
     )
+
+
+TurnKey = Annotated[str, shaped(r"[!-~]{1,200}", "1-200 visible ASCII characters")]
+
+
+class KeyedTurn(Wire):
+    """One turn with the key under which its program knows it: the same key in the same session is the same turn."""
+
+    key: TurnKey
+    role: Role
+    content: Annotated[str, StringConstraints(min_length=1)]
+    sender: Speaker | None = None
+    tools_used: ToolsUsed | None = None
+    at: Moment | None = Field(
+        default=None,
+        description="When it was said; at least the time of the turn before it, and at most now. Default: now.",
+    )
+
+
+class TurnsResult(Result):
+    added: int
+    known: int = Field(description="Turns whose keys were there.")
+    turns: list[int] = Field(description="The number of each turn in its session, in the order they were given.")
+    neutralised: Neutralised = Field(default_factory=dict)
+
+
+class AppendTurns(Request[TurnsResult], changes=True, settles=True, audience="programs"):
+    """Append turns of a conversation in one commit, each once for its key, for ever.
+
+    For programs that read a transcript and may be killed: send what it says again, and what is there is known.
+    """
+
+    turns: list[KeyedTurn] = Field(min_length=1, max_length=200)
 
 
 class Message(Result):

@@ -117,6 +117,7 @@ def build_table(
 
     turn_log: dict[str, Handler] = {
         "append_turn": conversation.append_turn(dependencies.turn_logs, dependencies.sessions, screen),
+        "append_turns": conversation.append_turns(dependencies.turn_logs, dependencies.sessions, screen),
         "get_history": conversation.get_history(
             dependencies.turn_logs,
             default_budget_tokens=settings.history.budget_tokens,

@@ -1,24 +1,27 @@
-"""Conversation: `append_turn`, `get_history` (AM1, HB6, HB9)."""
+"""Conversation: `append_turn`, `append_turns`, `get_history` (AM1, HB6, HB9)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
 
 from honeybadger_agent.turn.thinking import Visible
-from honeybadger_agent.wire import AppendTurn, GetHistory, Refusal
+from honeybadger_agent.wire import AppendTurn, AppendTurns, GetHistory, KeyedTurn, Refusal
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.memory.turn_log import KeyedLine, dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import MOST_KEPT
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
+from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
 
 log = structlog.get_logger()
@@ -39,21 +42,52 @@ def prepare_turn(turn_logs: TurnLogs, documents: Sessions) -> Callable[[Asked], 
     return prepare
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The members of a turn that `append_turn` and `append_turns` share, screened.
+
+    Args:
+        changed: what was neutralised in it, by kind.
+    """
+
+    speaker: str
+    content: str
+    tools_used: tuple[str, ...]
+    changed: Mapping[str, int]
+
+
+def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member: str) -> _Said:
+    """Return what a turn says as the log keeps it.
+
+    Args:
+        member: where it stands in the request, as `payload`.
+    Raises Refusal.
+    """
+    text, thoughts = payload.content, 0
+    if payload.role == "assistant":
+        visible = Visible.of(text)
+        text, thoughts = visible.text, visible.count
+    if is_blank(neutralise(text).text):
+        what = "holds nothing but thinking" if thoughts else "is blank"
+        field = f"{member}.content"
+        raise Refusal("invalid", f"{field} {what}: nothing was appended", field=field)
+    speaker = speaker_of(payload.sender, payload.role)
+    content, changed = screen.text(asked, f"{member}.content", text)
+    return _Said(
+        speaker if payload.sender is None else screen.name(asked, f"{member}.sender", speaker),
+        content,
+        tuple(screen.name(asked, f"{member}.tools_used", name) for name in payload.tools_used or ()),
+        {**changed, **({"thinking": thoughts} if thoughts else {})},
+    )
+
+
 def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `append_turn`; a turn that brings the session's document over a limit compacts it."""
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: AppendTurn = asked.payload
-        text, thoughts = payload.content, 0
-        if payload.role == "assistant":
-            visible = Visible.of(text)
-            text, thoughts = visible.text, visible.count
-        if is_blank(neutralise(text).text):
-            what = "holds nothing but thinking" if thoughts else "is blank"
-            raise Refusal("invalid", f"payload.content {what}: nothing was appended", field="payload.content")
         screen.path("session", asked.session)
-        speaker = speaker_of(payload.sender, payload.role)
-        content, changed = screen.text(asked, "payload.content", text)
+        said = _said(screen, asked, payload, "payload")
         at = to_milliseconds(now)
         if payload.at is not None:
             at = _said_at(payload.at, turn_logs.last_at(asked.group, asked.session), at)
@@ -61,20 +95,95 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Cha
             number=turn_logs.next_number(asked.group, asked.session),
             at=at,
             role=payload.role,
-            sender=speaker if payload.sender is None else screen.name(asked, "payload.sender", speaker),
+            sender=said.speaker,
             by=asked.sender,
-            content=content,
-            token_count=estimate_tokens(content),
-            tools_used=tuple(screen.name(asked, "payload.tools_used", name) for name in payload.tools_used or ()),
+            content=said.content,
+            token_count=estimate_tokens(said.content),
+            tools_used=said.tools_used,
             input_tokens=payload.input_tokens,
             output_tokens=payload.output_tokens,
         )
         change = TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id))
-        changed = {**changed, **({"thinking": thoughts} if thoughts else {})}
-        result = with_neutralised({"turn": turn.number, "token_count": turn.token_count}, changed)
+        result = with_neutralised({"turn": turn.number, "token_count": turn.token_count}, said.changed)
         return Outcome(result, (change, *documents.after_turns([change], now)))
 
     return ChangeHandler(decide, prepare_turn(turn_logs, documents))
+
+
+def append_turns(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> ChangeHandler[Mapping[str, KeyedLine]]:
+    """Return the handler of `append_turns`: all turns with new keys in one commit, or none."""
+    load = prepare_turn(turn_logs, documents)
+
+    def prepare(asked: Asked) -> Mapping[str, KeyedLine]:
+        load(asked)
+        return turn_logs.keyed(asked.group, asked.session, {said.key for said in asked.payload.turns})
+
+    def decide(asked: Asked, prepared: Mapping[str, KeyedLine], now: datetime) -> Outcome:
+        payload: AppendTurns = asked.payload
+        screen.path("session", asked.session)
+        known = dict(prepared)
+        for turn in turn_logs.decided(asked.group, asked.session):
+            if turn.key is not None:
+                known[turn.key] = KeyedLine(turn.number, turn.role, turn.content)
+        number = turn_logs.next_number(asked.group, asked.session)
+        last = turn_logs.last_at(asked.group, asked.session)
+        numbers: list[int] = []
+        changes: list[TurnAdded] = []
+        changed: Counter[str] = Counter()
+        for place, keyed in enumerate(payload.turns):
+            said = _said(screen, asked, keyed, f"payload.turns.{place}")
+            there = known.get(keyed.key)
+            if there is not None:
+                _check_same(there, keyed, said, place)
+                numbers.append(there.number)
+                continue
+            at = _at_or_later(keyed.at, last, to_milliseconds(now), f"payload.turns.{place}.at")
+            turn = Turn(
+                number=number + len(changes),
+                at=at,
+                role=keyed.role,
+                sender=said.speaker,
+                by=asked.sender,
+                content=said.content,
+                token_count=estimate_tokens(said.content),
+                tools_used=said.tools_used,
+                key=keyed.key,
+            )
+            last = at
+            known[keyed.key] = KeyedLine(turn.number, turn.role, turn.content)
+            numbers.append(turn.number)
+            changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id)))
+            changed.update(said.changed)
+        result = {"added": len(changes), "known": len(numbers) - len(changes), "turns": numbers}
+        after = documents.after_turns(changes, now) if changes else ()
+        return Outcome(with_neutralised(result, changed), (*changes, *after))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _check_same(there: KeyedLine, keyed: KeyedTurn, said: _Said, place: int) -> None:
+    """Raise Refusal when a key is known with other words; a turn that was forgotten keeps its key."""
+    if (there.role, there.content) == (keyed.role, said.content) or FORGOTTEN in there.content:
+        return
+    field = f"payload.turns.{place}.key"
+    raise Refusal(
+        "conflict",
+        f"{field}: turn {there.number} of this session has the key {keyed.key!r} and says something else: give what "
+        "was said there another key; nothing was appended",
+        field=field,
+    )
+
+
+def _at_or_later(text: str | None, last: datetime | None, now: datetime, field: str) -> datetime:
+    """Return when a turn was said, not before the turn before it and not in the future. Raises Refusal."""
+    at = now
+    if text is not None:
+        try:
+            at = min(now, to_milliseconds(parse_time(text).astimezone(UTC)))
+        except (ValueError, OverflowError):
+            why = "is not a time that exists: write 2026-11-21T09:30:00Z; nothing was appended"
+            raise Refusal("invalid", f"{field} {why}", field=field) from None
+    return at if last is None else max(at, last)
 
 
 def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -64,6 +65,8 @@ def dump_turn(turn: Turn, request_id: str) -> bytes:
         line["output_tokens"] = turn.output_tokens
     if turn.context is not None:
         line["context"] = turn.context
+    if turn.key is not None:
+        line["key"] = turn.key
     line["request"] = request_id
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -162,3 +165,35 @@ def read_window(path: Path, size: int) -> Window:
     turns.reverse()
     last = max((turn.number for turn in turns), default=0)
     return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), tuple(reversed(wrong)))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedLine:
+    """A turn of the log that has a key."""
+
+    number: int
+    role: str
+    content: str
+
+
+def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, KeyedLine]:
+    """Return key -> its turn, for those of `keys` that a log has. It reads the whole log. Raises OSError."""
+    try:
+        fd, _ = open_plain(path)
+    except FileNotFoundError:
+        return {}
+    except NotRegular as error:
+        raise OSError(errno.EINVAL, f"it is {error}") from None
+    found: dict[str, KeyedLine] = {}
+    with open(fd, "rb") as file:
+        for line in file:
+            if b'"key":"' not in line:  # quotes within a text are escaped: only a member begins so
+                continue
+            try:
+                value = orjson.loads(line)
+                key = value["key"]
+                if key in keys:
+                    found[key] = KeyedLine(int(value["turn"]), str(value["role"]), str(value["content"]))
+            except (ValueError, KeyError, TypeError):
+                continue  # a line that people damaged; `read_window` says so
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,14 @@ import structlog
 
 from honeybadger_host.domain import Change, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.turn_log import Window, read_window, set_aside_file, turns_file
+from honeybadger_host.memory.turn_log import (
+    KeyedLine,
+    Window,
+    keyed_turns,
+    read_window,
+    set_aside_file,
+    turns_file,
+)
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.storage.files import replace
 
@@ -127,6 +134,18 @@ class TurnLogs:
         held = self._sessions[group, session]
         newest = held.ahead[-1:] or held.window.turns[-1:]
         return newest[0].at if newest else None
+
+    def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, KeyedLine]:
+        """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""
+        path = self.home / turns_file(group, session)
+        try:
+            return keyed_turns(path, keys)
+        except OSError as error:
+            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
+
+    def decided(self, group: str, session: str) -> Sequence[Turn]:
+        """Return the turns decided in this batch, which no log has yet. The session must be loaded."""
+        return self._sessions[group, session].ahead
 
     def apply(self, change: Change) -> None:
         """Count a turn that was decided and is not written yet."""

@@ -432,7 +432,10 @@ def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result()
     withheld = set(wire.REQUEST_TYPES) - set(tool_names())
     operators = {name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"}
     routers = {"delegate_to_agent", "list_available_agents"}
-    assert withheld == {"ping", "append_turn", "list_memory_entries", "stop_turn", "run_task"} | operators | routers
+    assert (
+        withheld
+        == {"ping", "append_turn", "append_turns", "list_memory_entries", "stop_turn", "run_task"} | operators | routers
+    )
     assert all(kind.changes for kind in wire.REQUEST_TYPES.values() if kind.overwrites or kind.settles)
 
 

@@ -162,6 +162,13 @@ def test_one_bad_file_is_a_problem_in_the_reply_and_the_log_and_leaves_the_other
 # ---------------------------------------------------------------------------------------------------------------- turns
 
 
+def test_append_turns_in_one_batch_know_each_others_keys(room: Room) -> None:
+    first = {"key": "a", "role": "user", "content": "hello"}
+    second = {"key": "b", "role": "assistant", "content": "hi"}
+    assert room.change("append_turns", turns=[first, first]) == {"added": 1, "known": 1, "turns": [1, 1]}
+    assert room.change("append_turns", turns=[first, second]) == {"added": 1, "known": 1, "turns": [1, 2]}
+
+
 def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
     assert room.change("append_turn", role="user", content="hello\nthere") == {"turn": 1, "token_count": 2}
     result = room.change(

@@ -1,0 +1,107 @@
+"""`append_turns`: turns that a program may send again, whatever happened in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Conflict, Invalid
+from honeybadger_agent.mailbox import new_id
+from tests.commands import cli_json
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, request, turns_of
+
+
+def keyed(key: str, content: str, role: str = "user", **more: str) -> dict[str, str]:
+    return {"key": key, "role": role, "content": content, **more}
+
+
+def contents_of(home: Path) -> list[str]:
+    return [turn["content"] for turn in turns_of(home)]
+
+
+def test_a_key_is_one_turn_however_often_it_is_sent(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    first = agent.append_turns([keyed("a", "Hello"), keyed("b", "Hi", "assistant")])
+    assert (first.added, first.known, first.turns) == (2, 0, [1, 2])
+    again = agent.append_turns([keyed("a", "Hello"), keyed("b", "Hi", "assistant"), keyed("c", "How are you?")])
+    assert (again.added, again.known, again.turns) == (1, 2, [1, 2, 3])
+    assert contents_of(home) == ["Hello", "Hi", "How are you?"]
+    assert [turn["key"] for turn in turns_of(home)] == ["a", "b", "c"]
+
+
+def test_a_key_is_known_after_a_kill_and_within_one_batch(make_host: HostFactory, home: Path) -> None:
+    host = make_host().start()
+    SyncClient(home, "main", "claude").append_turns([keyed("a", "Hello")])
+    host.kill()
+    sender = RawSender(home, sender="claude")
+    payload = {"turns": [keyed("a", "Hello"), keyed("b", "Hi", "assistant")]}
+    ids = [new_id() for _ in range(5)]
+    for request_id in ids:  # they wait together, and come in one batch
+        sender.drop(request_id, request(request_id, "append_turns", payload=payload))
+    host.start()
+    replies = [sender.reply(request_id) for request_id in ids]
+    assert [reply["result"]["added"] for reply in replies] == [1, 0, 0, 0, 0]
+    assert contents_of(home) == ["Hello", "Hi"]
+
+
+def test_a_key_with_other_words_is_a_conflict_and_nothing_is_appended(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    agent.append_turns([keyed("a", "Hello")])
+    with pytest.raises(Conflict, match=r"turns.1.key: turn 1 .* 'a'"):
+        agent.append_turns([keyed("b", "New"), keyed("a", "Goodbye")])
+    assert contents_of(home) == ["Hello"]
+
+
+def test_a_key_belongs_to_its_session(host: HostProcess, home: Path) -> None:
+    for session in ("one", "two"):
+        assert SyncClient(home, "main", "claude", session=session).append_turns([keyed("a", session)]).added == 1
+
+
+def test_a_forgotten_turn_keeps_its_key(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    agent.append_turns([keyed("a", "My locker code is swordfish"), keyed("b", "Noted", "assistant")])
+    cli_json("forget", "main", "--text", "swordfish", home=home)
+    again = agent.append_turns([keyed("a", "My locker code is swordfish")])
+    assert (again.added, again.known) == (0, 1)
+    assert "swordfish" not in (home / "data/sessions/main/main.jsonl").read_text()
+
+
+def test_times_never_go_back_nor_into_the_future(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    agent.append_turns(
+        [
+            keyed("a", "Hello", at="2026-01-02T10:00:00Z"),
+            keyed("b", "Earlier", at="2026-01-01T10:00:00Z"),
+            keyed("c", "Later", at="2999-01-01T10:00:00Z"),
+        ]
+    )
+    first, second, third = (turn["at"] for turn in turns_of(home))
+    assert first == second == "2026-01-02T10:00:00.000Z"
+    assert "2026-01-02" < third < "2999"
+
+
+@pytest.mark.parametrize(
+    ("turn", "says"),
+    [
+        (keyed("a", " \u200b"), r"payload.turns.1.content is blank"),
+        (keyed("a b", "Hello"), r"payload.turns.1.key"),
+        (keyed("a", "<think>hm</think>", "assistant"), r"payload.turns.1.content holds nothing but thinking"),
+        (keyed("a", "Hello", at="2026-02-31T10:00:00Z"), r"payload.turns.1.at"),
+        (keyed("a", "Hello", sender="[Ben]"), "sender"),
+    ],
+)
+def test_one_wrong_turn_refuses_all(host: HostProcess, home: Path, turn: dict[str, str], says: str) -> None:
+    agent = SyncClient(home, "main", "claude")
+    with pytest.raises(Invalid, match=says):
+        agent.append_turns([keyed("first", "Hello"), turn])
+    assert not (home / "data/sessions/main/main.jsonl").exists()
+
+
+def test_credentials_in_keyed_turns_are_redacted_and_the_key_is_known(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    turn = keyed("a", "my key is AKIAIOSFODNN7EXAMPLE")
+    assert agent.append_turns([turn]).neutralised["secrets"] == 1
+    assert agent.append_turns([turn]).known == 1
