@@ -213,6 +213,14 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     mcp.add_argument("--tools", choices=("default", "all"), default="default", help="which tools are offered (default)")
 
+    for name, description in (
+        ("install", "Let a coding tool keep what is said, and recall it at each prompt, by its hooks."),
+        ("uninstall", "Take the hooks out of a coding tool again; what is remembered stays."),
+    ):
+        hooks = command(name, description)
+        hooks.add_argument("tool", metavar="TOOL", choices=("claude-code",), help="claude-code")
+        hooks.add_argument("--dry-run", action="store_true", help="say what would be changed")
+
     command("relay", "Carry the requests in a folder (--box) to the servers of a home, and its replies back.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")

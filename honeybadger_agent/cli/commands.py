@@ -27,7 +27,7 @@ from honeybadger_agent.destination import place_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.home import find_home
-from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.mailbox import BadName, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import (
     REQUEST_TYPES,
@@ -226,6 +226,22 @@ def _mcp_http(options: Mapping[str, Any]) -> None:
     serve_http(home, host.strip("[]"), int(port), told, options["tools"], public_name=options.get("behind_proxy"))
 
 
+def _install(options: Mapping[str, Any]) -> None:
+    from honeybadger_agent.hooks.claude_code import install
+
+    group, sender = options.get("group", "main"), options.get("sender", "claude-code")
+    try:
+        install(find_home(options.get("home")), group, sender, print, is_dry=options["dry_run"])
+    except BadName as error:
+        raise UsageError(str(error)) from None
+
+
+def _uninstall(options: Mapping[str, Any]) -> None:
+    from honeybadger_agent.hooks.claude_code import uninstall
+
+    uninstall(print, is_dry=options["dry_run"])
+
+
 def _ping(options: Mapping[str, Any]) -> None:
     client = _client(options)
     began = time.perf_counter()
@@ -274,6 +290,8 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "ask": _ask,
     "answer": _answer,
     "chat": _chat,
+    "install": _install,
+    "uninstall": _uninstall,
     "mcp": _mcp,
     "ping": _ping,
     "relay": _relay,

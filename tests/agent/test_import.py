@@ -55,6 +55,15 @@ def test_mailbox_and_errors_need_nothing_but_the_standard_library(name: str) -> 
     )
 
 
+def test_the_hook_program_starts_without_pydantic_and_orjson() -> None:
+    """A person waits for it at each prompt."""
+    run(
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['pydantic', 'orjson', 'asyncio']))\n"
+        "import honeybadger_agent.hooks.hook\n"
+    )
+
+
 def test_what_the_package_exports_is_there() -> None:
     assert all(hasattr(honeybadger_agent, name) for name in honeybadger_agent.__all__)
 
