@@ -10,6 +10,9 @@ PINS   := .ci/constraints.txt
 # Each takes whole modules as far as that goes, so that the hosts of a module are started once (12 % less work).
 TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5 // 2)') --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
+RUN_TESTS ?= -m pytest
+# `make check` runs what failed once more, alone: see there.
+TWICE  := .ci/twice.py $(VENV)/.results
 
 .PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash fuzz mcp-js bench schemas clean help
 help:
@@ -53,15 +56,15 @@ run: $(VENV)/.run
 	@$(VENV)/bin/honeybadger-host run --home .
 
 test: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest $(TEST_ARGS)
+	$(VENV)/bin/python $(RUN_TESTS) $(TEST_ARGS)
 
 # The operators' page in a real browser; apart, for `make test` passes without one. A host and a browser for each file.
 test-page: $(VENV)/.browser browser
-	HB_BROWSER=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/browser
+	HB_BROWSER=1 $(VENV)/bin/python $(RUN_TESTS) -n 2 --dist worksteal tests/browser
 
 # Several machines: NATS servers and hosts on loopback that fail. HB_CLUSTER_FAULTS=300 is the long form of the faults.
 test-cluster: $(VENV)/.dev
-	HB_CLUSTER=1 $(VENV)/bin/python -m pytest -n 6 --dist worksteal tests/cluster
+	HB_CLUSTER=1 $(VENV)/bin/python $(RUN_TESTS) -n 6 --dist worksteal tests/cluster
 
 # The pictures of docs/page.md.
 screenshots: $(VENV)/.browser browser
@@ -95,10 +98,12 @@ check:
 	@echo "making environments and Chromium where they are missing, and checking format, lint and types: some minutes"
 	@$(MAKE) -j --no-print-directory $(if $(filter output-sync,$(.FEATURES)),-Otarget) NEEDED=$(VENV)/.browser \
 	  lint compiled browser $(if $(PYTHON313),ready-313)
-	$(MAKE) test
-	$(MAKE) test-cluster
-	$(MAKE) test-page
-	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
+	@rm -f $(VENV)/.results
+	$(MAKE) test RUN_TESTS="$(TWICE)"
+	$(MAKE) test-cluster RUN_TESTS="$(TWICE)"
+	$(MAKE) test-page RUN_TESTS="$(TWICE)"
+	$(if $(PYTHON313),$(MAKE) check-313 RUN_TESTS="$(TWICE)",@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
+	@$(VENV)/bin/python $(TWICE) --total
 
 NEEDED ?= $(VENV)/.dev
 lint: $(NEEDED)
