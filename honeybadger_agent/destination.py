@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from honeybadger_agent.errors import AgentError, NoMailbox
 from honeybadger_agent.home import find_home
 from honeybadger_agent.mailbox import REQUESTS, BadName, Mailbox
+from honeybadger_agent.wording import AGENT_EXTRA
 
 if TYPE_CHECKING:
     from honeybadger_agent.relay import Place
@@ -33,9 +34,7 @@ def place_of(
     try:
         from honeybadger_agent.relay import Place
     except ImportError as error:
-        raise AgentError(
-            f"a server needs the extra cluster ({error}): pip install 'honeybadger-agent[cluster]'"
-        ) from None
+        raise AgentError(f"a server needs the extra cluster ({error}): {AGENT_EXTRA.format('cluster')}") from None
     home = os.fspath(home) if home is not None else os.environ.get("HONEYBADGER_HOME", "")
     key = os.fspath(credentials) if credentials is not None else os.environ.get("HONEYBADGER_CREDENTIALS", "")
     server = named(server, "SERVER", "nats://127.0.0.1:4222")

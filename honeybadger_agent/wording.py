@@ -1,9 +1,12 @@
-"""Numbers as people read them: counts with their noun, durations in words."""
+"""Words that several messages share: counts with their noun, durations, how an extra is installed."""
 
 from __future__ import annotations
 
 from typing import Final
 
+HOST_EXTRA: Final = "pip install ./honeybadger_agent '.[{}]' in a checkout of Honeybadger"
+AGENT_EXTRA: Final = "pip install './honeybadger_agent[{}]' in a checkout of Honeybadger"
+"""How an extra is installed: no index has these packages, so both are given as folders."""
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 

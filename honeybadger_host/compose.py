@@ -15,6 +15,7 @@ import structlog
 from anyio import CapacityLimiter
 
 from honeybadger_agent.mailbox import SCHEDULER
+from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import Asker
@@ -353,7 +354,7 @@ def open_metrics(home: Path, textfile: str) -> Metrics | None:
 def _check_installed(module: str, what: str, extra: str) -> None:
     """Raise SettingsError: a setting needs what is not installed."""
     if find_spec(module) is None:
-        raise SettingsError(f"{what}: pip install 'honeybadger-host[{extra}]'")
+        raise SettingsError(f"{what}: {HOST_EXTRA.format(extra)}")
 
 
 def _recover(home: Path, journal: Journal, projections: Projections) -> None:

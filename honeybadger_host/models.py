@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import Model, ModelFailed
+from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.configuration import model_key
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import Model as Settings
@@ -23,7 +24,7 @@ _OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
 def missing_extra(name: str) -> str | None:
     """Return what a model needs that is not installed, and how to install it."""
     if name.partition(":")[0] in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:
-        return f"{name} needs pydantic-ai, which is not installed: pip install 'honeybadger-host[llm]'"
+        return f"{name} needs pydantic-ai, which is not installed: {HOST_EXTRA.format('llm')}"
     return None
 
 

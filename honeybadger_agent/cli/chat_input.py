@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from honeybadger_agent.cli.terminal import Screen, shown
+from honeybadger_agent.wording import AGENT_EXTRA
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -48,8 +49,8 @@ def open_typing(screen: Screen, commands: Mapping[str, str]) -> Typing:
         return _editor(screen, commands)
     except ImportError:
         screen.line(
-            "(pip install 'honeybadger-agent[chat]', or with the host 'honeybadger-host[chat]', gives editing of "
-            "several lines, completion, history, and rendered answers.)",
+            f"({AGENT_EXTRA.format('chat')} gives editing of several lines, completion, history, and rendered "
+            f"answers.)",
             "dim",
         )
         return _Input()

@@ -46,7 +46,7 @@ from honeybadger_agent.wire import (
     UpdateMemory,
     Wire,
 )
-from honeybadger_agent.wording import count_of
+from honeybadger_agent.wording import AGENT_EXTRA, count_of
 
 _RELAY_LOOK_SECONDS: Final = 0.02
 
@@ -193,10 +193,7 @@ def _mcp(options: Mapping[str, Any]) -> None:
     try:
         from honeybadger_agent.mcp_server import serve  # takes a second, and only this command needs it
     except ImportError as error:
-        raise AgentError(
-            f"mcp needs the extra of this name ({error}): pip install 'honeybadger-agent[mcp]', or with the host "
-            f"'honeybadger-host[mcp]'"
-        ) from None
+        raise AgentError(f"mcp needs the extra of this name ({error}): {AGENT_EXTRA.format('mcp')}") from None
     if "http" in options:
         _mcp_http(options)
         return

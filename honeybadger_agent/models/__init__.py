@@ -13,6 +13,7 @@ from honeybadger_agent.models.model import Model, ModelFailed
 from honeybadger_agent.models.offline import OfflineModel
 from honeybadger_agent.models.scripted import load_script
 from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
+from honeybadger_agent.wording import AGENT_EXTRA
 
 __all__ = ["NAMES", "Kind", "ModelSettings", "open_model", "split_name"]
 
@@ -61,6 +62,6 @@ def _of_provider(provider: str, model: str, settings: ModelSettings) -> Model:
     else:
         return providers.open_provider(provider, model, settings)
     raise ModelFailed(
-        f"{provider}:{model} needs {missing}, which is not installed: pip install 'honeybadger-host[llm]'",
+        f"{provider}:{model} needs {missing}, which is not installed: {AGENT_EXTRA.format('llm')}",
         is_passing=False,
     )

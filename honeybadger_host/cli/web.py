@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.cli.options import Home, check_files, home_of
 from honeybadger_host.errors import HostError
 
@@ -33,7 +34,7 @@ def web(
     try:
         from honeybadger_host.web.server import serve
     except ImportError as error:
-        raise HostError(f"the page needs an extra ({error}): pip install 'honeybadger-host[web]'") from None
+        raise HostError(f"the page needs an extra ({error}): {HOST_EXTRA.format('web')}") from None
     folder = home_of(home)
     check_files(folder)
     settings = load_settings(folder).settings

@@ -5,10 +5,11 @@ Read `records`, `servers` (the connection), `log`, `committing`, `lease`, `placi
 and what is below it.
 """
 
+from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.errors import SettingsError
 
 try:
     import nats  # noqa: F401
 except ModuleNotFoundError:
-    why = "several machines need nats-py, which is not installed: pip install 'honeybadger-host[cluster]'"
+    why = f"several machines need nats-py, which is not installed: {HOST_EXTRA.format('cluster')}"
     raise SettingsError(why) from None

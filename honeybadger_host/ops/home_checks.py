@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
-from honeybadger_agent.wording import count_of, in_words
+from honeybadger_agent.wording import HOST_EXTRA, count_of, in_words
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
@@ -261,7 +261,7 @@ def metrics(home: Path) -> Iterator[Finding]:
             yield problem(
                 "metrics",
                 "metrics are asked for, and prometheus-client is not installed: the host does not start",
-                "pip install 'honeybadger-host[metrics]', or metrics.textfile = \"\"",
+                f'{HOST_EXTRA.format("metrics")}, or metrics.textfile = ""',
             )
         folder = (home / asked.textfile).parent
         if asked.textfile and not os.access(folder, os.W_OK | os.X_OK):

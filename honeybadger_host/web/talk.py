@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -15,7 +16,18 @@ from starlette.routing import Route
 
 from honeybadger_agent.mailbox import OPERATOR, TURNS, Mailbox, checked_id
 from honeybadger_agent.stream import StreamTail
-from honeybadger_agent.wire import Chat, GetHistory, GetMessages, RecordFeedback, Reply, StopTurn
+from honeybadger_agent.wire import (
+    Chat,
+    GetHistory,
+    GetMessages,
+    NotARequest,
+    RecordFeedback,
+    Refusal,
+    Reply,
+    StopTurn,
+    parse_members,
+    parse_request,
+)
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
 from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, posted, shown_of
 from honeybadger_host.web.live import Streams, event
@@ -29,8 +41,9 @@ _MOST_MESSAGES: Final = 20
 def _talk(request: Request) -> Response:
     home, group = home_of(request), group_of(request)
     session, turn = session_named(member(request, "session", 100) or "main"), member(request, "turn", 100)
+    # The state first: the history that is read after it holds every turn that has been answered.
+    sent = _Sent("none") if turn is None else _look_at(home, group, turn)
     history = home.read(group, made(GetHistory, 0, _MOST_TURNS), session=session)
-    state, why = _state_of(home, group, turn) if turn is not None else ("none", "")
     return page(
         "talk.html",
         shown_of(request),
@@ -41,8 +54,7 @@ def _talk(request: Request) -> Response:
         turns=history.messages,
         messages=home.read(group, made(GetMessages, limit=_MOST_MESSAGES)).messages,
         turn=turn,
-        state=state,
-        why=why,
+        sent=sent,
         done=member(request, "done", 20),
     )
 
@@ -56,14 +68,35 @@ def _reply(mailbox: Mailbox, turn: str) -> Reply | None:
     return None if data is None else Reply.model_validate(orjson.loads(data))
 
 
-def _state_of(home: Home, group: str, turn: str) -> tuple[str, str]:
-    """Return what became of a message, `waits`, `done`, `failed` or `gone`, and why."""
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A message that was sent from the page.
+
+    Args:
+        state: `waits`, `done`, `failed`, `gone`, or `none` where nothing was sent.
+        why: the error of an answer that failed.
+        chat: what was said, while the message waits for its answer.
+    """
+
+    state: str
+    why: str = ""
+    chat: Chat | None = None
+
+
+def _look_at(home: Home, group: str, turn: str) -> _Sent:
     mailbox = _mailbox(home, group)
-    is_waiting = mailbox.is_waiting(_checked(turn), TURNS)
+    data = mailbox.waiting(_checked(turn), TURNS)  # before the reply: it is removed after the reply is written
     reply = _reply(mailbox, turn)
     if reply is not None:
-        return ("done", "") if reply.error is None else ("failed", reply.error.message)
-    return ("waits", "") if is_waiting else ("gone", "")
+        return _Sent("done") if reply.error is None else _Sent("failed", reply.error.message)
+    return _Sent("gone") if data is None else _Sent("waits", chat=_chat_in(data, turn))
+
+
+def _chat_in(data: bytes, turn: str) -> Chat | None:
+    """Return the message in a request file; None for one that the page did not write."""
+    with contextlib.suppress(NotARequest, Refusal):
+        return parse_members(Chat, parse_request(data, turn).payload)
+    return None
 
 
 def _checked(turn: str) -> str:

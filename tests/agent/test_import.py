@@ -78,7 +78,7 @@ def test_without_the_extra_every_model_but_a_providers_opens_and_a_providers_nam
         "try:\n"
         "    open_model('ollama:llama3.2:3b')\n"
         "except ModelFailed as failed:\n"
-        "    assert \"pip install 'honeybadger-host[llm]'\" in str(failed), failed\n"
+        "    assert \"pip install './honeybadger_agent[llm]' in\" in str(failed), failed\n"
         "    assert not failed.is_passing\n"
         "else:\n"
         "    raise AssertionError\n"
@@ -93,7 +93,7 @@ def test_without_the_extra_a_server_names_it() -> None:
         "try:\n"
         "    SyncClient('0123', server='nats://127.0.0.1:1')\n"
         "except AgentError as failed:\n"
-        "    assert \"pip install 'honeybadger-agent[cluster]'\" in str(failed), failed\n"
+        "    assert \"pip install './honeybadger_agent[cluster]' in\" in str(failed), failed\n"
         "else:\n"
         "    raise AssertionError\n"
     )

@@ -411,7 +411,7 @@ async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home:
 def test_without_the_extra_the_command_says_what_to_install(home: Path) -> None:
     ran = run_agent("--source", "import sys; sys.modules['mcp'] = None", "mcp", home=home)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
-    assert "pip install 'honeybadger-agent[mcp]'" in ran.stderr
+    assert "pip install './honeybadger_agent[mcp]' in" in ran.stderr
 
 
 def test_a_mailbox_that_cannot_be_is_said_before_anything_is_served(home: Path) -> None:

@@ -95,6 +95,11 @@ class Tab:
         with self.page.expect_navigation():
             self.page.get_by_role("button", name=name, exact=exact).first.click()
 
+    def wait_for_answer(self) -> None:
+        """Wait until the agent's answer has ended and the page has loaded itself again."""
+        self.page.locator("[data-answer]").wait_for(state="detached")
+        self.page.wait_for_load_state()
+
     def open_all(self) -> None:
         """Open what is folded."""
         self.page.eval_on_selector_all("details", "all => all.forEach(each => { each.open = true; })")

@@ -98,7 +98,7 @@ def test_an_answer_streams_with_its_tools_and_gets_feedback(tab: Tab, site: Site
         while tab.page.locator("#answer").count() and len(seen) < 500:
             seen.append(str(tab.page.evaluate("document.querySelector('#answer [data-text]')?.textContent ?? ''")))
     assert len({*seen}) > 3, "the answer came in one piece"
-    tab.page.locator("[data-answer]").wait_for(state="detached")
+    tab.wait_for_answer()
     tab.page.get_by_text(LONG_ANSWER).wait_for()
     tab.page.get_by_text("That was wrong").last.click()
     tab.page.get_by_label("What would be right").last.fill("Don't say EUR, say euros")
@@ -113,7 +113,7 @@ def test_an_answer_is_stopped(tab: Tab, group: str) -> None:
     tab.press("Send")
     tab.page.locator("#answer [data-text]").filter(has_text=re.compile("The movers")).wait_for()
     tab.page.get_by_role("button", name="Stop").click()  # the end of the answer may load the page first
-    tab.page.locator("[data-answer]").wait_for(state="detached")
+    tab.wait_for_answer()
     assert LONG_ANSWER[-20:] not in tab.words()
 
 

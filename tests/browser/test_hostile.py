@@ -180,7 +180,9 @@ def test_hostile_words_in_an_address_and_in_talk_are_text(open_tab: MakeTab, gro
     tab.go(f"/g/{group}/talk")
     tab.page.get_by_label("Say something").fill(HOSTILE["event handler"])
     tab.press("Send")
-    tab.page.get_by_text("I have noted that.").wait_for()
+    tab.page.locator(".said.user").filter(has_text=HOSTILE["event handler"]).wait_for()
+    tab.wait_for_answer()
+    assert "I have noted that." in tab.words()
     assert HOSTILE["event handler"] in tab.words()
     _look(tab)
 

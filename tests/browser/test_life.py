@@ -56,7 +56,7 @@ def test_an_answer_that_is_written_outlives_a_killed_host(open_tab: MakeTab, mak
     tab.page.locator("#answer").wait_for()
     site.host.kill()
     site.host.restart()
-    tab.page.locator("[data-answer]").wait_for(state="detached")
+    tab.wait_for_answer()
     assert LONG_QUESTION in tab.words()
 
 

@@ -160,8 +160,9 @@ import os, signal, time
 from pathlib import Path
 from honeybadger_host.cluster import member
 
-def die(*_):
-    time.sleep(1)  # it is seen to serve before
+def die(servers, names, journal):
+    while not Path(journal).with_name("die").exists():  # until it was seen to serve
+        time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 
 member.publish_snapshot = die
@@ -198,7 +199,9 @@ def test_a_host_of_another_schema_neither_follows_nor_changes_its_journal_until_
     b.host.settings = older | newer
     b.host.source = DIE_BEFORE_THE_SNAPSHOT
     b.own()
+    b.journal.with_name("die").touch()
     wait_for(lambda: not b.host.is_running, what="b is killed")
+    b.journal.with_name("die").unlink()
     b.end_lease()
     b.host.source = ""
     b.own()

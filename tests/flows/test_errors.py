@@ -289,6 +289,7 @@ def test_without_its_library_several_machines_are_refused_with_what_to_install(m
     assert host.wait() == 3
     done = run_cli("--source", without, "cluster", "status", home=host.home)
     assert done.returncode == 3
-    why = "need nats-py, which is not installed: pip install 'honeybadger-host[cluster]'\n"
+    why = "need nats-py, which is not installed: pip install ./honeybadger_agent '.[cluster]' in a checkout "
+    why += "of Honeybadger\n"
     assert host.stderr.read_text().endswith(why)
     assert (done.stderr.endswith(why), done.stderr.count("\n")) == (True, 1)

@@ -236,7 +236,7 @@ def test_without_its_library_a_webhook_is_refused_with_what_to_install(make_host
     host = make_host(QUICK, source="import sys; sys.modules['httpx2'] = None")
     host.launch()
     assert host.wait() == 3
-    assert "needs httpx2: pip install 'honeybadger-host[webhooks]'" in host.stderr.read_text()
+    assert "needs httpx2: pip install ./honeybadger_agent '.[webhooks]'" in host.stderr.read_text()
 
 
 def test_a_target_that_cannot_even_be_tried_is_said_and_keeps_nobody_waiting(

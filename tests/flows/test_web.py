@@ -17,6 +17,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.web.live import MOST_STREAMS
+from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.page import Answer, Browser, Page
 from tests.people import newest_edit, settle
@@ -391,6 +392,20 @@ def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(browser: Browser,
     assert "memory learns from it" in told.words
     kinds = read(browser, f"/g/{group}/timeline?kind=feedback").words
     assert "say swing" in kinds
+
+
+def test_what_one_says_is_shown_at_once_while_the_answer_is_written(home: Path, make_host: HostFactory) -> None:
+    (home / "slow.json").write_bytes(orjson.dumps({"turns": [{"answers": [{"text": "Slow."}]}], "delay_seconds": 600}))
+    make_host({"model.name": "scripted:slow.json"}).start()
+    with Page(home) as page:
+        browser = page.browser()
+        talk = browser.press(read(browser, "/g/main/talk"), "Send", content="is it <b>noon</b>?", **{"as": "ann"})
+        shown, _, answer = talk.words.partition("An agent is answering")
+        assert shown.endswith("ann is it <b>noon</b>? "), talk.words
+        assert "Stop" in answer
+        box = home / "data" / "ipc" / "main" / "operator"
+        wait_for(lambda: list(box.glob("replies/*.stream")), what="the turn to begin")
+        assert "is it <b>noon</b>?" in browser.press(talk, "Stop").words
 
 
 def test_hostile_memory_stays_text_on_every_page(

@@ -33,7 +33,7 @@ def main() -> None:
         try:
             atheris = importlib.import_module("atheris")
         except ModuleNotFoundError:
-            print("atheris is not installed (pip install -e '.[fuzz]'): Hypothesis draws without looking at coverage")
+            print("atheris is not installed (make fuzz installs it): Hypothesis draws without looking at coverage")
             code = 0
             _drawn(arguments.seconds, Path(folder))
         else:

@@ -148,7 +148,7 @@ def test_a_model_whose_server_is_down_is_a_problem(home: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "model", "now_what"),
     [
-        ("model.name", "ollama:llama3.2", "pip install 'honeybadger-host[llm]'"),
+        ("model.name", "ollama:llama3.2", "pip install ./honeybadger_agent '.[llm]'"),
         ("model.curation", "gpt-5", "there is no model 'gpt-5': models are offline, "),
     ],
 )

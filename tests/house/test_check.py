@@ -1,0 +1,92 @@
+"""`.ci/twice.py`: a test that fails once is named, and what fails again or breaks the run is red."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+TWICE: Final = Path(__file__).parents[2] / ".ci" / "twice.py"
+ONCE: Final = """
+from pathlib import Path
+def test_{name}():
+    seen = Path("{name}.seen")
+    assert seen.exists() or seen.write_text("") == "the first time"
+"""
+PASSES: Final = "def test_passes(): pass\n"
+FAILS: Final = "def test_fails(): assert False\n"
+CRASHES: Final = "import os\ndef test_crashes(): os._exit(1)\n"
+
+Check = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """Run the check on a suite of these tests, with nothing of the pytest that runs this one."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
+    env = {**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+
+    def run(tests: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "test_it.py").write_text(tests)
+        given = (*("-p", "no:cacheprovider"), *arguments) if "--total" not in arguments else arguments
+        command = [sys.executable, str(TWICE), "results.json", *given]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
+
+    return run
+
+
+def once(*names: str) -> str:
+    """Return tests that fail the first time."""
+    return "".join(ONCE.format(name=name) for name in names)
+
+
+def last_lines(ran: subprocess.CompletedProcess[str], count: int = 1) -> list[str]:
+    return ran.stdout.splitlines()[-count:]
+
+
+def test_two_that_fail_once_are_green_and_named_in_the_last_lines_and_a_third_is_red(check: Check) -> None:
+    assert check(PASSES + once("a", "b"), "-n", "2").returncode == 0
+    total = check("", "--total")
+    named = ["flaky: test_it.py::test_a", "flaky: test_it.py::test_b"]
+    assert (total.returncode, total.stdout.splitlines()) == (0, [*named, "3 passed, 0 failed"])
+    third = check(PASSES + once("c"))  # of the next suite
+    assert (third.returncode, last_lines(third, 3)) == (1, [*named, "4 passed, 1 failed"])
+    assert "once more" not in third.stdout
+
+
+def test_what_fails_alone_too_is_red(check: Check) -> None:
+    ran = check(PASSES + FAILS + once("a"))
+    assert (ran.returncode, last_lines(ran, 2)) == (1, ["flaky: test_it.py::test_a", "2 passed, 1 failed"])
+
+
+def test_three_that_fail_once_are_red_at_once(check: Check) -> None:
+    ran = check(once("a", "b", "c"))
+    assert (ran.returncode, last_lines(ran), "once more" in ran.stdout) == (1, ["0 passed, 3 failed"], False)
+
+
+@pytest.mark.parametrize(
+    ("tests", "arguments", "code"),
+    [
+        (once("a") + CRASHES, ("-n", "1"), 1),
+        (once("a") + "import nosuch\n", (), 2),
+        (once("a") + "import nosuch\n", ("-n", "1"), 1),
+        (once("a"), ("--nosuch",), 4),
+        ("", (), 5),
+    ],
+    ids=["crash of a worker", "collection", "collection by a worker", "usage", "no tests"],
+)
+def test_what_breaks_the_run_is_never_flaky(check: Check, tests: str, arguments: tuple[str, ...], code: int) -> None:
+    ran = check(tests, *arguments)
+    assert (ran.returncode, "once more" in ran.stdout) == (code, False), ran.stdout + ran.stderr
+    assert " passed, " in last_lines(ran)[0]
+
+
+def test_a_crash_of_the_interpreter_is_red(check: Check) -> None:
+    assert check(CRASHES).returncode == 1
+    assert check("", "--total").stdout == "0 passed, 0 failed\n"

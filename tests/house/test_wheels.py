@@ -1,0 +1,90 @@
+"""The two distributions: each has its own files, and both together are a host and its agents."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+from typing import Final
+from zipfile import ZipFile
+
+import pytest
+
+from honeybadger_host import __version__
+from tests.hosting import frozen_environment
+
+ROOT: Final = Path(__file__).parents[2]
+NOT_PACKED: Final = {"honeybadger_agent/pyproject.toml", "honeybadger_agent/README.md", "honeybadger_agent/LICENSE"}
+PRINT_PLACES: Final = """
+import honeybadger_agent, honeybadger_host, pkgutil, sys
+for package in (honeybadger_agent, honeybadger_host):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not module.name.endswith("__main__"):
+            __import__(module.name)
+ours = (module for name, module in sys.modules.items() if name.startswith("honeybadger_"))
+print({module.__file__.partition("/honeybadger_")[0] for module in ours})
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheel of each package, as pip builds it from a checkout."""
+    built = {}
+    for package, folder in (("honeybadger_host", ROOT), ("honeybadger_agent", ROOT / "honeybadger_agent")):
+        target = tmp_path_factory.mktemp(package)
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=100)
+        (built[package],) = target.glob("*.whl")
+    return built
+
+
+def files_in(wheel: Path) -> set[str]:
+    return set(ZipFile(wheel).namelist())
+
+
+def metadata_of(wheel: Path) -> Message:
+    with ZipFile(wheel) as files:
+        (name,) = (each for each in files.namelist() if each.endswith(".dist-info/METADATA"))
+        return message_from_bytes(files.read(name))
+
+
+def test_no_file_is_in_both_wheels_and_each_has_all_of_its_package(wheels: dict[str, Path]) -> None:
+    assert not files_in(wheels["honeybadger_host"]) & files_in(wheels["honeybadger_agent"])
+    for package, wheel in wheels.items():
+        paths = (path for path in (ROOT / package).rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+        expected = {str(path.relative_to(ROOT)) for path in paths} - NOT_PACKED
+        assert {name for name in files_in(wheel) if ".dist-info/" not in name} == expected
+
+
+def test_the_host_depends_on_the_agent_in_its_own_version(wheels: dict[str, Path]) -> None:
+    host, agent = map(metadata_of, (wheels["honeybadger_host"], wheels["honeybadger_agent"]))
+    assert (host["Version"], agent["Version"]) == (__version__, __version__)
+    assert f"honeybadger-agent=={__version__}" in host.get_all("Requires-Dist", [])
+
+
+def test_the_bounds_of_what_both_need_are_the_same() -> None:
+    files = (ROOT / "pyproject.toml", ROOT / "honeybadger_agent" / "pyproject.toml")
+    host, agent = (tomllib.loads(file.read_text())["project"] for file in files)
+    assert set(agent["dependencies"]) <= set(host["dependencies"])
+    for extra in agent["optional-dependencies"]:
+        assert host["optional-dependencies"][extra] == [f"honeybadger-agent[{extra}]"]
+
+
+def test_both_wheels_in_one_environment_are_a_host_and_its_agents(wheels: dict[str, Path], tmp_path: Path) -> None:
+    site, home = tmp_path / "site", tmp_path / "home"
+    for wheel in wheels.values():
+        ZipFile(wheel).extractall(site)
+
+    def python(*arguments: str) -> str:
+        env = frozen_environment(PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1")
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert python("-c", PRINT_PLACES) == f"{ {str(site)} }\n"
+    python("-m", "honeybadger_host", "init", str(home))
+    assert python("-m", "honeybadger_agent.cli", "--version") == f"honeybadger-agent {__version__}\n"
