@@ -1,10 +1,12 @@
 """Where the host's home folder is: named, above the current folder, or the user's default. Standard library only.
 
-Clients look for it and never make one. `honeybadger-host init` registers the user's default home.
+Clients look for it and never make one. `honeybadger-host init` registers the user's default home. A home that is only
+around the current folder, such as a checkout, and has no host gives way to a default home that has one.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import Final
@@ -12,7 +14,8 @@ from typing import Final
 from honeybadger_agent.errors import NoHome
 
 HOME_VARIABLE: Final = "HONEYBADGER_HOME"
-MARKS: Final = ("config/honeybadger.toml", "data/host.lock")
+LOCK: Final = "data/host.lock"
+MARKS: Final = ("config/honeybadger.toml", LOCK)
 """Files that only a home has: its settings, and what a host leaves that has served it.
 
 The second is for senders of other users, who may not look into `config/`.
@@ -21,6 +24,8 @@ The second is for senders of other users, who may not look into `config/`.
 
 def find_home(given: str | os.PathLike[str] | None = None) -> Path:
     """Return the home: `given`, else `HONEYBADGER_HOME`, else the nearest one above, else the user's default.
+
+    The default comes first if a host serves it and no host serves the one above; a warning names both.
 
     Raises NoHome: what was looked at, and what to do now.
     """
@@ -33,7 +38,7 @@ def find_home(given: str | os.PathLike[str] | None = None) -> Path:
         return folder
     above = home_above(Path.cwd())
     if above is not None:
-        return above
+        return prefer_served(above)
     file = default_file()
     default = default_home()
     if default is None or _mark_of(default) is None:
@@ -63,6 +68,23 @@ def home_above(folder: Path) -> Path | None:
     return None
 
 
+def prefer_served(around: Path) -> Path:
+    """Return the home around the current folder, or the default home if a host serves only that one; then warn."""
+    default = usable_default()
+    if default is None or _has_host(around) is not False or not _has_host(default):
+        return around
+    import logging  # most calls need none
+
+    logging.getLogger(__name__).warning(
+        "Using your default home %s: no host serves %s, which is around the current folder. To use that one, name it "
+        "with --home (in a program: home=) or %s.",
+        default,
+        around.absolute(),
+        HOME_VARIABLE,
+    )
+    return default
+
+
 def default_file() -> Path | None:
     """Return the file that names the user's default home; None: the user has no folder for it."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
@@ -83,10 +105,15 @@ def default_home() -> Path | None:
     return Path(named) if named.startswith("/") else None
 
 
+def usable_default() -> Path | None:
+    """Return the user's default home; None: there is none, or it is no home any more."""
+    default = default_home()
+    return default if default is not None and _mark_of(default) is not None else None
+
+
 def register_home(home: Path) -> Path:
     """Make a home the user's default, unless another one is; return the default. Raises OSError."""
-    default = default_home()
-    if default is not None and _mark_of(default) is not None:
+    if (default := usable_default()) is not None:
         return default
     file = default_file()
     if file is None:
@@ -102,6 +129,20 @@ def register_home(home: Path) -> Path:
 def _mark_of(folder: Path) -> Path | None:
     """Return a file that shows that a folder is a home; None: it is not one, as far as we may look."""
     return next((folder / mark for mark in MARKS if os.path.isfile(folder / mark)), None)
+
+
+def _has_host(home: Path) -> bool | None:
+    """Return whether a host serves a home now; None: we may not look."""
+    try:
+        with (home / LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False
 
 
 def _why_not(folder: Path, named: str | None) -> str:

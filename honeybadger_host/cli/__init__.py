@@ -124,7 +124,7 @@ def run(home: Home = None, overrides: Overrides = None) -> None:
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.observe import configure_logging
 
-    folder = home_of(home)
+    folder = home_of(home, is_unserved=True)
     try:
         loaded = load_settings(folder, flags_of(overrides))
         configure_logging(loaded.settings.log.format, loaded.settings.log.level)

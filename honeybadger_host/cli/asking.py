@@ -65,7 +65,8 @@ def asked_of(
         return reply.result or {}
     if reply.error.code in ("invalid", "too_large"):
         raise _wrong_option(reply.error.message)
-    raise (NotFound if reply.error.code == "not_found" else HostError)(reply.error.message)
+    message = reply.error.message.replace("payload.", "")
+    raise (NotFound if reply.error.code == "not_found" else HostError)(message)
 
 
 def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | None = None) -> Reply:

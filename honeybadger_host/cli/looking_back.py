@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from honeybadger_host.cli.asking import asked_of
+from honeybadger_host.cli.asking import asked_of, check_group
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
 from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, journal_of, moment, print_json, tell
 from honeybadger_host.errors import NotFound
@@ -69,20 +69,24 @@ def blame(
 
 
 def file_of(home: Path, group: str, file: str) -> str:
-    """Return a file of a group, below the home; an entry's may be named by its id. Raises NotFound."""
+    """Return a file of a group, below the home; an entry's may be named by its id. Raises NotFound.
+
+    It is there, or the journal has changes of it.
+    """
     from honeybadger_host.memory.peoples_files import group_of
     from honeybadger_host.storage.edits import read_events
+    from honeybadger_host.storage.home import JOURNAL_FILE
     from honeybadger_host.storage.journal_reader import LogFilter
 
-    for path in (file, f"groups/{group}/{file}"):
-        if group_of(path) == group:
-            return path
-    if not (home / "groups" / group).is_dir():
-        raise NotFound(f"{home} has no group {group!r}")
-    folder = home / "groups" / group / "memory"
-    found = [str(path.relative_to(home)) for path in folder.rglob("*.json") if path.stem == file]
-    if not found and (home / "data" / "journal.db").exists():
-        events = read_events(journal_of(home), LogFilter(group, file=f"{file}.json"), 9)
+    check_group(home, group)
+    named = next((path for path in (file, f"groups/{group}/{file}") if group_of(path) == group), None)
+    if named is None:
+        folder = home / "groups" / group / "memory"
+        found = [str(path.relative_to(home)) for path in folder.rglob("*.json") if path.stem == file]
+    else:
+        found = [named] if (home / named).exists() else []
+    if not found and (home / JOURNAL_FILE).exists():
+        events = read_events(journal_of(home), LogFilter(group, file=named or f"{file}.json"), 9)
         found = [event.file for event in events if group_of(event.file) == group]
     if not found:
         raise NotFound(f"{group} has no file or entry {file!r} of which changes are known: name it as `log` does")
@@ -184,6 +188,7 @@ def diff(
     from honeybadger_host.storage.journal_schema import LAST_SEQ
 
     folder = home_of(home)
+    check_group(folder, group)
     journal = journal_of(folder)
     first = seq_of(folder, group, earlier, "FROM")
     last = seq_of(folder, group, later, "TO") if later is not None else LAST_SEQ

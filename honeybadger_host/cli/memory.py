@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -167,32 +167,59 @@ def undo(
     """Undo changes of notes and entries, and people's edits, the newest first. Works with and without a host."""
     folder = home_of(home)
     print_warnings_only(call)
-    done: list[dict[str, Any]] = []
-    for seq in sorted(set(seqs), reverse=True):
-        path, result = _undo_one(folder, seq)
-        done.append(result)
+    numbers = sorted(set(seqs), reverse=True)
+    if len(numbers) > 1:
+        _check_each(folder, numbers)
+    done: dict[int, dict[str, Any]] = {}
+    for seq in numbers:
+        try:
+            path, done[seq] = _undo_one(folder, seq)
+        except HostError as error:
+            if not done:
+                raise
+            raise type(error)(f"{error}; undone before that: {', '.join(map(str, done))}") from None
         if not as_json:
-            print(f"{path}: {result['did'].replace('_', ' ')}; change {result['seq']} undoes {seq}")
+            print(f"{path}: {done[seq]['did'].replace('_', ' ')}; change {done[seq]['seq']} undoes {seq}")
     if as_json:
-        print_json(done if len(done) > 1 else done[0])
+        results = [*done.values()]
+        print_json(results if len(results) > 1 else results[0])
+
+
+def _check_each(folder: Path, seqs: Sequence[int]) -> None:
+    """Raise HostError if one of several changes is not there, or of a kind that is never undone."""
+    from honeybadger_agent.wire import Refusal
+    from honeybadger_host.handlers.undo import check_kind
+
+    for seq in seqs:
+        try:
+            check_kind(_event(folder, seq))
+        except Refusal as refusal:
+            raise HostError(f"{refusal.message}; nothing was undone") from None
+
+
+def _event(folder: Path, seq: int) -> Row | Edit:
+    """Return a change, or an edit by a person. Raises NotFound."""
+    from honeybadger_host.storage.edits import read_event
+    from honeybadger_host.storage.home import JOURNAL_FILE
+
+    event = read_event(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
+    if event is None:
+        raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them; nothing was undone")
+    return event
 
 
 def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     """Undo a change; return which file that changed, and the result. Raises HostError."""
     from honeybadger_agent.wire import Undo
-    from honeybadger_host.storage.edits import read_event
-    from honeybadger_host.storage.home import JOURNAL_FILE
 
-    row = read_event(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
-    if row is None:
-        raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
+    row = _event(folder, seq)
     group = row.group
     if group == GLOBAL_GROUP:  # what is for every group has no inbox, and is undone through any
         groups = sorted(path.name for path in (folder / "groups").iterdir() if NAME.fullmatch(path.name))
         group = next((name for name in groups if name != GLOBAL_GROUP), "main")
     reply = reply_to(folder, group, Undo(seq=seq))
     if reply.error is not None:
-        raise HostError(reply.error.message)
+        raise (NotFound if reply.error.code == "not_found" else HostError)(reply.error.message)
     result = reply.result or {}
     path = result["file"] if row.group == GLOBAL_GROUP else f"groups/{group}/{result['file']}"
     return path, {"seq": reply.seq, "group": row.group, **result}

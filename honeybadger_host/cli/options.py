@@ -26,19 +26,25 @@ Overrides = Annotated[
 ]
 
 
-def home_of(given: Path | None) -> Path:
-    """Return the home a command is about: the one that is named, else as clients find it. Raises HomeError."""
+def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
+    """Return the home a command is about: the one that is named, else as clients find it. Raises HomeError.
+
+    Args:
+        is_unserved: the command needs a home without a host, so the one around the current folder comes first.
+    """
     from honeybadger_agent.errors import NoHome
-    from honeybadger_agent.home import find_home
+    from honeybadger_agent.home import find_home, home_above, prefer_served
     from honeybadger_host.configuration import environment_home
 
-    named = given or environment_home()
-    if named is None and not Path("groups").is_dir():  # enough for a host, though not for who looks for one
-        try:
-            named = find_home()
-        except NoHome as error:
-            raise HomeError(str(error)) from None
-    return (named or Path()).absolute()
+    if (named := given or environment_home()) is not None:
+        return named.absolute()
+    try:
+        around = Path.cwd() if Path("groups").is_dir() else home_above(Path.cwd())  # a host needs only groups/
+        if around is None:
+            return find_home().absolute()
+    except NoHome as error:
+        raise HomeError(str(error)) from None
+    return around if is_unserved else prefer_served(around)
 
 
 def flags_of(overrides: list[str] | None) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from honeybadger_agent.cli.terminal import here, print_lines
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, paint, print_json, tell
 
 app = typer.Typer()
 
@@ -25,8 +26,8 @@ def review(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[GROUP] | ACTION GROUP [PROPOSAL] [OPERATION]...",
-            help="A group to go through what waits in it; or list, show, accept, strike or revert.",
+            metavar="[list] [GROUP] | ACTION GROUP [PROPOSAL] [OPERATION]...",
+            help="A group to go through what waits in it, none to list all; or list, show, accept, strike or revert.",
         ),
     ] = None,
     home: Home = None,
@@ -37,18 +38,20 @@ def review(
 
     An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
     """
-    action, *rest = words or ["main"]
+    action, *rest = words or ["list"]
     if action not in _ACTIONS:
         if rest:
             raise typer.BadParameter(f"{action} {' '.join(rest)}: write a group, or {', '.join(_ACTIONS)} and a group")
         action, rest = "", [action]
-    if not rest or (action not in ("", "list") and len(rest) < 2):
-        needed = "a group" if action == "list" else "a group and a proposal"
-        raise typer.BadParameter(
-            f"{action} needs {needed}, as: review {action} main" + (" ID" if len(needed) > 7 else "")
-        )
+    if action == "list" and len(rest) > 1:
+        raise typer.BadParameter("list takes one group, or none for all")
+    if action not in ("", "list") and len(rest) < 2:
+        raise typer.BadParameter(f"{action} needs a group and a proposal, as: review {action} main ID")
+    if not rest:
+        _list_all(call, home_of(home), every, as_json)
+        return
     group, *more = rest
-    host = _Host(call, home, group)
+    host = _Host(call, home_of(home), group)
     match action:
         case "":
             _go_through(host) if sys.stdin.isatty() and not as_json else _list(host, every, as_json)
@@ -98,9 +101,9 @@ def dream(
 class _Host:
     """The proposals of one group, asked of the host."""
 
-    def __init__(self, call: typer.Context, home: Any, group: str) -> None:
+    def __init__(self, call: typer.Context, folder: Path, group: str) -> None:
         self._call = call
-        self._home = home_of(home)
+        self._home = folder
         self.group = group
 
     def rows(self, *, every: bool = False) -> Mapping[str, Any]:
@@ -124,11 +127,30 @@ def _number(word: str) -> int:
 
 def _list(host: _Host, every: bool, as_json: bool) -> None:
     found = host.rows(every=every)
+    tell(found, _listed(found) or [_nothing(every)], as_json=as_json)
+
+
+def _list_all(call: typer.Context, folder: Path, every: bool, as_json: bool) -> None:
+    """Print the proposals of every group."""
+    check_files(folder)
+    groups = sorted(path.parent.name for path in (folder / "groups").glob("*/proposals") if path.is_dir())
+    found = {group: _Host(call, folder, group).rows(every=every) for group in groups}
+    lines: list[str] = []
+    for group, rows in found.items():
+        if listed := _listed(rows):
+            lines += [f"{group}:", *listed]
+    tell(found, lines or [_nothing(every)], as_json=as_json)
+
+
+def _listed(found: Mapping[str, Any]) -> list[str]:
     lines = [_row(row) for row in found["proposals"]]
     if found["left_out"]:
         lines.append(f"and {found['left_out']} older")
-    none = "there are no proposals yet" if every else "nothing waits for a decision"
-    tell(found, lines or [none], as_json=as_json)
+    return lines
+
+
+def _nothing(every: bool) -> str:
+    return "there are no proposals yet" if every else "nothing waits for a decision"
 
 
 def _row(row: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ app = typer.Typer(help="The host as a systemd service.", no_args_is_help=True)
 
 InHome = Annotated[
     Path | None,
-    typer.Option("--home", help="Home folder; default /var/lib/honeybadger, or ~/.local/share/honeybadger."),
+    typer.Option("--home", help="Home folder; default /var/lib/honeybadger; with --user your default home."),
 ]
 OfUser = Annotated[bool, typer.Option("--user", help="A service of your own, without root.")]
 Closed = Annotated[bool, typer.Option("--closed", help="For closed mode with senders of other users.")]
@@ -27,17 +27,24 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be don
 
 
 def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | None) -> Plan:
+    from honeybadger_agent.home import usable_default
     from honeybadger_host.configuration import environment_home, user_folders
     from honeybadger_host.ops import systemd
 
     if is_user and is_closed:
         raise typer.BadParameter("a service of your own cannot serve other users' boxes: leave out --user or --closed")
     user_home, config_home = user_folders()
-    folder = home or environment_home() or (user_home / ".local/share/honeybadger" if is_user else systemd.SYSTEM_HOME)
+    own = usable_default()
+    folder = home or environment_home()
+    if folder is None and is_user:
+        folder = own or user_home / ".local/share/honeybadger"
+    folder = (folder or systemd.SYSTEM_HOME).absolute()
+    other = f"; your default home is {own}, which --home {own} serves" if own not in (None, folder) else ""
+    print(f"the service serves the home {folder}{other}", file=sys.stderr)
     program = systemd.find_program() if command is None else command.absolute()
     if is_user:
-        return systemd.plan_user(folder.absolute(), program, user_home, config_home)
-    plan = systemd.plan_system(folder.absolute(), program, is_closed=is_closed)
+        return systemd.plan_user(folder, program, user_home, config_home)
+    plan = systemd.plan_system(folder, program, is_closed=is_closed)
     if command is None:
         systemd.check_visible(Path(sys.base_prefix))
     return plan

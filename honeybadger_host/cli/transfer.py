@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -31,14 +32,12 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Take out all that a group remembers, so that `import` makes the same group of it. With and without a host."""
-    from honeybadger_agent.mailbox import BadName, checked_name
+    from honeybadger_agent.mailbox import checked_name
     from honeybadger_host.transfer.exporting import export_group
     from honeybadger_host.transfer.markdown_export import export_markdown
 
-    try:
+    with _naming():
         checked_name("group", group)
-    except BadName as error:
-        raise typer.BadParameter(str(error)) from None
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
     folder = home_of(home)
     check_files(folder)
@@ -52,6 +51,17 @@ def export(
     print_some("left out", done.left_out)
     changes = "" if markdown else f", {count_of(done.changes, 'change')}"
     print(f"{target}: {count_of(done.files, 'file')}{changes}")
+
+
+@contextmanager
+def _naming() -> Iterator[None]:
+    """Turn a name that no group may have into wrong usage."""
+    from honeybadger_agent.mailbox import BadName
+
+    try:
+        yield
+    except BadName as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @app.command("import")
@@ -88,7 +98,7 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
     from honeybadger_host.transfer.loading import load_export
 
     doing = deque([f"reading {path}"], maxlen=1)
-    with patience(lambda: doing[-1]):
+    with _naming(), patience(lambda: doing[-1]):
         loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append)
     plan = loaded.forgetting
     left: Sequence[Mapping[str, str]] = ()
@@ -119,7 +129,7 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
     check_home(folder)
     settings = load_settings(folder).settings
     doing = deque([f"reading {path}"], maxlen=1)
-    with open_source(path) as source, patience(lambda: doing[-1]):
+    with _naming(), open_source(path) as source, patience(lambda: doing[-1]):
         name = format_ or format_of(source, path)
         importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
         done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=doing.append)

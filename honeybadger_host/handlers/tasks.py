@@ -29,6 +29,8 @@ from honeybadger_host.memory.edited import read_json
 from honeybadger_host.memory.task_files import (
     TaskFile,
     WrongSchedule,
+    blank_member,
+    check_id,
     dump_task,
     parse_task,
     schedule_of,
@@ -127,6 +129,9 @@ def _schedule_task(deps: TaskDependencies) -> ChangeHandler[list[str]]:
         if not free:
             raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
         id_ = free[0]
+        if (blank := blank_member(payload)) is not None:
+            why = f"payload.{blank} is blank: say what is to be done; nothing was scheduled"
+            raise Refusal("invalid", why, field=f"payload.{blank}")
         name, changed = deps.screen.text(asked, "payload.name", payload.name)
         description, more = deps.screen.text(asked, "payload.description", payload.description)
         said = {
@@ -284,6 +289,7 @@ def _listed(deps: TaskDependencies, asked: Asked, now: datetime) -> Mapping[str,
     rows = []
     for id_ in tasks_of(deps.home, asked.group) if payload.task is None else [payload.task]:
         try:
+            check_id(id_)
             if (data := read_whole(deps.home / task_file(asked.group, id_))) is None:
                 continue
             task: TaskFile | str = parse_task(data)

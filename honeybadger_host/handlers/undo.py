@@ -122,8 +122,14 @@ def _row_of(asked: Asked, journal: Path) -> Row | Edit:
     is_tidied = isinstance(event, Row) and event.sender == OPERATOR and FORGOTTEN.encode() in event.data
     if is_tidied or read_emptied(journal, [event.seq]):
         raise _conflict(f"something of change {event.seq} was forgotten, and that is for good")
+    check_kind(event)
+    return event
+
+
+def check_kind(event: Row | Edit) -> None:
+    """Raise Refusal where a change is of a kind that is never undone."""
     if isinstance(event, Edit) or event.kind in _OF_EDITS:
-        return event
+        return
     row = event
     why = "only notes, entries and people's edits are"
     is_note = row.kind in _NOTES
@@ -131,7 +137,6 @@ def _row_of(asked: Asked, journal: Path) -> Row | Edit:
         is_note, why = False, f"undo the change of {MEMORY} that came with it"
     if not is_note and row.kind.removesuffix(REMOVED) != ENTRY:
         raise Refusal("invalid", f"change {row.seq} ({row.kind}) cannot be undone: {why}", field="payload.seq")
-    return row
 
 
 def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from honeybadger_host.domain import Served
 from honeybadger_host.errors import NotFound, WorldFailed
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
-from honeybadger_host.storage.journal_reader import read_seq_at, read_time_of
+from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS
+from honeybadger_host.storage.journal_reader import read_newest, read_seq_at, read_time_after, read_time_of
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 from honeybadger_host.text.time_stamps import read_moment
 
@@ -35,8 +36,11 @@ class Moment(NamedTuple):
 
 
 def moment_of(text: str, journal: Path, ledger: InjectionLedger, group: str, now: datetime) -> Moment:
-    """Return a moment. Raises ValueError: it is not one; NotFound: no context has such a hash; JournalError,
-    WorldFailed."""
+    """Return a moment.
+
+    Raises ValueError: it is not one, or the clock was ahead then; NotFound: no context has such a hash, no change has
+    such a number; JournalError, WorldFailed.
+    """
     if _HASH.fullmatch(text):
         try:
             served = ledger.served(group, text)
@@ -48,7 +52,15 @@ def moment_of(text: str, journal: Path, ledger: InjectionLedger, group: str, now
             )
         return Moment(served.seq, served.at, served=served)
     if text.isascii() and text.isdigit():
-        seq = min(int(text), LAST_SEQ)
+        seq, newest = int(text), read_newest(journal)
+        if seq > newest:
+            raise NotFound(f"there is no change {text} yet: the newest is {newest}")
         return Moment(seq, read_time_of(journal, seq))
     at = read_moment(text, now)
-    return Moment(read_seq_at(journal, at), at, at)
+    seq = read_seq_at(journal, at)
+    if read_time_after(journal, seq) > (now.timestamp() + CLOCK_GRACE_SECONDS) * 1000:
+        raise ValueError(
+            f"the changes after {seq} have a time later than now, because the clock was ahead: nobody knows whether "
+            f"they came before {text}, so name a change by its number"
+        )
+    return Moment(seq, at, at)

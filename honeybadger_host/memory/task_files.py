@@ -16,7 +16,8 @@ from honeybadger_agent.wire import TASK_ID
 from honeybadger_agent.wire.tasks import TaskMembers
 from honeybadger_host.memory.edited import Time, checked, read_json
 from honeybadger_host.schedule.times import Interval, Once, Schedule, read_cron, read_zone
-from honeybadger_host.storage.files import names_in
+from honeybadger_host.storage.files import names_in, printable
+from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp
 
 LARGEST_BYTES: Final = 65_536
@@ -79,16 +80,38 @@ def has_tasks(group: str) -> bool:
     return NAME.fullmatch(group) is not None and group != GLOBAL_GROUP
 
 
+def named_in(file_name: str) -> str | None:
+    """Return the id that a file in such a folder gives its task, though it may be wrong; None: it is no task's."""
+    name = printable(file_name)
+    return name[:-5] if name.endswith(".json") and not name.startswith(".") else None
+
+
+def check_id(task: str) -> None:
+    """Raise ValueError where a file's name gives an id that no task may have."""
+    if _ID.fullmatch(task) is None:
+        raise ValueError("its name is wrong: rename it to 1-60 letters, digits, - and _, as morning-news.json")
+
+
 def tasks_of(home: Path, group: str) -> Iterator[str]:
-    """Yield the ids of a group's tasks."""
-    yield from sorted(name[:-5] for name in names_in(home / tasks_folder(group)) if is_task_file(name))
+    """Yield the ids of a group's tasks, those that `check_id` refuses too."""
+    ids = (named_in(name) for name in names_in(home / tasks_folder(group)))
+    yield from sorted(id_ for id_ in ids if id_ is not None)
 
 
 def parse_task(data: bytes) -> TaskFile:
     """Return the task in a file. Raises ValueError: what is wrong with it."""
     if len(data) > LARGEST_BYTES:
         raise ValueError(f"it has {len(data)} bytes, the limit is {LARGEST_BYTES}")
-    return checked(TaskFile, read_json(data))
+    task = checked(TaskFile, read_json(data))
+    if (blank := blank_member(task)) is not None:
+        raise ValueError(f"{blank} is blank")
+    return task
+
+
+def blank_member(task: TaskMembers) -> str | None:
+    """Return which text of a task has nothing visible; None: neither."""
+    texts = {"name": task.name, "description": task.description}
+    return next((member for member, text in texts.items() if is_blank(neutralise(text).text)), None)
 
 
 def dump_task(task: TaskFile) -> bytes:

@@ -19,7 +19,7 @@ from honeybadger_host.configuration import host_zone, load_settings, model_key
 from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
 from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.memory.group_places import groups_in
-from honeybadger_host.memory.task_files import WrongSchedule, parse_task, schedule_of, task_file, tasks_of
+from honeybadger_host.memory.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings
@@ -62,8 +62,10 @@ def tasks(home: Path) -> Iterator[Finding]:
     except SettingsError:  # said above
         return
     good = 0
-    for file in (task_file(group, task) for group in groups_in(home) for task in tasks_of(home, group)):
+    found = [(task, task_file(group, task)) for group in groups_in(home) for task in tasks_of(home, group)]
+    for task, file in found:
         try:
+            check_id(task)
             schedule_of(parse_task(read_whole(home / file) or b""), datetime.now(UTC), host_zone(), least_seconds)
             good += 1
         except WrongSchedule as error:

@@ -35,8 +35,9 @@ from honeybadger_host.handlers.tasks import TaskDependencies, run_in, stamp_of
 from honeybadger_host.memory.task_files import (
     TaskFile,
     WrongSchedule,
+    check_id,
     has_tasks,
-    is_task_file,
+    named_in,
     parse_task,
     place_of,
     task_file,
@@ -272,8 +273,8 @@ class Scheduler:
         for group, folder in groups.items():
             with contextlib.suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
-                    if is_task_file(entry.name):
-                        found[group, entry.name[:-5]] = Signature.of(entry.stat(follow_symlinks=False))
+                    if (task := named_in(entry.name)) is not None:
+                        found[group, task] = Signature.of(entry.stat(follow_symlinks=False))
         for key in [key for key in self._known if key[0] in groups and key not in found]:
             del self._known[key]
         for key, signature in found.items():
@@ -288,6 +289,7 @@ class Scheduler:
         signature = signature_of(self._tasks.home / file)
         problem, task, schedule, data = "", None, None, b""
         try:
+            check_id(key[1])
             data = read_whole(self._tasks.home / file) or b""
             if signature is None or not data:
                 self._known.pop(key, None)

@@ -142,6 +142,26 @@ def read_time_of(path: Path, seq: int) -> int:
     return _greatest(path, query, seq)
 
 
+def read_time_after(path: Path, seq: int) -> int:
+    """Return when the first change or edit after a seq was made, milliseconds since the epoch; 0: there is none.
+
+    Raises JournalError.
+    """
+    query = "SELECT seq, at FROM {} WHERE seq > ? ORDER BY seq LIMIT 1"
+    found = [row for table in _TABLES for row in read_rows(path, query.format(table), (seq,))]
+    return int(min(found)[1]) if found else 0
+
+
+def read_newest(path: Path) -> int:
+    """Return the greatest number that the journal gave to a change, an edit or a receipt; 0: none.
+
+    Raises JournalError.
+    """
+    query = "SELECT coalesce(max(seq), 0) FROM {}"
+    tables = (*_TABLES, "receipts")
+    return max(int(found) for table in tables for (found,) in read_rows(path, query.format(table), ()))
+
+
 def _greatest(path: Path, query: str, value: int) -> int:
     """Return the greater answer of the two tables of what was changed, by the host and by people."""
     return max(int(found) for table in _TABLES for (found,) in read_rows(path, query.format(table), (value,)))

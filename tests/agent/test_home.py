@@ -12,7 +12,7 @@ from honeybadger_agent import Client, NoHome, SyncClient
 from honeybadger_agent.errors import NoMailbox
 from honeybadger_agent.home import default_file, default_home, find_home, register_home
 from honeybadger_host.storage.home import make_home
-from tests.hosting import HostProcess, run_cli
+from tests.hosting import HostProcess, run_agent, run_cli
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +70,45 @@ def test_a_home_is_found_from_a_folder_inside_it_and_before_the_default_one(
     monkeypatch.setenv("HONEYBADGER_HOME", str(other))
     assert find_home() == other
     assert find_home(home) == home
+
+
+def test_a_home_around_the_current_folder_without_a_host_gives_way_to_a_served_default_home(
+    home: Path, tmp_path: Path, host: HostProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkout that only lies there took the request, and nobody answered."""
+    checkout = tmp_path / "checkout"
+    make_home(checkout)
+    register_home(home)
+    monkeypatch.chdir(checkout)
+    names_both = f"Using your default home {home}: no host serves {checkout}"
+    for said in (run_agent("remember", "Ben prefers tea"), run_cli("status"), run_cli("log", "main")):
+        assert (said.returncode, names_both in said.stderr) == (0, True), said
+    assert run_agent("remember", "Ada prefers coffee", home=home).stderr == ""
+    assert SyncClient().mailbox.root.is_relative_to(home)
+    assert not (checkout / "data/journal.db").exists()
+    monkeypatch.chdir(checkout / "groups/main")
+    assert find_home() == home
+    with HostProcess(checkout).start():
+        assert find_home() == checkout
+        monkeypatch.chdir(checkout)
+        assert run_agent("remember", "Ben prefers tea").stderr == ""
+    assert find_home() == home
+    host.stop()
+    assert find_home() == checkout
+    assert f"no host serves {checkout}" in run_cli("status").stderr
+
+
+def test_a_host_is_run_on_the_home_around_the_current_folder_even_beside_a_served_default_home(
+    home: Path, tmp_path: Path, host: HostProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = tmp_path / "second"
+    make_home(second)
+    register_home(home)
+    (second / "config/honeybadger.toml").write_text("nonsense = 1\n")
+    for folder in (second, second / "config"):
+        monkeypatch.chdir(folder)
+        refused = run_cli("run")
+        assert (refused.returncode, f"{second}/config/honeybadger.toml" in refused.stderr) == (3, True), refused
 
 
 def test_a_home_above_that_belongs_to_somebody_else_is_not_taken_for_ours(

@@ -7,6 +7,7 @@ import re
 import sqlite3
 import time
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from honeybadger_agent.errors import NotFound
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.world import SetClock, ask
-from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
+from tests.people import settle
 
 YEAR = 365 * 86_400
 
@@ -158,3 +161,26 @@ def _ages(home: Path) -> list[float]:
     with closing(sqlite3.connect(f"file:{home / JOURNAL_FILE}?mode=ro", uri=True)) as connection:
         row = connection.execute("SELECT value FROM meta WHERE key = 'ages'").fetchone()
     return [float(number) for number in row[0].split()] if row else []
+
+
+def test_after_a_clock_was_ahead_a_time_is_refused_where_it_would_take_newer_changes_for_later_ones(
+    clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    """A rewind to now removed what was remembered since the clock had been ahead."""
+    host = make_host(AT_ONCE, env=clock.env).start()
+    ask(stranger, "a")
+    between = datetime.now(UTC).isoformat()
+    clock.set(YEAR)
+    ask(stranger, "b")
+    clock.set(0)
+    ask(stranger, "c")
+    settle(home)
+    held = stranger.memory_text()
+    for to in (between, datetime.now(UTC).isoformat()):
+        said = cli_error("rewind", "main", "--to", to, home=home, code=2)
+        assert "the changes after 1 have a time later than now, because the clock was ahead" in said
+        assert "the clock was ahead" in cli_error("diff", "main", to, home=home, code=2)
+    assert stranger.memory_text() == held
+    assert cli_json("rewind", "main", "--to", "yesterday", "--dry-run", home=home)["to"] == 0
+    assert cli_json("rewind", "main", "--to", 3, home=home)["files"] == []
+    host.stop()

@@ -468,3 +468,11 @@ def test_a_text_of_any_length_comes_in_whole(home: Path, tmp_path: Path) -> None
     parts = sorted(found, key=lambda entry: int(entry["title"].partition("(")[2].split()[0]))
     assert "".join("".join(entry["content"].split()) for entry in parts) == "".join(sections.split())
     assert all(entry["content"].startswith("## Section") for entry in parts)
+
+
+def test_a_name_that_no_group_may_have_is_wrong_usage(home: Path, tmp_path: Path) -> None:
+    vault = write(tmp_path / "vault", VAULT)
+    for name, said in (("glo bal", "group 'glo bal' is not a name"), ("global", "group 'global' is reserved")):
+        assert said in cli_error("import", name, vault, "--from", "markdown", home=home, code=2)
+    cli_text("export", "main", "--to", tmp_path / "main.tar.gz", home=home)
+    assert "group 'ma in' is not a name" in cli_error("import", "ma in", tmp_path / "main.tar.gz", home=home, code=2)

@@ -113,3 +113,37 @@ def test_what_is_over_the_limit_is_said_and_not_guessed(home: Path, make_host: H
     assert f"the text of change {edit.seq} was not kept" in refused
     compared = run_cli("diff", "main", 0, home=home)
     assert (compared.stdout, "groups/main/CLAUDE.md: how it was at change" in compared.stderr) == ("", True)
+
+
+UNKNOWN = (
+    (("rewind", "main", "--to", 99999), "to: there is no change 99999 yet: the newest is 5"),
+    (("rewind", "main", "--to", 99999, "--dry-run"), "to: there is no change 99999 yet"),
+    (("show", "main/MEMORY.md", "--as-of", 6), "there is no change 6 yet: the newest is 5"),
+    (("context", "main", "--as-of", "9" * 60), "there is no change 9999"),
+    (("diff", "main", 99999), "there is no change 99999 yet"),
+    (("diff", "main", 1, 99999), "there is no change 99999 yet"),
+    (("diff", "main", 1, "--file", "HISTORY.md"), "main has no file or entry 'HISTORY.md'"),
+    (("diff", "nosuch", 1), "has no group 'nosuch'"),
+    (("blame", "nosuch", "MEMORY.md"), "has no group 'nosuch'"),
+    (("blame", "main", "summary.md"), "main has no file or entry 'summary.md'"),
+    (("show", "nosuch/MEMORY.md", "--as-of", 1), "has no group 'nosuch'"),
+    (("undo", 4, 99999), "has no change 99999"),
+)
+
+
+@pytest.mark.parametrize(("asked", "said"), UNKNOWN, ids=lambda value: str(value)[:60])
+def test_a_change_a_group_or_a_file_that_is_not_there_is_not_found(
+    life: Path, asked: tuple[object, ...], said: str
+) -> None:
+    assert said in cli_error(*asked, home=life, code=9)
+
+
+def test_of_several_changes_none_is_undone_if_one_is_not_there_and_a_refusal_names_those_that_were(
+    lived: RawSender,
+) -> None:
+    before = lived.memory_text()
+    assert "nothing was undone" in cli_error("undo", 4, 99999, home=lived.home, code=9)
+    assert lived.memory_text() == before
+    refused = cli_error("undo", 3, 4, home=lived.home)  # the entry of 3 was edited by 5
+    assert "was changed since change 3; nothing was changed; undone before that: 4" in refused
+    assert "Only on Sundays." not in lived.memory_text()

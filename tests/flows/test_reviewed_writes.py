@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_agent.wire import SaveMemory
-from tests.commands import cli_error, cli_text
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
 from tests.hosting import HostProcess, run_agent, run_cli, status_of, wait_for
@@ -137,3 +137,28 @@ def test_other_groups_and_the_operator_are_not_reviewed_and_a_shell_says_what_wa
         assert (told.returncode, told.stdout.startswith("It waits for review as write-")) == (0, True)
     unknown = run_cli("config", "--memory.writes", "main=later", home=careful.home)
     assert unknown.returncode != 0
+
+
+def test_without_a_group_review_lists_what_waits_in_all_of_them(make_host: HostFactory, client: MakeClient) -> None:
+    """It said that nothing waits, as nothing did in `main`."""
+    host = make_host({"memory.writes": "kitchen=review,garden=review"}).start()
+    kitchen, garden = client(group="kitchen"), client(group="garden")
+    for group in ("main", "kitchen", "garden"):
+        (host.home / "groups" / group).mkdir(exist_ok=True)
+    assert review(host.home) == review(host.home, "list") == "nothing waits for a decision\n"
+    notes = [kitchen.update_memory("Ann likes tea"), kitchen.update_memory("Bob likes coffee")]
+    notes.append(garden.update_memory("Roses want sun"))
+    for _ in range(2):
+        listed = review(host.home)
+        assert listed == review(host.home, "list")
+        assert [line for line in listed.splitlines() if line.endswith(":")] == ["garden:", "kitchen:"]
+        assert all(str(note.proposal) in listed for note in notes)
+        found = cli_json("review", "list", home=host.home)
+        assert {group: len(rows["proposals"]) for group, rows in found.items()} == {"garden": 1, "kitchen": 2}
+        if host.is_running:
+            host.stop()
+    review(host.home, "accept", "garden", notes[2].proposal)
+    assert "garden" not in review(host.home)
+    assert "garden:" in review(host.home, "--all")
+    assert "list takes one group" in cli_error("review", "list", "garden", "kitchen", home=host.home, code=2)
+    assert "show needs a group and a proposal" in cli_error("review", "show", "garden", home=host.home, code=2)

@@ -257,6 +257,11 @@ def test_whatever_stands_in_a_folder_of_tasks_hides_none_of_the_others_and_is_sa
     (folder / "large.json").write_text(json.dumps({"name": "x" * 100_000}))
     (folder / "nothing.json").write_text("")
     (folder / "notes.txt").write_text("not a task")
+    (folder / ".hidden.json").write_text("an editor's")
+    put(home, "bad name!")
+    (folder / os.fsdecode(b"caf\xe9.json")).write_text("{}")
+    put(home, "blank", description=" \u200b\n")
+    put(home, "nameless", name="  ")
     put(home, "late", schedule_type="once", interval_seconds=None, run_at="9999-12-31T23:59:59-11:00")
     put(home, "later", created="9999-12-31T23:59:59Z", interval_seconds=86_400)
     put(home, "never", schedule_type="cron", interval_seconds=None, cron_expression="0 0 30 2 *")
@@ -284,9 +289,19 @@ def test_whatever_stands_in_a_folder_of_tasks_hides_none_of_the_others_and_is_sa
         "twice": "interval_seconds goes with schedule_type interval",
         "moon": "Moon/Crater",
         "outside": "is not a file of the group's folder",
+        "bad name!": "its name is wrong: rename it",
+        "caf\\xe9": "its name is wrong: rename it",
+        "blank": "description is blank",
+        "nameless": "name is blank",
     }.items():
         assert why in whys[task], (task, whys[task])
     assert "good" in whys
+    assert not whys.keys() & {"notes", ".hidden"}
+    refused = {event["file"].rpartition("/")[2] for event in host.events("task.refused")}
+    assert {"bad name!.json", "caf\\xe9.json", "blank.json"} <= refused
+    assert "groups/main/tasks/bad name!.json: its name is wrong" in cli_text("doctor", home=home)
+    (folder / "bad name!.json").rename(folder / "good-name.json")
+    wait_for(lambda: "good-name" in {record["task"] for record in records(home, "main", "done")})
     listing = run_cli("tasks", home=home)
     assert listing.returncode == 0, listing.stderr
     assert "Moon/Crater" in listing.stdout

@@ -69,6 +69,8 @@ def test_a_second_task_of_a_name_has_an_id_of_its_own(room: Room) -> None:
             "run_at",
             "is past: here it",
         ),
+        ({"description": " \n\u200b"}, "description", "is blank"),
+        ({"name": "  "}, "name", "is blank"),
         ({"agent": "nobody"}, "agent", "there is no agent 'nobody'; there are: assistant"),
     ],
 )

@@ -25,6 +25,7 @@ from honeybadger_host.ops.systemd import (
     write,
 )
 from honeybadger_host.settings import Life
+from honeybadger_host.storage.home import make_home
 from tests.hosting import run_cli
 
 ROOT = Path(__file__).parents[3]
@@ -258,6 +259,26 @@ def test_a_dry_run_prints_what_would_be_written_and_run_and_does_nothing(tmp_pat
     )
     assert install("--dry-run", "--user", folder=tmp_path).returncode == 0
     assert os.listdir(tmp_path) == []
+
+
+def test_a_users_service_serves_the_home_that_init_made_and_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = tmp_path / "checkout"
+    make_home(checkout)
+    monkeypatch.chdir(checkout)
+    environment = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": ""}
+    for more, home, other in (
+        (("--user",), tmp_path / ".local/share/honeybadger", None),  # nobody made one before
+        (("--user",), tmp_path / "memory", None),
+        (("--user", "--home", tmp_path / "work"), tmp_path / "work", tmp_path / "memory"),
+        (("--command", SYSTEM_COMMAND), SYSTEM_HOME, tmp_path / "memory"),
+    ):
+        done = install("--dry-run", *more, folder=tmp_path)
+        assert f" init {home}\n" in done.stdout
+        said = f"; your default home is {other}, which --home {other} serves" if other else ""
+        assert done.stderr == f"the service serves the home {home}{said}\n"
+        run_cli("init", tmp_path / "memory", env=environment)
 
 
 def test_into_an_image_the_same_files_are_written_and_nothing_is_run(tmp_path: Path) -> None:
