@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from honeybadger_agent.wire import Forget
+from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.wire import Forget, Refusal
 from honeybadger_host.curation.enriching import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import NOTE_EDITED, SUMMARY
@@ -67,6 +68,17 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
         entries=entries,
         session=wanted.session,
     )
+
+
+def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
+    """Raise Refusal when a group has no such entry, task, change, sender or session."""
+    named = {"entry, task or change": wanted.id, "sender": wanted.sender, "session": wanted.session}
+    what, name = next(((what, name) for what, name in named.items() if name is not None), ("text", ""))
+    is_sender = wanted.sender is not None and NAME.fullmatch(wanted.sender)
+    if plan.is_empty and not (is_sender and (home / f"data/ipc/{plan.group}/{wanted.sender}").is_dir()):
+        log = f"`honeybadger-host log {plan.group}`"
+        why = f"{plan.group} has no {what} {name!r}, or it was forgotten already: see {log}"
+        raise Refusal("not_found", why, field="payload")
 
 
 def _rows(journal: Path, group: str) -> Iterator[Row]:

@@ -1,6 +1,7 @@
 """Texts that are to be forgotten, found in whatever form they stand, and what is left where they stood. Pure.
 
-A text is found whatever its case, its spaces and line ends, its Unicode form, and however often it was escaped as JSON.
+A text is found whatever its case, its spaces and line ends, its Unicode form, the invisible characters in it, and
+however often it was escaped as JSON.
 What goes are whole lines; their number stays, so a text that is forgotten in every version of a file fits its history.
 """
 
@@ -14,6 +15,8 @@ from itertools import chain
 from typing import Any, Final
 
 import orjson
+
+from honeybadger_host.text.neutralise import DEFAULT_IGNORABLE
 
 FORGOTTEN: Final = "[forgotten]"
 LEAST_CHARACTERS: Final = 16
@@ -44,11 +47,17 @@ _WORD: Final = re.compile(r"\w+")
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
 _ASKED_OF_ALL: Final = 64
 _MOST_WIDE: Final = 64
-"""Texts that are looked for in UTF-16, too."""
+"""Texts that are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case."""
+_WIDE_RUN: Final = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
+"""Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters."""
+_INVISIBLE: Final = re.compile(f"[{DEFAULT_IGNORABLE}]")
 
 
 def folded(text: str) -> str:
-    """Return a text as it is compared: unescaped, composed, in lower case, with single spaces."""
+    """Return a text as it is compared: unescaped, composed, in lower case, visible, with single spaces.
+
+    Turkish letters i, with and without a dot, are the same.
+    """
     for _ in range(_LEVELS):
         if "\\" not in text:
             break
@@ -58,7 +67,8 @@ def folded(text: str) -> str:
     if text.isascii():
         text = text.casefold()
     else:
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+        text = unicodedata.normalize("NFKC", text.casefold()).replace("i\u0307", "i").replace("\u0131", "i")
     return " ".join(text.replace("\\", "").split())
 
 
@@ -79,8 +89,7 @@ class Phrases:
 
     def __init__(self, parts: Iterable[str], wholes: Iterable[str] = ()) -> None:
         texts = list(parts)
-        self.wide = _wide_forms(texts[:_MOST_WIDE])
-        """In UTF-16, as programs of other systems write it."""
+        self._wide = _wide_forms(texts[:_MOST_WIDE])
         self.longest = max(map(len, texts), default=0)
         """Characters."""
         self.parts = sorted({part for part in map(folded, texts) if part})
@@ -112,10 +121,13 @@ class Phrases:
 
     def finds_bytes(self, data: bytes) -> bool:
         """Return whether a part stands in some bytes: as UTF-8, or as UTF-16."""
-        return self.finds(data.decode("utf-8", "surrogateescape")) or self._finds_wide(data)
+        return self.finds(data.decode("utf-8", "surrogateescape")) or self.finds_wide(data)
 
-    def _finds_wide(self, data: bytes) -> bool:
-        return (b"\0" in data or not data.isascii()) and any(form in data for form in self.wide)
+    def finds_wide(self, data: bytes) -> bool:
+        """Return whether a part stands in some bytes as UTF-16."""
+        if b"\0" not in data:
+            return not data.isascii() and any(form in data for form in self._wide)
+        return any(form in data for form in self._wide) or self.finds(_wide_text(data))
 
     # -- what is left of a text -------------------------------------------------------------------------------------
 
@@ -200,10 +212,10 @@ class Phrases:
         text = data.decode("utf-8", "surrogateescape")
         made = blank_text(text) if is_all else self.in_text(text)
         left = data if made == text else made.encode("utf-8", "surrogateescape")
-        if self._finds_wide(left):
+        if self.finds_wide(left):
             lines = left.split(b"\n")
-            left = b"\n".join(FORGOTTEN.encode() if self._finds_wide(line) else line for line in lines)
-            if self._finds_wide(left):  # over several lines
+            left = b"\n".join(FORGOTTEN.encode() if self.finds_wide(line) else line for line in lines)
+            if self.finds_wide(left):  # over several lines
                 return FORGOTTEN.encode()
         return left
 
@@ -224,6 +236,17 @@ def _wide_forms(texts: Iterable[str]) -> list[bytes]:
         for one in (text, text.lower(), text.upper(), text.casefold()):
             forms |= {one, unicodedata.normalize("NFC", one), unicodedata.normalize("NFD", one)}
     return [form.encode(encoding, "surrogatepass") for form in forms for encoding in ("utf-16-le", "utf-16-be")]
+
+
+def _wide_text(data: bytes) -> str:
+    """Return what some bytes say where they may be UTF-16, read in both byte orders from an even and an odd place."""
+    texts: list[str] = []
+    for run in _WIDE_RUN.finditer(data):
+        start = max(run.start() - 1, 0)
+        for begin in (start, start + 1):
+            wide = data[begin : run.end() + 1]
+            texts += wide.decode("utf-16-le", "replace"), wide.decode("utf-16-be", "replace")
+    return "\0".join(texts)
 
 
 def _value_of(data: bytes) -> Any:

@@ -43,6 +43,34 @@ def test_it_is_found_in_utf_16_wherever_that_begins(encoding: str) -> None:
         assert not PHRASES.finds_bytes(PHRASES.in_bytes(data))
 
 
+@pytest.mark.parametrize("written", ["İstanbul", "ISTANBUL", "istanbul", "ıstanbul", "I\u0307stanbul"])
+@pytest.mark.parametrize("asked", ["istanbul", "İSTANBUL", "Istanbul"])
+def test_a_dotted_and_a_dotless_i_are_found_for_each_other(asked: str, written: str) -> None:
+    phrases = Phrases([asked])
+    assert phrases.finds(f"we met in {written}.")
+    assert phrases.in_bytes(f"- we met in {written}\n".encode()) == b"- [forgotten]\n"
+
+
+@pytest.mark.parametrize("hidden", ["\u00ad", "\u200b", "\u200d", "\u2060", "\ufeff", "\u200e", "\u034f"])
+def test_characters_that_nobody_sees_hide_nothing(hidden: str) -> None:
+    phrases = Phrases(["cheese fondue"])
+    written = f"the che{hidden}ese f{hidden}{hidden}ondue here"
+    for text in (written, json.dumps(written), json.dumps(json.dumps(written))):
+        assert phrases.finds_bytes(text.encode())
+        assert not phrases.finds_bytes(phrases.in_bytes(text.encode()))
+    assert Phrases([f"cheese{hidden} fondue"]).finds("Cheese fondue")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+@pytest.mark.parametrize("written", ["KäSe fOnDuE \N{SNOWFLAKE} GehEim", "Kä\u00adse  Fondue\t\N{SNOWFLAKE} geHeim"])
+def test_it_is_found_in_utf_16_in_any_case_and_with_any_spaces(written: str, encoding: str) -> None:
+    phrases = Phrases(["käse fondue \N{SNOWFLAKE} geheim"])
+    for begin in (b"", b"x", b"\0\0"):
+        data = begin + f"the {written} here".encode(encoding)
+        assert phrases.finds_bytes(data)
+        assert not phrases.finds_bytes(phrases.in_bytes(data))
+
+
 def test_lines_go_and_their_number_marks_and_signatures_stay() -> None:
     phrases = Phrases(["red apple"])
     text = "## A Red Apple (ann, 2026-11-22 10:00)\n- one\n  - a RED\n  apple pie\n\nred appl\n> no red  apple\r\n"
