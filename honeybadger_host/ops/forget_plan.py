@@ -129,8 +129,8 @@ def _learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
     """Yield what consolidation made of a session: its part of the summary, and the results of its proposals."""
     summary = (read_whole(home / f"groups/{group}/{SUMMARY}") or b"").decode("utf-8", "replace")
     yield from (part_of(summary, session) or "").split("\n")
-    for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
-        data = read_whole(path) or b""
+    for file in files_of(home, group):
+        data = (read_whole(home / file) or b"") if file.startswith(f"groups/{group}/proposals/") else b""
         if _member(data, "session") == session:
             for operation in _operations(data):
                 yield from str(operation.get("result") or "").split("\n")

@@ -31,6 +31,16 @@ _NAMES: Final = frozenset(
     )
 )
 """Members that say whose a record is, when it was made and where it belongs."""
+_FREE: Final = frozenset(("metadata", "system_state", "system_snapshot", "by_tool"))
+"""Members whose value is an object that somebody else shapes: its names say something, too."""
+_OF_ENTRIES: Final = frozenset(
+    (
+        *("id", "content", "name", "title", "aliases", "category", "tags", "created", "updated", "metadata", "by"),
+        *("reinforced", "pinned", "supersedes", "superseded_by", "valid_until", "origin", "origin_claimed"),
+        *("origin_from", "text", "data"),
+    )
+)
+"""Members of an entry: the only JSON of which people's edits are kept line by line."""
 _NAME: Final = re.compile(r"[\w.:/#+%~-]{1,120}")
 _ESCAPED: Final = re.compile(
     r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE
@@ -42,7 +52,9 @@ _LINE: Final = re.compile(
     r".*?(?P<signature> \([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\))?(?P<end>\r?)",
     re.DOTALL,
 )
-_MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<value>["\[{\d-].*?)(?P<tail>\s*,?\s*)')
+_MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<value>["\[{\w-].*?)(?P<tail>\s*,?\s*)')
+_BEGUN: Final = (b"{", b"[", b"null")
+"""Values that are on no single line, or say nothing."""
 _WORD: Final = re.compile(r"\w+")
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
 _ASKED_OF_ALL: Final = 64
@@ -188,6 +200,10 @@ class Phrases:
             return data
         if data.lstrip()[:1] not in (b"{", b"["):
             return self.in_plain(data, is_all=is_all)
+        if is_all and (value := _value_of(data)) is not None:
+            made = self._dumped(data, value, is_all)
+            if made.count(b"\n") == data.count(b"\n"):
+                return made
         made = b"\n".join(self.in_json_line(line, is_all=is_all) for line in data.split(b"\n"))
         if self.finds(made.decode("utf-8", "surrogateescape")) or not _is_json(made):
             value = _value_of(data)
@@ -201,11 +217,19 @@ class Phrases:
             return line
         if (value := _value_of(line)) is not None:
             return self._dumped(line, value, is_all)
-        if (member := _MEMBER.fullmatch(line)) and (value := _value_of(member["value"])) is not None:
-            name = (member["name"] or b"").decode("utf-8", "replace")
-            made = blank_value(value, name) if is_all else self.in_value(value, name)
-            return line if made == value else member["head"] + orjson.dumps(made) + member["tail"]
-        return line if is_all else self.in_plain(line)
+        member = _MEMBER.fullmatch(line)
+        if member is None or not (member["value"] in _BEGUN or _value_of(member["value"]) is not None):
+            return FORGOTTEN.encode() if is_all else self.in_plain(line)
+        name = (member["name"] or b"").decode("utf-8", "replace")
+        value = _value_of(member["value"])
+        if not is_all:
+            made_name, made = self.in_text(name, is_said=False), self.in_value(value, name)
+        elif name in _OF_ENTRIES:
+            made_name, made = name, blank_value(value, name)
+        else:
+            made_name, made = FORGOTTEN, _blank_free(value)
+        head = member["head"].replace(b'"%b"' % name.encode(), orjson.dumps(made_name), 1) if name else member["head"]
+        return bytes(head + (member["value"] if made == value else orjson.dumps(made)) + member["tail"])
 
     def in_plain(self, data: bytes, *, is_all: bool = False) -> bytes:
         """Return what is left of a text."""
@@ -277,7 +301,10 @@ def blank_text(text: str) -> str:
 
 
 def blank_value(value: Any, name: str = "") -> Any:
-    """Return a value of JSON without its texts; names, places, times and numbers stay."""
+    """Return a value of JSON without its texts; names, places, times and numbers stay, but for those that people made
+    up."""
+    if name in _FREE:
+        return _blank_free(value)
     match value:
         case str():
             if name == "hunks":
@@ -285,9 +312,31 @@ def blank_value(value: Any, name: str = "") -> Any:
             is_name = name in _NAMES and _NAME.fullmatch(value)
             return value if is_name else "\n".join(FORGOTTEN if line else line for line in value.split("\n"))
         case dict():
-            return {key: blank_value(each, key) for key, each in value.items()}
+            made: dict[str, Any] = {}
+            for n, (key, each) in enumerate(value.items(), 1):
+                if _NAME.fullmatch(key):
+                    made[key] = blank_value(each, key)
+                else:
+                    made[f"{FORGOTTEN} {n}"] = _blank_free(each)
+            return made
         case list():
             return [blank_value(each, name) for each in value]
+    return value
+
+
+def _blank_free(value: Any) -> Any:
+    """Return a value of JSON as empty as it can be with so many members and items."""
+    match value:
+        case str():
+            return FORGOTTEN
+        case bool():
+            return False
+        case int() | float():
+            return 0
+        case dict():
+            return {f"{FORGOTTEN} {n}": _blank_free(each) for n, each in enumerate(value.values(), 1)}
+        case list():
+            return [_blank_free(each) for each in value]
     return value
 
 

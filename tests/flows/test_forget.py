@@ -358,6 +358,39 @@ def test_what_is_not_there_is_not_found_and_a_change_that_a_person_made_is(
     assert "walnut" in stranger.memory_text()
 
 
+def test_names_that_an_agent_or_a_person_made_up_for_the_metadata_of_an_entry_go_with_it(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    looking(make_host(AT_ONCE))
+    entry = {"content": "It is in the cellar", "category": "home", "metadata": {"safe of tim": "blue wren"}}
+    saved = stranger.do("e1", "save_memory", **entry)
+    stranger.do("e2", "edit_memory", id=saved["id"], metadata={"vault of tim": "red wren"})
+    settle(home)
+    path = home / "groups" / "main" / saved["file"]
+    path.write_text(path.read_text().replace('"vault of tim"', '"chest of tim"'))
+    newest_edit(home, saved["id"])
+    settle(home)
+    assert forget(home, "--id", saved["id"])["left"] == []
+    assert files_with(home, b"of tim") == files_with(home, b" wren") == []
+
+
+def test_links_among_the_files_of_a_group_do_not_keep_anything_from_being_forgotten(
+    home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path
+) -> None:
+    make_host(AT_ONCE).start()
+    stranger.do("n1", content="the harvester ordered walnut planks")
+    settle(home)
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text('{"content": "walnut planks"}')
+    for folder in ("tasks", "memory", "proposals"):
+        (home / "groups" / "main" / folder).mkdir(exist_ok=True)
+        (home / "groups" / "main" / folder / "link.json").symlink_to(elsewhere)
+        (home / "groups" / "main" / folder / "broken.json").symlink_to(tmp_path / "nothing")
+    for selector in (["--id", "1"], ["--text", "walnut planks"]):
+        assert forget(home, *selector)["left"] == []
+    assert elsewhere.read_text() == '{"content": "walnut planks"}'
+
+
 def test_a_session_with_the_longest_name_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     make_host(AT_ONCE).start()
     longest = "s" * 100

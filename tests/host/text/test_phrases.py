@@ -127,6 +127,58 @@ def test_all_of_a_record_goes_but_whose_it_is_and_when() -> None:
     assert left == {**json.loads(turn), "content": FORGOTTEN}
 
 
+def test_of_what_people_shape_no_name_and_no_number_stays() -> None:
+    entry: dict[str, Any] = {
+        "id": "k3v9",
+        "content": "hello",
+        "metadata": {"safe of tim": 4711, "key": "k-4711", "in": {"a": [1, True]}},
+    }
+    entry["number of tim"] = 4711
+    for indent in (None, 2, 4):
+        data = json.dumps(entry, indent=indent).encode()
+        made = Phrases([]).in_bytes(data, is_all=True)
+        for gone in (b"safe", b"tim", b"4711", b'"in"', b'"key"'):
+            assert gone not in made
+        assert (json.loads(made)["id"], made.count(b"\n")) == ("k3v9", data.count(b"\n"))
+        assert Phrases([]).in_bytes(made, is_all=True) == made
+    document = {
+        "system_state": {"pin": 4711},
+        "tool_stats": {"by_tool": {"call tim": 3}},
+        "token_usage": {"by_session": 9},
+    }
+    made = json.loads(Phrases([]).in_bytes(json.dumps(document, indent=2).encode(), is_all=True))
+    assert made == {
+        "system_state": {"[forgotten] 1": 0},
+        "tool_stats": {"by_tool": {"[forgotten] 1": 0}},
+        "token_usage": {"by_session": 9},
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ('    "safe of tim": "x",', '    "[forgotten]": "[forgotten]",'),
+        ('    "safe of tim": {', '    "[forgotten]": {'),
+        ('    "safe of tim": null', '    "[forgotten]": null'),
+        ('    "key": "k-4711"', '    "[forgotten]": "[forgotten]"'),
+        ('  "content": "torn', "[forgotten]"),
+        ('  "metadata": {', '  "metadata": {'),
+        ('  "created": "2026-11-22T10:00:00Z",', '  "created": "2026-11-22T10:00:00Z",'),
+        ('  "reinforced": 4711,', '  "reinforced": 4711,'),
+        ('  "safe": 4711,', '  "[forgotten]": 0,'),
+        ('    "a tag of tim",', '    "[forgotten]",'),
+        ("  },", "  },"),
+    ],
+)
+def test_of_a_line_of_an_entry_all_goes_but_its_own_names(line: str, made: str) -> None:
+    assert Phrases([]).in_json_line(line.encode(), is_all=True).decode() == made
+
+
+def test_a_text_goes_from_the_name_of_a_member_on_a_line_of_its_own() -> None:
+    made = Phrases(["safe of tim"]).in_json_line(b'    "the safe of Tim": 4711,')
+    assert made == b'    "[forgotten]": 4711,'
+
+
 def test_among_thousands_each_is_found() -> None:
     texts = [f"record number {n} says {n * 7919}" for n in range(3000)]
     phrases = Phrases(texts)
