@@ -145,8 +145,12 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     save.add_argument("--valid-until", metavar="TIME", help="when it ceases to be so, as 2026-12-24T18:00:00+01:00")
     _add_id(save)
 
-    forget = command("forget", "Remove an entry of long-term memory; the journal keeps it.")
-    forget.add_argument("entry", metavar="ENTRY", help="its id")
+    delete = command("delete", "Remove an entry of long-term memory; the journal keeps it.")
+    delete.add_argument("entry", metavar="ENTRY", help="its id")
+    _add_id(delete)
+
+    forget = command("forget", "Does nothing: it was the name of `delete`.")
+    forget.add_argument("entry", nargs="?", help=argparse.SUPPRESS)
     _add_id(forget)
 
     context = command("context", "Print the context for the next answer of the model.")
@@ -224,7 +228,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     command("relay", "Carry the requests in a folder (--box) to the servers of a home, and its replies back.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
-    for one in (remember, save, forget, context, recall, history, messages, tasks, ask, answer, ping):
+    for one in (remember, save, delete, forget, context, recall, history, messages, tasks, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     return parser, commands.choices
 

@@ -83,6 +83,13 @@ def _done(result: NoteResult | SavedEntry, said: str) -> str:
 
 
 def _forget(options: Mapping[str, Any]) -> None:
+    raise UsageError(
+        "nothing was done: `honeybadger-agent delete ENTRY` removes an entry, and the journal keeps it; what is to go "
+        "for good, the operator removes with `honeybadger-host forget`"
+    )
+
+
+def _delete(options: Mapping[str, Any]) -> None:
     asked = made(DeleteMemory, options["entry"])
     reply = _replied(options, asked.type_name, asked)
     entry = result_of(reply, asked)
@@ -91,7 +98,8 @@ def _forget(options: Mapping[str, Any]) -> None:
     elif entry.proposal is not None:
         print(waiting_told(entry.proposal))
     else:
-        print(f"forgotten: {entry.file}; the operator brings it back with `honeybadger-host undo {reply.seq}`")
+        undo = f"`honeybadger-host undo {reply.seq}`"
+        print(f"deleted: {entry.file}; the journal keeps it, and the operator brings it back with {undo}")
 
 
 def _context(options: Mapping[str, Any]) -> None:
@@ -277,6 +285,7 @@ def _relay(options: Mapping[str, Any]) -> None:
 COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "remember": _remember,
     "save": _save,
+    "delete": _delete,
     "forget": _forget,
     "context": _context,
     "recall": _recall,

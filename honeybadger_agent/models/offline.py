@@ -75,7 +75,7 @@ _WHAT_I_AM: Final = (
     "config/honeybadger.toml."
 )
 _HOW_TO_FORGET: Final = (
-    "I do not delete anything by myself. An entry goes with `honeybadger-agent forget ID`, a note when you delete its "
+    "I do not delete anything by myself. An entry goes with `honeybadger-agent delete ID`, a note when you delete its "
     "lines in MEMORY.md; what was said stays in the log."
 )
 

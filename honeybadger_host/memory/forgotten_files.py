@@ -27,8 +27,12 @@ _SAYS: Final = {"entry": "content", "archived": "content", "working": "data", "t
 def files_of(home: Path, group: str) -> Iterator[str]:
     """Yield what the host writes of a group, and what people write that contexts show, below the home folder.
 
-    Not what lies in inboxes, nor files of others that a group's folder may hold.
+    Not what lies in inboxes, nor files of others that a group's folder may hold. No links: the host reads none.
     """
+    yield from (file for file in _named_files(home, group) if not (home / file).is_symlink())
+
+
+def _named_files(home: Path, group: str) -> Iterator[str]:
     if group == GLOBAL_GROUP:
         yield ROOT_GLOBAL_FILE
     top = f"groups/{group}"

@@ -30,7 +30,7 @@ from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.forgotten_files import files_of, tidied
-from honeybadger_host.ops.forget_plan import plan_of
+from honeybadger_host.ops.forget_plan import check_is_there, plan_of
 from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
 from honeybadger_host.spool.inbox import STREAM
 from honeybadger_host.spool.pipeline import Pipeline
@@ -132,12 +132,16 @@ class Forgetter:
                 log.error("forget.failed", error=str(error), now_what="the same command, or the next start, goes on")
 
     async def forget(self, asked: Asked) -> dict[str, Any]:
-        """Return what went. Raises WorldFailed, JournalError: it is not done; asked again it goes on."""
+        """Return what went.
+
+        Raises Refusal: it is not there. Raises WorldFailed, JournalError: it is not done; asked again it goes on.
+        """
         wanted: Forget = asked.payload
         async with self._lock:
             plan = await self._read(plan_of, self._home, self._journal.path, asked.group, wanted)
             plan = replace(plan, sender=asked.sender, request=asked.request_id, digest=asked.digest.hex())
             if wanted.dry_run:
+                await self._read(check_is_there, self._home, plan, wanted)
                 return await self._looked(plan)
             if self._journal.is_shared:
                 raise Refusal("unavailable", _OF_SEVERAL)
@@ -148,8 +152,7 @@ class Forgetter:
                 if begun.selector == plan.selector:  # it was refused before it was done
                     await self._pipeline.keep_answer(asked, result)
                     return result
-            if plan.is_empty:
-                return await self._result(Forgotten().counted(plan.phrases))
+            await self._read(check_is_there, self._home, plan, wanted)
             await self._write(partial(keep_forgetting, plan=plan))
             self._passed("forget.planned")
             return await self._end(plan)
@@ -159,10 +162,9 @@ class Forgetter:
     async def _looked(self, plan: Forgetting) -> dict[str, Any]:
         """Return what would go."""
         done = Forgotten()
-        if not plan.is_empty:
-            done.add(await self._read(find, self._journal.path, plan))
-            done.files.update(await self._read(self._files_with, plan))
-            done.removed.update(await self._read(self._incidental, plan.group, plan.phrases, is_removed=False))
+        done.add(await self._read(find, self._journal.path, plan))
+        done.files.update(await self._read(self._files_with, plan))
+        done.removed.update(await self._read(self._incidental, plan.group, plan.phrases, is_removed=False))
         return {**await self._result(done.counted(Phrases(()))), "dry_run": True}
 
     async def _result(self, went: Mapping[str, Any], left: Sequence[Residue] = ()) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from honeybadger_agent.wire import Forget
+from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.wire import Forget, Refusal
 from honeybadger_host.curation.enriching import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import NOTE_EDITED, SUMMARY
@@ -69,6 +70,17 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     )
 
 
+def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
+    """Raise Refusal when a group has no such entry, task, change, sender or session."""
+    named = {"entry, task or change": wanted.id, "sender": wanted.sender, "session": wanted.session}
+    what, name = next(((what, name) for what, name in named.items() if name is not None), ("text", ""))
+    is_sender = wanted.sender is not None and NAME.fullmatch(wanted.sender)
+    if plan.is_empty and not (is_sender and (home / f"data/ipc/{plan.group}/{wanted.sender}").is_dir()):
+        log = f"`honeybadger-host log {plan.group}`"
+        why = f"{plan.group} has no {what} {name!r}, or it was forgotten already: see {log}"
+        raise Refusal("not_found", why, field="payload")
+
+
 def _rows(journal: Path, group: str) -> Iterator[Row]:
     query = "SELECT * FROM changes WHERE grp = ? AND seq NOT IN (SELECT seq FROM emptied) ORDER BY seq"
     return map(Row._make, read_rows(journal, query, (group,)))
@@ -117,8 +129,8 @@ def _learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
     """Yield what consolidation made of a session: its part of the summary, and the results of its proposals."""
     summary = (read_whole(home / f"groups/{group}/{SUMMARY}") or b"").decode("utf-8", "replace")
     yield from (part_of(summary, session) or "").split("\n")
-    for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
-        data = read_whole(path) or b""
+    for file in files_of(home, group):
+        data = (read_whole(home / file) or b"") if file.startswith(f"groups/{group}/proposals/") else b""
         if _member(data, "session") == session:
             for operation in _operations(data):
                 yield from str(operation.get("result") or "").split("\n")

@@ -134,7 +134,7 @@ def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:
             found = next(phrases.found_in(folded(data.decode("utf-8", "surrogateescape"))), None)
             if found is not None:
                 return "as it was said" if found.encode() in data.lower() else "escaped, or written in another way"
-            if any(form in data for form in phrases.wide):
+            if phrases.finds_wide(data):
                 return "in UTF-16"
             before = data[-overlap:]
     return None

@@ -72,7 +72,7 @@ class Forgetting:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found that is to be forgotten."""
-        return not (self.asked or self.rows or self.files)
+        return not (self.asked or self.parts or self.wholes or self.rows or self.files)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Texts that are to be forgotten, found in whatever form they stand, and what is left where they stood. Pure.
 
-A text is found whatever its case, its spaces and line ends, its Unicode form, and however often it was escaped as JSON.
+A text is found whatever its case, its spaces and line ends, its Unicode form, the invisible characters in it, and
+however often it was escaped as JSON.
 What goes are whole lines; their number stays, so a text that is forgotten in every version of a file fits its history.
 """
 
@@ -15,6 +16,8 @@ from typing import Any, Final
 
 import orjson
 
+from honeybadger_host.text.neutralise import DEFAULT_IGNORABLE
+
 FORGOTTEN: Final = "[forgotten]"
 LEAST_CHARACTERS: Final = 16
 """A shorter text of a record is forgotten where it is all that is said; it may stand in others by chance."""
@@ -28,6 +31,16 @@ _NAMES: Final = frozenset(
     )
 )
 """Members that say whose a record is, when it was made and where it belongs."""
+_FREE: Final = frozenset(("metadata", "system_state", "system_snapshot", "by_tool"))
+"""Members whose value is an object that somebody else shapes: its names say something, too."""
+_OF_ENTRIES: Final = frozenset(
+    (
+        *("id", "content", "name", "title", "aliases", "category", "tags", "created", "updated", "metadata", "by"),
+        *("reinforced", "pinned", "supersedes", "superseded_by", "valid_until", "origin", "origin_claimed"),
+        *("origin_from", "text", "data"),
+    )
+)
+"""Members of an entry: the only JSON of which people's edits are kept line by line."""
 _NAME: Final = re.compile(r"[\w.:/#+%~-]{1,120}")
 _ESCAPED: Final = re.compile(
     r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE
@@ -39,16 +52,24 @@ _LINE: Final = re.compile(
     r".*?(?P<signature> \([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\))?(?P<end>\r?)",
     re.DOTALL,
 )
-_MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<value>["\[{\d-].*?)(?P<tail>\s*,?\s*)')
+_MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<value>["\[{\w-].*?)(?P<tail>\s*,?\s*)')
+_BEGUN: Final = (b"{", b"[", b"null")
+"""Values that are on no single line, or say nothing."""
 _WORD: Final = re.compile(r"\w+")
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
 _ASKED_OF_ALL: Final = 64
 _MOST_WIDE: Final = 64
-"""Texts that are looked for in UTF-16, too."""
+"""Texts that are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case."""
+_WIDE_RUN: Final = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
+"""Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters."""
+_INVISIBLE: Final = re.compile(f"[{DEFAULT_IGNORABLE}]")
 
 
 def folded(text: str) -> str:
-    """Return a text as it is compared: unescaped, composed, in lower case, with single spaces."""
+    """Return a text as it is compared: unescaped, composed, in lower case, visible, with single spaces.
+
+    Turkish letters i, with and without a dot, are the same.
+    """
     for _ in range(_LEVELS):
         if "\\" not in text:
             break
@@ -58,7 +79,8 @@ def folded(text: str) -> str:
     if text.isascii():
         text = text.casefold()
     else:
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+        text = unicodedata.normalize("NFKC", text.casefold()).replace("i\u0307", "i").replace("\u0131", "i")
     return " ".join(text.replace("\\", "").split())
 
 
@@ -79,8 +101,7 @@ class Phrases:
 
     def __init__(self, parts: Iterable[str], wholes: Iterable[str] = ()) -> None:
         texts = list(parts)
-        self.wide = _wide_forms(texts[:_MOST_WIDE])
-        """In UTF-16, as programs of other systems write it."""
+        self._wide = _wide_forms(texts[:_MOST_WIDE])
         self.longest = max(map(len, texts), default=0)
         """Characters."""
         self.parts = sorted({part for part in map(folded, texts) if part})
@@ -112,10 +133,13 @@ class Phrases:
 
     def finds_bytes(self, data: bytes) -> bool:
         """Return whether a part stands in some bytes: as UTF-8, or as UTF-16."""
-        return self.finds(data.decode("utf-8", "surrogateescape")) or self._finds_wide(data)
+        return self.finds(data.decode("utf-8", "surrogateescape")) or self.finds_wide(data)
 
-    def _finds_wide(self, data: bytes) -> bool:
-        return (b"\0" in data or not data.isascii()) and any(form in data for form in self.wide)
+    def finds_wide(self, data: bytes) -> bool:
+        """Return whether a part stands in some bytes as UTF-16."""
+        if b"\0" not in data:
+            return not data.isascii() and any(form in data for form in self._wide)
+        return any(form in data for form in self._wide) or self.finds(_wide_text(data))
 
     # -- what is left of a text -------------------------------------------------------------------------------------
 
@@ -176,6 +200,10 @@ class Phrases:
             return data
         if data.lstrip()[:1] not in (b"{", b"["):
             return self.in_plain(data, is_all=is_all)
+        if is_all and (value := _value_of(data)) is not None:
+            made = self._dumped(data, value, is_all)
+            if made.count(b"\n") == data.count(b"\n"):
+                return made
         made = b"\n".join(self.in_json_line(line, is_all=is_all) for line in data.split(b"\n"))
         if self.finds(made.decode("utf-8", "surrogateescape")) or not _is_json(made):
             value = _value_of(data)
@@ -189,21 +217,29 @@ class Phrases:
             return line
         if (value := _value_of(line)) is not None:
             return self._dumped(line, value, is_all)
-        if (member := _MEMBER.fullmatch(line)) and (value := _value_of(member["value"])) is not None:
-            name = (member["name"] or b"").decode("utf-8", "replace")
-            made = blank_value(value, name) if is_all else self.in_value(value, name)
-            return line if made == value else member["head"] + orjson.dumps(made) + member["tail"]
-        return line if is_all else self.in_plain(line)
+        member = _MEMBER.fullmatch(line)
+        if member is None or not (member["value"] in _BEGUN or _value_of(member["value"]) is not None):
+            return FORGOTTEN.encode() if is_all else self.in_plain(line)
+        name = (member["name"] or b"").decode("utf-8", "replace")
+        value = _value_of(member["value"])
+        if not is_all:
+            made_name, made = self.in_text(name, is_said=False), self.in_value(value, name)
+        elif name in _OF_ENTRIES:
+            made_name, made = name, blank_value(value, name)
+        else:
+            made_name, made = FORGOTTEN, _blank_free(value)
+        head = member["head"].replace(b'"%b"' % name.encode(), orjson.dumps(made_name), 1) if name else member["head"]
+        return bytes(head + (member["value"] if made == value else orjson.dumps(made)) + member["tail"])
 
     def in_plain(self, data: bytes, *, is_all: bool = False) -> bytes:
         """Return what is left of a text."""
         text = data.decode("utf-8", "surrogateescape")
         made = blank_text(text) if is_all else self.in_text(text)
         left = data if made == text else made.encode("utf-8", "surrogateescape")
-        if self._finds_wide(left):
+        if self.finds_wide(left):
             lines = left.split(b"\n")
-            left = b"\n".join(FORGOTTEN.encode() if self._finds_wide(line) else line for line in lines)
-            if self._finds_wide(left):  # over several lines
+            left = b"\n".join(FORGOTTEN.encode() if self.finds_wide(line) else line for line in lines)
+            if self.finds_wide(left):  # over several lines
                 return FORGOTTEN.encode()
         return left
 
@@ -224,6 +260,17 @@ def _wide_forms(texts: Iterable[str]) -> list[bytes]:
         for one in (text, text.lower(), text.upper(), text.casefold()):
             forms |= {one, unicodedata.normalize("NFC", one), unicodedata.normalize("NFD", one)}
     return [form.encode(encoding, "surrogatepass") for form in forms for encoding in ("utf-16-le", "utf-16-be")]
+
+
+def _wide_text(data: bytes) -> str:
+    """Return what some bytes say where they may be UTF-16, read in both byte orders from an even and an odd place."""
+    texts: list[str] = []
+    for run in _WIDE_RUN.finditer(data):
+        start = max(run.start() - 1, 0)
+        for begin in (start, start + 1):
+            wide = data[begin : run.end() + 1]
+            texts += wide.decode("utf-16-le", "replace"), wide.decode("utf-16-be", "replace")
+    return "\0".join(texts)
 
 
 def _value_of(data: bytes) -> Any:
@@ -254,7 +301,10 @@ def blank_text(text: str) -> str:
 
 
 def blank_value(value: Any, name: str = "") -> Any:
-    """Return a value of JSON without its texts; names, places, times and numbers stay."""
+    """Return a value of JSON without its texts; names, places, times and numbers stay, but for those that people made
+    up."""
+    if name in _FREE:
+        return _blank_free(value)
     match value:
         case str():
             if name == "hunks":
@@ -262,9 +312,31 @@ def blank_value(value: Any, name: str = "") -> Any:
             is_name = name in _NAMES and _NAME.fullmatch(value)
             return value if is_name else "\n".join(FORGOTTEN if line else line for line in value.split("\n"))
         case dict():
-            return {key: blank_value(each, key) for key, each in value.items()}
+            made: dict[str, Any] = {}
+            for n, (key, each) in enumerate(value.items(), 1):
+                if _NAME.fullmatch(key):
+                    made[key] = blank_value(each, key)
+                else:
+                    made[f"{FORGOTTEN} {n}"] = _blank_free(each)
+            return made
         case list():
             return [blank_value(each, name) for each in value]
+    return value
+
+
+def _blank_free(value: Any) -> Any:
+    """Return a value of JSON as empty as it can be with so many members and items."""
+    match value:
+        case str():
+            return FORGOTTEN
+        case bool():
+            return False
+        case int() | float():
+            return 0
+        case dict():
+            return {f"{FORGOTTEN} {n}": _blank_free(each) for n, each in enumerate(value.values(), 1)}
+        case list():
+            return [_blank_free(each) for each in value]
     return value
 
 

@@ -308,7 +308,7 @@ def test_a_pattern_that_is_not_met_is_said_with_an_example(shell: Shell) -> None
     for arguments, says in (
         (["recall", "--since", "soon"], "since must be a date or a time, as 2026-11-21"),
         (["recall", "--category", "a b"], "as project-context/website"),
-        (["forget", "../x"], "id must be an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1"),
+        (["delete", "../x"], "id must be an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1"),
         (["ask", "x", "--agent", "a b"], "agent must be an id: 1-64 letters"),
     ):
         assert_complains(shell(*arguments), 1, says)

@@ -74,7 +74,7 @@ async def test_it_does_not_delete_but_shows_what_matches_and_how_it_goes(host: H
     for wish in ("Forget that the spare key lies under the stone", "Please forget that."):
         said = await say(home, wish)
         assert said.text.startswith(
-            "I do not delete anything by myself. An entry goes with `honeybadger-agent forget ID`"
+            "I do not delete anything by myself. An entry goes with `honeybadger-agent delete ID`"
         )
         assert '- User said: "the spare key lies under the stone" [MEMORY.md#' in said.text
     assert RawSender(home).memory_text() == before

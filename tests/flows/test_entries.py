@@ -145,16 +145,23 @@ def test_a_request_in_the_operators_box_that_is_not_the_hosts_users_is_refused(
     assert "belongs to uid 65534" in reply["error"]["message"]
 
 
-def test_a_shell_saves_and_forgets_and_the_operator_brings_it_back(make_host: HostFactory) -> None:
+def test_a_shell_saves_and_deletes_and_the_operator_brings_it_back(make_host: HostFactory) -> None:
     host = make_host().start()
     saved = run_agent("save", "Tea, no sugar", "--category", "drinks", "--tag", "tea", "--title", "Tea", home=host.home)
     assert saved.stdout.startswith("saved: ")
     id_ = saved.stdout.split()[1]
     again = run_agent("save", "tea,  no sugar", "--category", "drinks", home=host.home)
     assert again.stdout == f"known already, said 2 times: {id_} in memory/drinks/{id_}.json\n"
-    forgotten = run_agent("forget", id_, home=host.home).stdout
-    assert forgotten.endswith("`honeybadger-host undo 3`\n")
-    assert run_agent("forget", id_, home=host.home).returncode == 1
+    for arguments in ((id_,), (id_, "--json", "--id", "r1"), ()):
+        done = run_agent("forget", *arguments, home=host.home)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "nothing was done" in done.stderr
+        assert "`honeybadger-agent delete ENTRY`" in done.stderr
+        assert "`honeybadger-host forget`" in done.stderr
+    deleted = run_agent("delete", id_, home=host.home).stdout
+    assert deleted.startswith(f"deleted: memory/drinks/{id_}.json; the journal keeps it")
+    assert deleted.endswith("`honeybadger-host undo 3`\n")
+    assert run_agent("delete", id_, home=host.home).returncode == 1
     assert run_cli("undo", 3, home=host.home).returncode == 0
     got = run_agent("call", "get_memory", f'{{"id":"{id_}"}}', home=host.home)
     assert orjson.loads(got.stdout)["result"]["title"] == "Tea"

@@ -27,7 +27,7 @@ from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.world import fill, needs_mount
 from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, run_cli, wait_for
-from tests.people import looking, settle
+from tests.people import looking, newest_edit, settle
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
 PLANTED: Final = 200
@@ -38,6 +38,7 @@ FORMS: Final = (
     PHRASE.replace(" ", "  "),
     PHRASE.replace(" ", "\t"),
     PHRASE.replace("geheim", "GeHeim"),
+    PHRASE.replace("fondue", "fon\u00addue").replace("geheim", "ge\u200bhe\u2060im"),
 )
 _ESCAPES: Final = (
     {"ä": "\\u00e4"},
@@ -332,11 +333,62 @@ def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
     assert "data/sessions/main/s0.jsonl" in result["files"]
     assert not any("other ordered 0" in text for text in texts_of(home))
     assert sum("other ordered 2" in text for text in texts_of(home)) == 3
-    nothing = forget(home, "--id", "nobody")
-    assert (nothing["changes"], nothing["files"]) == ({}, [])
     tombstones = read_tombstones(home / JOURNAL_FILE, "main")
     assert tombstones.knows("I heard that STRANGER ordered 2  walnut planks, noted.")
     assert not tombstones.knows("other ordered 2 copper nails")
+
+
+def test_what_is_not_there_is_not_found_and_a_change_that_a_person_made_is(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    looking(make_host(AT_ONCE))
+    stranger.do("n1", content="the harvester ordered walnut planks")
+    for option in ("--id", "--sender", "--session"):
+        for more in ([], ["--dry-run"]):
+            said = cli_error("forget", "main", option, "nobody", *more, home=home, code=9)
+            assert f"main has no {'entry, task or change' if option == '--id' else option[2:]} 'nobody'" in said
+    settle(home)
+    persona = home / "groups" / "main" / "CLAUDE.md"
+    persona.write_text(f"{persona.read_text()}The cellar key hangs behind the third barrel.\n")
+    edit = newest_edit(home, "CLAUDE.md")
+    assert forget(home, "--id", str(edit.seq))["edits"] == 1
+    assert files_with(home, b"third barrel") == []
+    RawSender(home, sender="listener").make()
+    assert forget(home, "--sender", "listener")["changes"] == {}
+    assert "walnut" in stranger.memory_text()
+
+
+def test_names_that_an_agent_or_a_person_made_up_for_the_metadata_of_an_entry_go_with_it(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    looking(make_host(AT_ONCE))
+    entry = {"content": "It is in the cellar", "category": "home", "metadata": {"safe of tim": "blue wren"}}
+    saved = stranger.do("e1", "save_memory", **entry)
+    stranger.do("e2", "edit_memory", id=saved["id"], metadata={"vault of tim": "red wren"})
+    settle(home)
+    path = home / "groups" / "main" / saved["file"]
+    path.write_text(path.read_text().replace('"vault of tim"', '"chest of tim"'))
+    newest_edit(home, saved["id"])
+    settle(home)
+    assert forget(home, "--id", saved["id"])["left"] == []
+    assert files_with(home, b"of tim") == files_with(home, b" wren") == []
+
+
+def test_links_among_the_files_of_a_group_do_not_keep_anything_from_being_forgotten(
+    home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path
+) -> None:
+    make_host(AT_ONCE).start()
+    stranger.do("n1", content="the harvester ordered walnut planks")
+    settle(home)
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text('{"content": "walnut planks"}')
+    for folder in ("tasks", "memory", "proposals"):
+        (home / "groups" / "main" / folder).mkdir(exist_ok=True)
+        (home / "groups" / "main" / folder / "link.json").symlink_to(elsewhere)
+        (home / "groups" / "main" / folder / "broken.json").symlink_to(tmp_path / "nothing")
+    for selector in (["--id", "1"], ["--text", "walnut planks"]):
+        assert forget(home, *selector)["left"] == []
+    assert elsewhere.read_text() == '{"content": "walnut planks"}'
 
 
 def test_a_session_with_the_longest_name_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:

@@ -43,6 +43,34 @@ def test_it_is_found_in_utf_16_wherever_that_begins(encoding: str) -> None:
         assert not PHRASES.finds_bytes(PHRASES.in_bytes(data))
 
 
+@pytest.mark.parametrize("written", ["İstanbul", "ISTANBUL", "istanbul", "ıstanbul", "I\u0307stanbul"])
+@pytest.mark.parametrize("asked", ["istanbul", "İSTANBUL", "Istanbul"])
+def test_a_dotted_and_a_dotless_i_are_found_for_each_other(asked: str, written: str) -> None:
+    phrases = Phrases([asked])
+    assert phrases.finds(f"we met in {written}.")
+    assert phrases.in_bytes(f"- we met in {written}\n".encode()) == b"- [forgotten]\n"
+
+
+@pytest.mark.parametrize("hidden", ["\u00ad", "\u200b", "\u200d", "\u2060", "\ufeff", "\u200e", "\u034f"])
+def test_characters_that_nobody_sees_hide_nothing(hidden: str) -> None:
+    phrases = Phrases(["cheese fondue"])
+    written = f"the che{hidden}ese f{hidden}{hidden}ondue here"
+    for text in (written, json.dumps(written), json.dumps(json.dumps(written))):
+        assert phrases.finds_bytes(text.encode())
+        assert not phrases.finds_bytes(phrases.in_bytes(text.encode()))
+    assert Phrases([f"cheese{hidden} fondue"]).finds("Cheese fondue")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+@pytest.mark.parametrize("written", ["KäSe fOnDuE \N{SNOWFLAKE} GehEim", "Kä\u00adse  Fondue\t\N{SNOWFLAKE} geHeim"])
+def test_it_is_found_in_utf_16_in_any_case_and_with_any_spaces(written: str, encoding: str) -> None:
+    phrases = Phrases(["käse fondue \N{SNOWFLAKE} geheim"])
+    for begin in (b"", b"x", b"\0\0"):
+        data = begin + f"the {written} here".encode(encoding)
+        assert phrases.finds_bytes(data)
+        assert not phrases.finds_bytes(phrases.in_bytes(data))
+
+
 def test_lines_go_and_their_number_marks_and_signatures_stay() -> None:
     phrases = Phrases(["red apple"])
     text = "## A Red Apple (ann, 2026-11-22 10:00)\n- one\n  - a RED\n  apple pie\n\nred appl\n> no red  apple\r\n"
@@ -97,6 +125,58 @@ def test_all_of_a_record_goes_but_whose_it_is_and_when() -> None:
     assert said_in(turn) == ["hello"]
     left = json.loads(Phrases([]).in_bytes(turn, is_all=True))
     assert left == {**json.loads(turn), "content": FORGOTTEN}
+
+
+def test_of_what_people_shape_no_name_and_no_number_stays() -> None:
+    entry: dict[str, Any] = {
+        "id": "k3v9",
+        "content": "hello",
+        "metadata": {"safe of tim": 4711, "key": "k-4711", "in": {"a": [1, True]}},
+    }
+    entry["number of tim"] = 4711
+    for indent in (None, 2, 4):
+        data = json.dumps(entry, indent=indent).encode()
+        made = Phrases([]).in_bytes(data, is_all=True)
+        for gone in (b"safe", b"tim", b"4711", b'"in"', b'"key"'):
+            assert gone not in made
+        assert (json.loads(made)["id"], made.count(b"\n")) == ("k3v9", data.count(b"\n"))
+        assert Phrases([]).in_bytes(made, is_all=True) == made
+    document = {
+        "system_state": {"pin": 4711},
+        "tool_stats": {"by_tool": {"call tim": 3}},
+        "token_usage": {"by_session": 9},
+    }
+    made = json.loads(Phrases([]).in_bytes(json.dumps(document, indent=2).encode(), is_all=True))
+    assert made == {
+        "system_state": {"[forgotten] 1": 0},
+        "tool_stats": {"by_tool": {"[forgotten] 1": 0}},
+        "token_usage": {"by_session": 9},
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ('    "safe of tim": "x",', '    "[forgotten]": "[forgotten]",'),
+        ('    "safe of tim": {', '    "[forgotten]": {'),
+        ('    "safe of tim": null', '    "[forgotten]": null'),
+        ('    "key": "k-4711"', '    "[forgotten]": "[forgotten]"'),
+        ('  "content": "torn', "[forgotten]"),
+        ('  "metadata": {', '  "metadata": {'),
+        ('  "created": "2026-11-22T10:00:00Z",', '  "created": "2026-11-22T10:00:00Z",'),
+        ('  "reinforced": 4711,', '  "reinforced": 4711,'),
+        ('  "safe": 4711,', '  "[forgotten]": 0,'),
+        ('    "a tag of tim",', '    "[forgotten]",'),
+        ("  },", "  },"),
+    ],
+)
+def test_of_a_line_of_an_entry_all_goes_but_its_own_names(line: str, made: str) -> None:
+    assert Phrases([]).in_json_line(line.encode(), is_all=True).decode() == made
+
+
+def test_a_text_goes_from_the_name_of_a_member_on_a_line_of_its_own() -> None:
+    made = Phrases(["safe of tim"]).in_json_line(b'    "the safe of Tim": 4711,')
+    assert made == b'    "[forgotten]": 4711,'
 
 
 def test_among_thousands_each_is_found() -> None:
