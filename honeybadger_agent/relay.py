@@ -70,7 +70,17 @@ class NoServer(Exception):
 async def connect(
     client: Client, *, servers: Sequence[str], error_cb: Callable[[Exception], Awaitable[None]], **options: Any
 ) -> None:
-    """Connect, for good: a server that is silent for four seconds is left for another one. Raises NoServer."""
+    """Connect, for good: a server that is silent for four seconds is left for another one.
+
+    With `tls://` nothing is read or sent before the TLS handshake: a server's first line, which would say whether it
+    wants TLS, can be anybody's on the way.
+    Raises NoServer; ValueError: some of the servers are without TLS.
+    """
+    with_tls = [server.lower().startswith("tls://") for server in servers]
+    if any(with_tls) and not all(with_tls):
+        raise ValueError(
+            "some servers are named with tls:// and some without: a key would go to both, so name all alike"
+        )
     logging.getLogger("asyncio").addFilter(_is_heard)  # once, however often this is called
     failed, is_begun = 0, False
 
@@ -89,6 +99,7 @@ async def connect(
         max_reconnect_attempts=-1,
         ping_interval=1,
         max_outstanding_pings=3,
+        tls_handshake_first=all(with_tls),
         **options,
     )
     is_begun = True

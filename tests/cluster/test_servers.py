@@ -7,8 +7,8 @@ import os
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import nkeys
@@ -113,7 +113,7 @@ def test_with_tls_certificates_are_checked_and_an_agent_hears_nothing_of_how_the
     about = ("-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1")
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *about]
     subprocess.run(made, check=True, capture_output=True)
-    files = f'tls {{{{ cert_file: "{certificate}", key_file: "{key}" }}}}'
+    files = f'tls {{{{ cert_file: "{certificate}", key_file: "{key}", handshake_first: true }}}}'
     server = real.one(tmp_path, "tls", real.ALONE + files)
     url = server.url.replace("nats:", "tls:")
     try:
@@ -127,6 +127,53 @@ def test_with_tls_certificates_are_checked_and_an_agent_hears_nothing_of_how_the
         assert (told := wait_for(said)).count("\n") == 1, told
     finally:
         server.kill()
+
+
+@contextmanager
+def plain_server() -> Iterator[tuple[int, bytearray]]:
+    """Give the port of a server that speaks plain text and wants a key, and what it was sent."""
+    info = b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576,"auth_required":true,"nonce":"abc"}\r\n'
+    got = bytearray()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def listen() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection, suppress(OSError):
+                        connection.settimeout(5)
+                        connection.sendall(info)
+                        while data := connection.recv(4096):
+                            got.extend(data)
+
+        threading.Thread(target=listen, daemon=True).start()
+        yield listening.getsockname()[1], got
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_server_in_between_that_speaks_plain_text_gets_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 2.0)
+    seed, _ = user_key()
+    (tmp_path / "seed").write_bytes(seed)
+    (tmp_path / "seed").chmod(0o600)
+    with plain_server() as (port, got):
+        with pytest.raises((Unreachable, SettingsError)):
+            Servers([f"tls://127.0.0.1:{port}"], str(tmp_path / "seed"))
+        place = ("--server", f"tls://127.0.0.1:{port}", "--home", "x", "--group", "main", "--sender", "scout")
+        done = run_agent("remember", "x", *place, "--credentials", tmp_path / "seed", "--timeout", "2")
+        assert done.returncode == 1, done
+        assert bytes(got).startswith(b"\x16\x03")  # a TLS handshake
+        assert b"CONNECT" not in got
+        with pytest.raises((Unreachable, SettingsError)):  # the control: without TLS it gets a signature
+            Servers([f"nats://127.0.0.1:{port}"], str(tmp_path / "seed"))
+        assert b"CONNECT" in got
+
+
+def test_servers_are_named_with_tls_all_or_none(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="name all alike"):
+        Servers(["tls://127.0.0.1:1", "nats://127.0.0.1:2"])
 
 
 WITHOUT_JETSTREAM = "server_name: {name}\nlisten: 127.0.0.1:{client}\n# {store}\n"
