@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -19,7 +20,7 @@ from honeybadger_host.errors import StorageFailed
 log = structlog.get_logger()
 
 LEASE_SECONDS = 3.0
-"""Of an owner's silence, after which another machine may ask to be it."""
+"""An owner that was silent for so long may be replaced: it is sure of itself for `_SURE` of this time."""
 OWNERS: Final = "HB_OWNERS"
 OWNERS_SUBJECT: Final = "hb.*.owner"
 _EVERY_SECONDS: Final = 0.5
@@ -27,9 +28,13 @@ _SURE: Final = 0.8
 """Of a lease: clocks of machines do not run equally fast."""
 
 
-def claim(servers: Servers, names: Names, node: str) -> bool:
-    """Take or renew the lease; return whether it is this machine's. Raises Unreachable."""
-    return _put(servers, names, node, node.encode())
+def claim(servers: Servers, names: Names, node: str, lapsed: int = 0) -> bool:
+    """Take or renew the lease; return whether it is this machine's. Raises Unreachable.
+
+    Args:
+        lapsed: place of another machine's lease that may be replaced, see `Watched`; 0: none.
+    """
+    return _put(servers, names, node, node.encode(), lapsed)
 
 
 def release(servers: Servers, names: Names, node: str, following: str = "") -> None:
@@ -37,9 +42,9 @@ def release(servers: Servers, names: Names, node: str, following: str = "") -> N
     _put(servers, names, node, following.encode())
 
 
-def _put(servers: Servers, names: Names, node: str, data: bytes) -> bool:
+def _put(servers: Servers, names: Names, node: str, data: bytes, lapsed: int = 0) -> bool:
     held = servers.newest(OWNERS, names.lease)
-    if held is not None and held.data not in (b"", node.encode()):
+    if held is not None and held.data not in (b"", node.encode()) and held.seq != lapsed:
         return False
     try:
         servers.publish(names.lease, data, {EXPECTED_OF_SUBJECT_HEADER: str(held.seq if held else 0)})
@@ -52,6 +57,31 @@ def holder(servers: Servers, names: Names) -> str | None:
     """Return who holds the lease. Raises Unreachable."""
     held = servers.newest(OWNERS, names.lease)
     return None if held is None or not held.data else held.data.decode()
+
+
+@dataclass(slots=True)
+class Watched:
+    """The lease as a machine that waits sees it, timed by that machine's own clock.
+
+    The servers remove a lease by their clocks, and one that is ahead of the others may leave it there for minutes.
+
+    Attributes:
+        lapsed: place of the lease that was not renewed for its time, 0 while there is none.
+    """
+
+    lapsed: int = 0
+    _seq: int = 0
+    _since: float = 0.0
+
+    def holder(self, servers: Servers, names: Names) -> str | None:
+        """Return who holds the lease; None: nobody, or its holder did not renew it. Raises Unreachable."""
+        held, now = servers.newest(OWNERS, names.lease), time.monotonic()
+        if held is None or not held.data:
+            return None
+        if held.seq != self._seq:
+            self._seq, self._since = held.seq, now
+        self.lapsed = held.seq if now > self._since + LEASE_SECONDS else 0
+        return None if self.lapsed else held.data.decode()
 
 
 class Renewing:

@@ -20,7 +20,7 @@ import structlog
 from honeybadger_host import __version__
 from honeybadger_host.cluster.committing import Committing
 from honeybadger_host.cluster.forwarding import Answering, Forwarding, registered
-from honeybadger_host.cluster.lease import Renewing, claim, holder, release
+from honeybadger_host.cluster.lease import Renewing, Watched, claim, release
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Purged, read_place
 from honeybadger_host.cluster.moving import Presence, State
 from honeybadger_host.cluster.placing import place_files
@@ -94,6 +94,7 @@ class Member:
         self._counters = Counters()
         self._owner = ""
         """Whom this machine follows."""
+        self._lease = Watched()
         self._trimming = threading.Thread(target=self._trim, name="trim", daemon=True)
         try:
             self.names, position, self.node = read_place(self._path)
@@ -146,7 +147,7 @@ class Member:
                     is_purged = False
                 if self._writer is None:
                     self._writer = self._open_journal(self._servers)
-                owner = holder(self._servers, self.names)
+                owner = self._lease.holder(self._servers, self.names)
                 if owner in (None, self.node) and self._take_over(self._servers, self._writer):
                     return
                 if owner not in (None, self._owner):
@@ -172,7 +173,7 @@ class Member:
         newest = servers.newest(self.names.stream, self.names.subjects)
         if newest is not None:
             schema = int(newest.headers[SCHEMA_HEADER])
-            is_over = newest.seq == self.log.position.seq and holder(servers, self.names) is None
+            is_over = newest.seq == self.log.position.seq and self._lease.holder(servers, self.names) is None
             if schema > SCHEMA_VERSION or (schema < SCHEMA_VERSION and not is_over):
                 raise another_schema(schema)
         writer = connect(self._path, is_shared=True)
@@ -217,7 +218,7 @@ class Member:
         """Own the home, if nobody else does; return whether it is so. Raises Unreachable, Purged, HostError."""
         asked = self._asked = self._asked or Servers(self._settings.urls, self._settings.credentials)
         self._catch_up(writer)  # before it keeps others from asking, and to see that there is a log
-        if not claim(servers, self.names, self.node):
+        if not claim(servers, self.names, self.node, self._lease.lapsed):
             return False
         self._catch_up(writer)
         now = time.monotonic()

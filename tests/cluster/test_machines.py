@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import pytest
 
-from honeybadger_host.cluster.lease import holder
+from honeybadger_host.cluster.lease import OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.records import read_home
 from honeybadger_host.cluster.servers import Servers as Connection
@@ -61,6 +61,21 @@ def test_a_killed_owner_is_replaced_and_comes_back_as_one_that_follows(pair: Clu
     a.box.note("n3", "the third note")
     assert a.box.reply("n3")["ok"]
     assert [a.box.memory_text().count(f"the {word} note") for word in ("first", "second", "third")] == [1, 1, 1]
+
+
+def test_a_takeover_waits_for_no_clock_of_a_server(pair: Cluster) -> None:
+    """The lost machine's server was ahead: the others keep its lease for as long, here for good."""
+    a, b = pair.machines
+    a.own()
+    with closing(Connection(a.urls)) as servers:
+        servers.remove_stream(OWNERS)
+        servers.make_stream(OWNERS, OWNERS_SUBJECT, of_each=1)
+        wait_for(lambda: holder(servers, Names(pair.identity)) == name_of(a), what="a has renewed its lease")
+        b.follow()
+        a.host.kill()
+        b.box.make().note("n1", "a note")
+        assert b.box.reply("n1")["ok"]
+        assert holder(servers, Names(pair.identity)) == name_of(b)
 
 
 def edit(file: Path, text: str) -> None:
