@@ -226,6 +226,8 @@ def _headers(push: Push, message_id: str, data: bytes, home: Path) -> dict[str, 
             key = (home / push.key_file).read_bytes().strip()
         except OSError as error:
             raise NotDelivered(f"key_file {push.key_file} cannot be read: {error.strerror}") from None
+        if not key:
+            raise NotDelivered(f"key_file {push.key_file} is empty: write a secret into it, or leave key_file out")
         headers["X-Honeybadger-Signature"] = f"sha256={hmac.new(key, data, hashlib.sha256).hexdigest()}"
     return headers
 

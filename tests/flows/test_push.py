@@ -153,6 +153,21 @@ def test_a_webhook_gets_each_message_signed_in_order_and_what_came_before_it_was
     assert len({json.loads(body)["id"] for _, body in receiver.got}) == 4
 
 
+def test_an_empty_key_signs_nothing_and_nothing_is_sent_until_there_is_one(
+    make_host: HostFactory, home: Path, receiver: Receiver
+) -> None:
+    (home / "key").write_text(" \n")
+    configure(home, webhook=receiver.url, key_file="key")
+    make_host(QUICK).start()
+    SyncClient(home, "main", "ann").send_message("one")
+    wait_for(lambda: "key_file key is empty" in json.dumps(status(home)), what="why nothing is sent")
+    assert receiver.got == []
+    (home / "key").write_bytes(b" very secret\n")
+    wait_for(lambda: receiver.texts, what="the message")
+    headers, body = receiver.got[0]
+    assert headers["X-Honeybadger-Signature"] == f"sha256={hmac.new(b'very secret', body, hashlib.sha256).hexdigest()}"
+
+
 @pytest.mark.parametrize(
     ("does", "says"),
     [

@@ -8,11 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from honeybadger_agent.wire import REQUEST_TYPES
 from honeybadger_host.configuration import render_toml
+from honeybadger_host.curation import candidates, due_dreams, enriching, snapshot
+from honeybadger_host.curation.proposal import GateName
+from honeybadger_host.handlers import rewind
+from honeybadger_host.memory import edit_recorder, peoples_files, watermarks
+from honeybadger_host.settings import Consolidation, History
 from tests.hosting import HostProcess
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +98,34 @@ def test_the_configuration_file_of_the_project_lists_every_setting_at_its_defaul
 
 def test_the_persona_of_the_project_is_the_one_that_init_makes() -> None:
     assert (ROOT / "groups/main/CLAUDE.md").read_text() == (ROOT / "honeybadger_host/templates/CLAUDE.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        ("curation.md", f"turns of a session ({Consolidation().memory_window}) are not consolidated"),
+        ("curation.md", f"`history.budget_tokens` of them ({History().budget_tokens:,}), all but the newest ten"),
+        ("curation.md", f"at least {enriching._LEAST_CHARACTERS} characters in three sentences"),
+        ("curation.md", f"the {snapshot.MOST_ENTRIES:,} entries that changed last"),
+        ("curation.md", f"after {due_dreams.QUIET_SECONDS:g} seconds without a change"),
+        ("curation.md", f"entries that no context had in {candidates.UNUSED_AFTER.days} days"),
+        ("looking-back.md", f"more than {rewind.MOST_FILES:,} files"),
+        ("looking-back.md", f"files over {peoples_files.MOST_BYTES >> 20} MiB, and what is beyond"),
+        ("looking-back.md", f"beyond {edit_recorder._MOST_KEPT_BYTES >> 20} MiB of lines saved at once"),
+    ],
+)
+def test_a_figure_of_a_page_is_that_of_the_code(page: str, told: str) -> None:
+    assert told in " ".join((ROOT / "docs" / page).read_text().split())
+
+
+def test_the_newest_ten_turns_stay_or_half_of_a_small_window() -> None:
+    assert [watermarks.kept_turns(window) for window in (1, 4, 19, 20, 50)] == [2, 2, 9, 10, 10]
+    assert enriching._LEAST_SENTENCES == 3
+
+
+def test_the_gates_of_the_page_are_those_of_the_code() -> None:
+    table = (ROOT / "docs/curation.md").read_text().partition("| gate | refuses |")[2].partition("\n\n")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == get_args(GateName)
 
 
 def test_every_link_between_the_documents_leads_somewhere() -> None:
