@@ -177,6 +177,7 @@ def _put_together(
         Screen(settings.security.secrets),
         settings.tasks.least_seconds,
         host_zone(),
+        settings.model.name,
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
 

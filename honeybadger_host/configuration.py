@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from honeybadger_host.settings import PREFIX, Section, Settings
 CONFIG_FILE: Final = "config/honeybadger.toml"
 _TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
 """Settings that are tables of names which people choose."""
+_TWICE: Final = re.compile(r"Cannot declare \((.+)\) twice \(at line (\d+)")
 _NOT_SETTINGS: Final = (
     *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
     *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
@@ -192,9 +194,13 @@ def watchdog_seconds() -> float | None:
 
 
 def render_toml() -> str:
-    """Return a configuration file with every setting at its default, commented out, with its meaning and unit."""
+    """Return a configuration file with every setting at its default, commented out, with its meaning and unit.
+
+    It declares no table, so that any table can be added at its end.
+    """
     lines = [
         "# Honeybadger. Every setting with its default; take away the # to change one.",
+        "# Add tables, such as [memory], at the end of this file.",
         "# A flag wins over the environment (HONEYBADGER_IPC__SWEEP_SECONDS=0.1), that over this file.",
         "# `honeybadger-host config` prints every value and where it came from. A name that is not known is an error.",
     ]
@@ -202,9 +208,9 @@ def render_toml() -> str:
         model = field.annotation
         if not (isinstance(model, type) and issubclass(model, Section)):
             raise TypeError(f"{section} is not a section")
-        lines += ["", *_comment(model.__doc__), f"[{section}]"]
+        lines += ["", *_comment(f"{section}: {model.__doc__}")]
         for name, setting in model.model_fields.items():
-            lines += [*_comment(setting.description), f"#{name} = {_toml(setting.default)}"]
+            lines += [*_comment(setting.description), f"#{section}.{name} = {_toml(setting.default)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -262,7 +268,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is not TOML: {error}") from None
+        raise SettingsError(_declared_twice(path, str(error)) or f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from None
     for name, value in list(tree.items()):
@@ -277,10 +283,30 @@ def _read_toml(path: Path) -> dict[str, Any]:
     return tree
 
 
+def _declared_twice(path: Path, error: str) -> str:
+    """Return which two lines declare the same table; empty: the error is another one."""
+    found = _TWICE.match(error)
+    if found is None:
+        return ""
+    table, second = ".".join(re.findall(r"'([^']+)'", found[1])), int(found[2])
+    declares = re.compile(rf"\s*(\[+\s*{re.escape(table)}\s*\]|{re.escape(table)}\s*\.)")
+    lines = path.read_text(encoding="utf-8").splitlines()[: second - 1]
+    first = next((number for number, line in enumerate(lines, 1) if declares.match(line)), None)
+    if first is None:
+        return ""
+    return (
+        f"{path}: line {second} declares [{table}], and line {first} has it already: {lines[first - 1].strip()!r}; put "
+        f"all settings of {table} into one table"
+    )
+
+
 def _unknown(name: str, where: str, known: Sequence[str] | None = None, *, environment: bool = False) -> SettingsError:
     if name in REMOVED_SETTINGS:
         return SettingsError(f"{where}: {name} is not a setting any more, take it away: {REMOVED_SETTINGS[name]}")
     names = known or _names()
+    below, _, rest = name.partition(".")
+    if rest in names:
+        return SettingsError(f"{where}: {rest} stands below the table [{below}]: move it above all tables")
     near = [one for one in names if name in one] or difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     shown = near[0] if near else ""
     if environment and shown:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ import orjson
 from honeybadger_agent.wire import ListTasks, PauseTask, Refusal, ScheduleTask, TaskList
 from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
-from honeybadger_host.agents import Agents
+from honeybadger_host.agents import AGENTS_FOLDER, Agents
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Handler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen
@@ -65,6 +66,7 @@ class TaskDependencies:
         running: group -> id of the turn that runs there; empty: none.
         least_seconds: that must lie between two runs.
         host_zone: for tasks that name no time zone.
+        model: of agents that name none.
     """
 
     home: Path
@@ -74,11 +76,27 @@ class TaskDependencies:
     screen: Screen
     least_seconds: float
     host_zone: str
+    model: str
     running: Callable[[str], str]
 
     def schedule(self, task: TaskFile, now: datetime) -> Schedule:
         """Return when a task runs. Raises WrongSchedule."""
         return schedule_of(task, now, self.host_zone, self.least_seconds)
+
+    def why_idle(self, task: TaskFile) -> str | None:
+        """Return why a task does not run, though nothing is wrong with its file; None: it runs."""
+        agent = self.agents.current.get(task.agent or self.agents.default)
+        return None if agent is None else why_without_model(agent.id, agent.model or self.model)
+
+
+def why_without_model(agent: str, model: str) -> str | None:
+    """Return why an agent does no tasks with a model; None: it does."""
+    if model != "offline":
+        return None
+    return (
+        f"it does not run: agent {agent} has only the offline model, which cannot do tasks; choose a model with "
+        f"model.name or in {AGENTS_FOLDER}/{agent}.json, see docs/models.md"
+    )
 
 
 def run_id(task: str, run: datetime) -> str:
@@ -107,7 +125,7 @@ def task_table(deps: TaskDependencies) -> Mapping[str, Handler]:
         "pause_task": _changed(deps, _paused),
         "resume_task": _changed(deps, _resumed),
         "cancel_task": _changed(deps, _cancelled),
-        "run_task": _changed(deps, _asked_for),
+        "run_task": _changed(deps, partial(_asked_for, deps)),
         "list_tasks": QueryHandler(lambda asked, now: _listed(deps, asked, now)),
     }
 
@@ -277,8 +295,10 @@ def _cancelled(found: _Found) -> _Done:
     return found.task, found.recorded("cancelled", why=f"by {found.asked.sender}", asked=None), (removed,)
 
 
-def _asked_for(found: _Found) -> _Done:
+def _asked_for(deps: TaskDependencies, found: _Found) -> _Done:
     task = found.mended()
+    if (why := deps.why_idle(task)) is not None:
+        raise Refusal("conflict", why, field="payload.task")
     if found.state.asked is not None:
         return task, found.state, ()
     return task, found.recorded("asked", asked=found.now, why=f"asked for by {found.asked.sender}"), ()
@@ -315,17 +335,18 @@ def task_row(
     Args:
         task: what its file says, or what is wrong with that.
     """
-    problem, schedule = "", None
+    problem, idle, schedule = "", None, None
     if isinstance(task, str):
         problem, task = task, TaskFile.model_construct(name=id_, description="", schedule_type="cron")
     else:
         try:
             schedule = deps.schedule(task, now)
+            idle = deps.why_idle(task)
         except WrongSchedule as error:
             problem = f"{error.member} {error}"
     coming = [] if schedule is None else list(itertools.islice(runs(schedule, max(state.until, now)), _SHOWN_RUNS))
     is_due = schedule is not None and (at := next_run(schedule, state.until)) is not None and at <= now
-    why = problem or (task.paused if isinstance(task.paused, str) else "") or state.why
+    why = problem or (task.paused if isinstance(task.paused, str) else "") or idle or state.why
     if coming and state.until > now + timedelta(minutes=1) and not isinstance(schedule, Once):
         why = f"the clock was set back: it ran for {time_stamp(state.until)} already, and goes on after that"
     shown = _shown(state, is_paused=bool(problem or task.paused), is_due=is_due, has_more=bool(coming))

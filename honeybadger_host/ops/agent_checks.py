@@ -14,10 +14,11 @@ from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.models.settings import DEFAULT_URLS
 from honeybadger_agent.wording import count_of
-from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
+from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent
 from honeybadger_host.configuration import host_zone, load_settings, model_key
 from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
 from honeybadger_host.errors import SettingsError, WorldFailed
+from honeybadger_host.handlers.tasks import why_without_model
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
 from honeybadger_host.models import missing_extra
@@ -56,24 +57,36 @@ def agents(home: Path) -> Iterator[Finding]:
 
 
 def tasks(home: Path) -> Iterator[Finding]:
-    """The files of tasks: those that are wrong do not run."""
+    """The files of tasks: those that are wrong do not run, nor do those of an agent without a language model."""
     try:
-        least_seconds = load_settings(home).settings.tasks.least_seconds
+        loaded = load_settings(home).settings
     except SettingsError:  # said above
         return
     good = 0
-    found = [(task, task_file(group, task)) for group in groups_in(home) for task in tasks_of(home, group)]
-    for task, file in found:
-        try:
-            check_id(task)
-            schedule_of(parse_task(read_whole(home / file) or b""), datetime.now(UTC), host_zone(), least_seconds)
-            good += 1
-        except WrongSchedule as error:
-            yield warning("tasks", f"{file}: {error.member} {error}", "mend it; until then it does not run")
-        except (ValueError, WorldFailed) as error:
-            yield warning("tasks", f"{file}: {error}", "mend it; until then it does not run")
+    for group in groups_in(home):
+        for task in tasks_of(home, group):
+            try:
+                _check_task(home, group, task, loaded)
+                good += 1
+            except WrongSchedule as error:
+                why = f"{task_file(group, task)}: {error.member} {error}"
+                yield warning("tasks", why, "mend it; until then it does not run")
+            except (ValueError, WorldFailed) as error:
+                yield warning("tasks", f"{task_file(group, task)}: {error}", "mend it; until then it does not run")
     if good:
         yield ok("tasks", f"{count_of(good, 'file')} can be read")
+
+
+def _check_task(home: Path, group: str, task_id: str, loaded: Settings) -> None:
+    """Raise ValueError, WorldFailed: a task does not run."""
+    check_id(task_id)
+    task = parse_task(read_whole(home / task_file(group, task_id)) or b"")
+    schedule_of(task, datetime.now(UTC), host_zone(), loaded.tasks.least_seconds)
+    agent = task.agent or loaded.turns.agent
+    known = load_agent(home, agent)
+    own_model = known.model if isinstance(known, Agent) else None
+    if (why := why_without_model(agent, own_model or loaded.model.name)) is not None:
+        raise ValueError(why)
 
 
 def directives(home: Path) -> Iterator[Finding]:

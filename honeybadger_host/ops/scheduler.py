@@ -76,7 +76,8 @@ class _Known:
     """A task as its file was last read.
 
     Args:
-        task: None: the file is wrong; `problem` says how.
+        task: None: the file is wrong.
+        problem: why it does not run.
         next: when it is to be looked at again.
     """
 
@@ -148,7 +149,7 @@ class Scheduler:
         if self._has_looked:
             self._has_looked = False
             known = dict(self._known)
-            active = [each for each in known.values() if each.task is not None and not each.task.paused]
+            active = [each for each in known.values() if each.task and not (each.problem or each.task.paused)]
             broken = sorted(f"{task_file(*key)}: {each.problem}" for key, each in known.items() if each.problem)
             self._counted = {
                 "known": len(known),
@@ -317,6 +318,9 @@ class Scheduler:
             if next_run(schedule, now) is None:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")
             return self._note(key, "scheduled", until=now)
+        if self._is_idle(key, known, task):
+            self._later(key, known, now + timedelta(seconds=COMPARE_SECONDS))
+            return None
         if (wait := self._not_before.get(key)) is not None and now < wait:
             self._later(key, known, wait)
             return None
@@ -342,6 +346,14 @@ class Scheduler:
             return _Note(key, "missed", not_run(run, self._tasks.states, "missed", why))
         run, why = why_skipped(run, state, self._tasks.home, self._turns.turn_logs)
         return _Note(key, "skipped", not_run(run, self._tasks.states, "skipped", why)) if why else run
+
+    def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
+        """Return whether a task does not run though its file is right; say why once."""
+        why = self._tasks.why_idle(task) or ""
+        if why and why != known.problem:
+            log.warning("task.refused", file=task_file(*key), why=why, now_what="until then it does not run")
+        known.problem = why
+        return bool(why)
 
     def _note(self, key: TaskKey, event: Event, **members: Any) -> _Note:
         return _Note(key, event, noted(*key, self._tasks.states, event, **members))

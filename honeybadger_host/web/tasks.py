@@ -49,11 +49,15 @@ def _task(request: Request) -> Response:
 
 
 def _acted(request: Request, form: dict[str, str]) -> Response:
-    group = group_of(request)
+    """Do something with a task; show what would be cancelled, and cancel it when that was shown and confirmed."""
+    group, home = group_of(request), home_of(request)
     action, task = form.get("action", ""), form.get("task", "")
     if action not in _ACTIONS:
         raise Invalid("that is not something that can be done with a task: load the page again")
-    home_of(request).ask(group, made(_ACTIONS[action], task))
+    if action == "cancel" and form.get("confirm") != "yes":
+        (shown,) = home.read(group, made(ListTasks, task=task)).tasks
+        return page("cancel.html", shown_of(request), task=shown)
+    home.ask(group, made(_ACTIONS[action], task))
     return go(href("g", group, "tasks", done=action, task=task))
 
 

@@ -27,7 +27,7 @@ def pair(made: Callable[..., Cluster]) -> Cluster:
     for machine in cluster.machines:
         settings = machine.home / "config" / "honeybadger.toml"
         servers = ",".join(machine.urls)
-        settings.write_text(settings.read_text().replace('#servers = ""', f'servers = "{servers}"'))
+        settings.write_text(settings.read_text().replace('#cluster.servers = ""', f'cluster.servers = "{servers}"'))
         machine.host.settings |= {"metrics.textfile": f"{machine.home}/cluster.prom"}
     a, b = cluster.machines
     a.own()

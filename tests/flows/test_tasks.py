@@ -310,6 +310,36 @@ def test_whatever_stands_in_a_folder_of_tasks_hides_none_of_the_others_and_is_sa
     assert not host.events("pipeline.failed")
 
 
+def test_a_task_of_the_offline_model_does_not_run_and_says_why_until_its_agent_has_a_model(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    """It told the group "I am the offline model" at each run."""
+    script(home, *MODEL)
+    host = make_host({**QUICK}).start()
+    task = schedule(stranger, "news")
+    wait_for(lambda: host.events("task.refused"))
+    why = "it does not run: agent assistant has only the offline model, which cannot do tasks; choose a model"
+    (refused,) = host.events("task.refused")
+    assert (refused["file"], why in refused["why"]) == (f"groups/main/tasks/{task}.json", True)
+    (row,) = listed(stranger, "l")
+    assert (row["state"] in ("waiting", "due"), why in row["why"]) == (True, True)
+    assert why in cli_text("tasks", home=home)
+    assert why in cli_error("tasks", "run", "main", task, home=home)
+    wait_for(lambda: "does not run: groups/main/tasks/news.json: it" in cli_text("status", home=home))
+    put(home, "daily", interval_seconds=86_400)
+    assert f"groups/main/tasks/daily.json: {why}" in cli_text("doctor", home=home)
+    created = json.loads((home / row["file"]).read_text())["created"]
+    wait_for(lambda: datetime.now(UTC) > datetime.fromisoformat(created) + timedelta(seconds=3))
+    assert (said(home), records(home, "main", "done", "failed", "skipped")) == ([], [])
+    agent = home / "config/agents/assistant.json"
+    agent.parent.mkdir()
+    agent.write_text('{"model": "scripted:script.json"}')
+    wait_for(lambda: records(home, "main", "done"))
+    assert said(home)[1] == "Good morning"
+    assert len([event for event in host.events("task.refused") if "news" in event["file"]]) == 1
+    assert why not in cli_text("doctor", home=home)
+
+
 def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
     make_host: HostFactory, stranger: RawSender
 ) -> None:

@@ -14,10 +14,13 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import NotFound
+from honeybadger_agent.wire import Task
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.web.live import MOST_STREAMS
 from tests.conftest import HostFactory
+from tests.flows.world import script
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.page import Answer, Browser, Page
 from tests.people import newest_edit, settle
@@ -317,9 +320,35 @@ def test_a_proposal_says_what_all_of_it_leaves_out(browser: Browser, group: str,
     assert "All of it together leaves out Lisbon, 8 mg and retires 1 thing without another text." in shown
 
 
-def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, client: SyncClient, group: str) -> None:
-    task = client.schedule_task("Morning", "say good morning", "cron", cron_expression="0 9 * * *", time_zone="UTC")
+def scheduled(client: SyncClient, agent: str) -> Task | None:
+    """Return a new task; None: its agent is not known yet."""
+    at_nine = "0 9 * * *"
+    try:
+        return client.schedule_task(
+            "Morning", "say good morning", "cron", cron_expression=at_nine, time_zone="UTC", agent=agent
+        )
+    except NotFound:
+        return None
+
+
+@pytest.fixture
+def worker(place: tuple[HostProcess, Browser]) -> Iterator[str]:
+    """An agent with a model: the offline model does no tasks."""
+    home = place[0].home
+    script(home, {"answers": [{"text": "Good morning"}]})
+    file = home / "config/agents/worker.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"model": "scripted:script.json"}')
+    yield "worker"
+    file.unlink()
+
+
+def test_tasks_are_paused_resumed_run_and_cancelled(
+    browser: Browser, client: SyncClient, group: str, worker: str
+) -> None:
+    task = wait_for(lambda: scheduled(client, worker), what="the agent")
     page = read(browser, f"/g/{group}/tasks")
+    assert task is not None
     assert page.words.count("09:00 UTC") == 5
     assert "say good morning" in read(browser, f"/g/{group}/tasks/{task.id}").words
     for action, state in (("Pause", "paused: by operator"), ("Resume", "waiting")):
@@ -329,7 +358,11 @@ def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, client: Sy
     wait_for(
         lambda: client.list_tasks(task.id).tasks[0].runs == 1 and "done" in client.list_tasks(task.id).tasks[0].state
     )
-    assert "There are no tasks." in browser.press(page, f"Cancel {task.id}").words
+    asked = browser.press(page, f"Cancel {task.id}")
+    assert "It cannot be undone: groups/" in asked.words
+    assert client.list_tasks().tasks[0].id == task.id
+    assert "There are no tasks." in browser.press(asked, "Cancel it").words
+    assert browser.post(f"/g/{group}/tasks/act", {"task": "none", "action": "cancel"}).status == 404
     assert browser.post(f"/g/{group}/tasks/act", {"task": "none", "action": "run"}).status == 404
 
 

@@ -338,7 +338,7 @@ def test_the_file_of_this_repository_is_the_rendered_one() -> None:
 def test_the_rendered_file_sets_nothing_until_a_line_is_uncommented(folder: Path) -> None:
     write(folder, render_toml())
     assert set(load_settings(folder).origins.values()) == {"default"}
-    uncommented = re.sub(r"^#(\w+ = )", r"\1", render_toml(), flags=re.MULTILINE)
+    uncommented = re.sub(r"^#(\w+\.\w+ = )", r"\1", render_toml(), flags=re.MULTILINE)
     flat = {
         f"{section}.{name}": value
         for section, tree in tomllib.loads(uncommented).items()
@@ -356,11 +356,7 @@ def test_every_setting_says_what_it_is_and_in_which_unit() -> None:
     units = {"_seconds": "second", "_bytes": "byte", "_days": "day", "_tokens": "token", "_turns": "turn"}
     for name, default in DEFAULTS.items():
         leaf = name.partition(".")[2]
-        (number,) = [
-            number
-            for number, line in enumerate(lines)
-            if line.startswith(f"#{leaf} = ") and f"[{name.partition('.')[0]}]" in _sections_above(lines, number)
-        ]
+        (number,) = [number for number, line in enumerate(lines) if line.startswith(f"#{name} = ")]
         above = itertools.takewhile(lambda line: line.startswith("# "), reversed(lines[:number]))
         description = " ".join(line.removeprefix("# ") for line in [*above][::-1])
         assert len(description) > 18
@@ -372,8 +368,39 @@ def test_every_setting_says_what_it_is_and_in_which_unit() -> None:
             assert math.isfinite(default)
 
 
-def _sections_above(lines: list[str], number: int) -> str:
-    return next(line for line in reversed(lines[:number]) if line.startswith("["))
+TABLES = {
+    "memory": 'writes = { main = "review" }',
+    "cluster": 'servers = "nats://127.0.0.1:4222"',
+    "model": 'name = "ollama:llama3.2:3b"',
+    "metrics": 'textfile = "/run/honeybadger/honeybadger.prom"',
+}
+
+
+def test_any_table_can_be_added_to_the_rendered_file(folder: Path) -> None:
+    tables = "".join(f"\n[{name}]\n{line}\n" for name, line in TABLES.items())
+    path = write(folder, render_toml() + tables + '[[messages.push]]\ncommand = ["true"]\n')
+    loaded = load_settings(folder)
+    assert loaded.settings.memory.writes == {"main": "review"}
+    assert loaded.settings.model.name == "ollama:llama3.2:3b"
+    assert len(loaded.settings.messages.push) == 1
+    assert loaded.origins["cluster.servers"] == loaded.origins["metrics.textfile"] == str(path)
+    for name in Settings.model_fields:
+        write(folder, f"{render_toml()}\n[{name}]\n")
+        assert set(load_settings(folder).origins.values()) == {"default"}, name
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ("[memory]\n\n[ipc]\n[memory]\n", "line 4 declares [memory], and line 1 has it already: '[memory]'; put all"),
+        ("ipc.closed = true\n[ipc]\n", "line 2 declares [ipc], and line 1 has it already: 'ipc.closed = true'; put"),
+        ("[curation.groups]\n[ curation.groups ]\n", "line 2 declares [curation.groups], and line 1 has it already"),
+        ("[memory]\nipc.closed = true\n", "ipc.closed stands below the table [memory]: move it above all tables"),
+    ],
+)
+def test_a_table_that_is_there_twice_is_named_with_both_lines(folder: Path, data: str, says: str) -> None:
+    path = write(folder, data)
+    assert refused(folder).startswith(f"{path}: {says}")
 
 
 def test_every_setting_that_a_document_names_is_known() -> None:

@@ -110,6 +110,7 @@ class Room:
             Screen(self.settings.security.secrets),
             self.settings.tasks.least_seconds,
             "Europe/Berlin",
+            "scripted:story.json",
             running=lambda group: self.running,
         )
         self.table = build_table(

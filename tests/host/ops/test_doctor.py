@@ -80,12 +80,15 @@ def test_an_agent_that_is_to_delegate_to_nobody_is_named(home: Path) -> None:
     assert found.message.endswith("chief.json: delegates_to names chief2, and there is no such agent")
 
 
-def test_a_task_that_cannot_run_is_named_with_what_is_wrong(home: Path) -> None:
+def test_a_task_that_cannot_run_is_named_with_what_is_wrong(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = home / "groups" / "main" / "tasks"
     folder.mkdir(parents=True)
     (folder / "good.json").write_text(
         '{"name": "a", "description": "b", "schedule_type": "interval", "interval_seconds": 60}'
     )
+    offline = _found(home, "tasks")
+    assert (offline.level, "assistant has only the offline model" in offline.message) == ("warning", True)
+    monkeypatch.setenv("HONEYBADGER_MODEL__NAME", "scripted:story.json")
     assert _found(home, "tasks") == Finding("tasks", "ok", "1 file can be read")
     (folder / "rare.json").write_text(
         '{"name": "a", "description": "b", "schedule_type": "cron", "cron_expression": "0 0 30 2 *"}'
