@@ -22,7 +22,7 @@ from honeybadger_host.memory.file_events import Event, Past, read_pasts
 from honeybadger_host.memory.file_history import Version, version_at, versions
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.storage.edits import Edit, digest_of
-from honeybadger_host.storage.files import closing_fd, make_folders, replace
+from honeybadger_host.storage.files import closing_fd, make_folders, path_in, replace
 from honeybadger_host.storage.journal_connection import Transaction, connect, reading
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, LAST_SEQ, Marks, Row, read_marks, write_marks
 from honeybadger_host.storage.revised import REVISED_KINDS
@@ -56,7 +56,7 @@ def place_files(home: Path, journal: Path) -> int:
             )
         }
         seen = [file for (file,) in connection.execute("SELECT file FROM seen WHERE text IS NOT NULL")]
-    names = dict.fromkeys((*behind, *(file for file in seen if not os.path.lexists(home / file))))
+    names = dict.fromkeys((*behind, *(file for file in seen if not os.path.lexists(path_in(home, file)))))
     placed, unsettled, written = 0, dict[str, int](), set[Path]()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     try:
@@ -69,7 +69,7 @@ def place_files(home: Path, journal: Path) -> int:
                 if past.file in behind:
                     unsettled[past.file] = behind[past.file]
             elif _place(home, past, wanted.text if wanted.is_there else None, stamp):
-                path = home / past.file
+                path = path_in(home, past.file)
                 written |= {path, *(folder for folder in path.parents if folder.is_relative_to(home))}
                 placed += 1
         _sync(written)
@@ -120,7 +120,7 @@ def _digests(event: Event) -> Iterator[bytes]:
 
 def _place(home: Path, past: Past, text: bytes | None, stamp: str) -> bool:
     """Give a file its text, or none; return whether it had another. Raises WorldFailed, OSError."""
-    path = home / past.file
+    path = path_in(home, past.file)
     held = read_whole(path)
     if held == text:
         return False

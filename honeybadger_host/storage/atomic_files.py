@@ -27,6 +27,7 @@ from honeybadger_host.storage.files import (
     kind_of,
     make_folders,
     open_plain,
+    path_in,
     read_all,
     replace,
     sync_folder,
@@ -57,7 +58,7 @@ class WholeFiles:
         """Read a file; None: there is none. Raises WorldFailed: something that is not a file is in its place."""
         with self._lock:
             if file not in self._held:
-                self._held[file] = read_whole(self._home / file)
+                self._held[file] = read_whole(path_in(self._home, file))
             return self._held[file]
 
     def view(self, file: str) -> bytes | None:
@@ -93,7 +94,7 @@ class WholeFiles:
         Only in the writer's place, or for a file that no batch has loaded. Durable at once: a change that replaces it
         must find it after a power cut. Raises WorldFailed, OSError.
         """
-        path = self._home / file
+        path = path_in(self._home, file)
         with self._lock:
             if file in self._held or read_whole(path) != replaces:
                 return False
@@ -115,10 +116,10 @@ class WholeFiles:
             is_due: asked with what the file holds now.
         """
         with self._lock:
-            data = None if file in self._held else read_whole(self._home / file)
+            data = None if file in self._held else read_whole(path_in(self._home, file))
             if data is None or not is_due(data):
                 return False
-            os.unlink(self._home / file)
+            os.unlink(path_in(self._home, file))
             return True
 
 

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.errors import JournalError, WorldFailed
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -292,6 +292,19 @@ def append(fd: int, data: bytes) -> None:
     if os.fstat(fd).st_size == before + written:  # else somebody else appended meanwhile: leave theirs alone
         os.ftruncate(fd, before)
     raise WorldFailed(f"the disk took {written} of {len(data)} bytes")
+
+
+def path_in(home: Path, file: str) -> Path:
+    """Return where a file of the home lies that a journal, a snapshot, a backup or an import names.
+
+    Raises JournalError: the name leads out of the home; nothing is read or written there.
+    """
+    if file.startswith("/") or ".." in file.split("/") or not file:
+        raise JournalError(
+            f"the journal names a file outside the home, {file[:200]!r}: nothing was written there; no host wrote that "
+            "row, so restore a backup, and on several machines look who has the hosts' keys"
+        )
+    return home / file
 
 
 def make_folders(path: Path) -> None:

@@ -30,6 +30,7 @@ from honeybadger_host.storage.files import (
     append,
     closing_fd,
     open_to_append,
+    path_in,
     read_all,
     remove_leftovers,
 )
@@ -83,7 +84,7 @@ class Batch:
 
     def check_base(self, file: str, base: bytes) -> None:
         """See that notes can be taken out of a file, or put back. Raises WorldFailed; nothing was changed."""
-        sync_base(self._projections.home / file, base)
+        sync_base(path_in(self._projections.home, file), base)
         target = self.target(file)
         if target.end != target.found.size:
             raise WorldFailed(f"{file} was added to just now")
@@ -167,10 +168,10 @@ class Projections:
         """Return a file of a batch. Raises WorldFailed."""
         unsettled = self._unsettled.get(file)
         must_wait = unsettled is not None and unsettled.is_behind and not self._look(file, now, is_urgent=True)
-        before = signature_of(self.home / file)
+        before = signature_of(path_in(self.home, file))
         is_untouched = unsettled is not None and unsettled.left == before and unsettled.changed_at is None
         if not must_wait and not is_untouched:
-            must_wait = self._unsettled[file].is_being_saved(self.home / file, before, now)
+            must_wait = self._unsettled[file].is_being_saved(path_in(self.home, file), before, now)
         with closing_fd(self._open(file)) as fd:
             found = before or Signature.of(os.fstat(fd))
             lead = appended.lead_of(file, os.pread(fd, 1, max(found.size - 1, 0)))
@@ -210,12 +211,12 @@ class Projections:
         unsettled.note_append(rows[0].seq)
         if after.size == target.found.size + len(data):
             unsettled.left = after
-        named = signature_of(self.home / target.file)
+        named = signature_of(path_in(self.home, target.file))
         return named is not None and named.inode == after.inode
 
     def _revise(self, file: str, unsettled: Unsettled, row: Row, now: float) -> None:
         """Take notes out of a file, or put them back, unless somebody has changed it. Raises WorldFailed."""
-        signature = revise(self.home / file, row)
+        signature = revise(path_in(self.home, file), row)
         unsettled.to_revise.remove(row)
         unsettled.lose_places(row.seq, now)
         if signature is not None:
@@ -232,12 +233,12 @@ class Projections:
                 continue
             behind = b"".join(later.data for later in appended_of(unsettled.rows[number:]))
             try:
-                late = take_late_save(self.home / file, row, behind)
+                late = take_late_save(path_in(self.home, file), row, behind)
             except WorldFailed as error:
                 self._note_failed(file, unsettled, error)
                 return number
             if late == "yes":
-                unsettled.notice(signature_of(self.home / file), now)
+                unsettled.notice(signature_of(path_in(self.home, file)), now)
                 unsettled.settling_since = [now] * len(unsettled.rows)
                 self._changed(file)
                 return 0
@@ -247,8 +248,8 @@ class Projections:
 
     def make_room(self, file: str) -> None:
         """Make the folders of a file that is to be written as a whole. Raises WorldFailed."""
-        self._unsynced.add_new_folders(self.home / file)
-        make_room(self.home / file)
+        self._unsynced.add_new_folders(path_in(self.home, file))
+        make_room(path_in(self.home, file))
 
     def write_whole(self, file: str, rows: Sequence[Row], now: float) -> None:
         """Give a file what the last of `rows` says; when that fails it is tried again with every `look`."""
@@ -257,10 +258,10 @@ class Projections:
         if unsettled.is_behind:
             return
         try:
-            bring_up(self.home / file, file, unsettled.rows)
+            bring_up(path_in(self.home, file), file, unsettled.rows)
         except WorldFailed as error:
             self._note_failed(file, unsettled, error)
-        self._unsynced.add((self.home / file).parent)
+        self._unsynced.add(path_in(self.home, file).parent)
         self._changed(file)
 
     def settle(self, now: float, *, is_final: bool = False) -> Settled:
@@ -297,7 +298,7 @@ class Projections:
                     settled = len(unsettled.rows)  # an older save is nothing to make good there
                 settled = self._count_settled(file, unsettled, settled, now)
                 if settled:
-                    self._unsynced.add(self.home / file)
+                    self._unsynced.add(path_in(self.home, file))
                     unsettled.forget(settled)
                     if settled == due < count:
                         self._looking_at.append(file)
@@ -319,7 +320,9 @@ class Projections:
             count += 1
         for file, unsettled in list(self._unsettled.items()):
             unsettled.is_behind = True
-            self._unsynced.add_folders(self.home / file)  # the run before may have made them and not come to the fsync
+            self._unsynced.add_folders(
+                path_in(self.home, file)
+            )  # the run before may have made them and not come to the fsync
             self._look(file, now, is_urgent=True)
         self._clean_up()
         return count
@@ -329,7 +332,7 @@ class Projections:
         names: defaultdict[Path, set[str]] = defaultdict(set)
         for file, unsettled in self._unsettled.items():
             if unsettled.is_whole or len(unsettled.appended) < len(unsettled.rows):
-                path = self.home / file
+                path = path_in(self.home, file)
                 names[path.parent].add(path.name)
         for folder, some in names.items():
             if removed := remove_leftovers(folder, some):
@@ -341,7 +344,7 @@ class Projections:
 
     def _open(self, file: str) -> int:
         """Open a file to append; when that makes it, its name and its folders' names must become durable, too."""
-        path = self.home / file
+        path = path_in(self.home, file)
         self._unsynced.add_new_folders(path)
         return open_to_append(path)
 
@@ -355,8 +358,8 @@ class Projections:
         try:
             if unsettled.is_whole:
                 # it was written in one step, and whoever saved it since has the last word
-                if unsettled.is_behind and bring_up(self.home / file, file, unsettled.rows):
-                    self._unsynced.add((self.home / file).parent)
+                if unsettled.is_behind and bring_up(path_in(self.home, file), file, unsettled.rows):
+                    self._unsynced.add(path_in(self.home, file).parent)
                     self._changed(file)
             else:
                 for row in [*unsettled.to_revise]:
@@ -379,12 +382,14 @@ class Projections:
         unsettled.is_behind = unsettled.has_failed = True
 
     def _look_at_appended(self, file: str, unsettled: Unsettled, now: float, due: int, *, is_urgent: bool) -> bool:
-        found = signature_of(self.home / file)
+        found = signature_of(path_in(self.home, file))
         unsettled.notice(found, now)
         if not unsettled.is_behind and unsettled.changed_at is None:
             return due > 0 and self._has(file, unsettled, appended_of(unsettled.rows[:due]), now)
         is_quiet = unsettled.changed_at is None or now - unsettled.changed_at >= self._quiet_seconds
-        if not (is_quiet or is_urgent or unsettled.is_behind) or unsettled.is_being_saved(self.home / file, found, now):
+        if not (is_quiet or is_urgent or unsettled.is_behind) or unsettled.is_being_saved(
+            path_in(self.home, file), found, now
+        ):
             return False
         return self._reconcile(file, unsettled, now)
 
@@ -444,5 +449,5 @@ class Projections:
     def _is_as_left(self, file: str, unsettled: Unsettled, now: float) -> bool:
         """Return whether nobody changed or replaced a file since it was looked at: asked just before it is written."""
         before = unsettled.left
-        unsettled.notice(signature_of(self.home / file), now)
+        unsettled.notice(signature_of(path_in(self.home, file)), now)
         return unsettled.left == before
