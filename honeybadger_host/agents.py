@@ -25,7 +25,10 @@ AGENTS_FOLDER: Final = "config/agents"
 PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
 """Of a profile, in the order shown; each is optional."""
 PLUMBING: Final = frozenset(
-    {"ping", "append_turn", "append_turns", "get_context", "get_history", "read_group_files", "load_session"}
+    {
+        *("ping", "append_turn", "append_turns", "get_turns", "get_context", "get_history", "read_group_files"),
+        "load_session",
+    }
 )
 """What every agent needs to take part at all, whatever tools it has."""
 DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})

@@ -84,7 +84,8 @@ class Turn:
         by: the sender's folder the turn came from.
         at: UTC.
         context: of an answer; the log has it, who reads a turn from there does not.
-        key: under which its program knows it; as with `context`.
+        key: under which its program knows it.
+        data: JSON that its program keeps with it; as with `context`.
     """
 
     number: int
@@ -99,6 +100,7 @@ class Turn:
     output_tokens: int | None = None
     context: ShownContext | None = None
     key: str | None = None
+    data: str | None = None
 
     @cached_property
     def line(self) -> str:

@@ -1,13 +1,19 @@
 """The conversation of a session: what was said is appended, and its newest part is read."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import Field, StringConstraints
+import orjson
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, Request, Result, Role, Wire
 from honeybadger_agent.wire.labels import Speaker, ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 
+MAX_DATA_BYTES: Final = 128 * 1024
+"""Size limit of the JSON that a turn carries, in bytes of UTF-8."""
+MAX_TURNS: Final = 1000
+"""Turns in one reply of `get_turns`."""
 Moment = Annotated[
     str,
     shaped(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?", "a time, as 2026-11-21T06:00:00Z"),
@@ -39,7 +45,23 @@ class AppendTurn(Request[TurnResult], changes=True, audience="programs"):
     )
 
 
-TurnKey = Annotated[str, shaped(r"[!-~]{1,200}", "1-200 visible ASCII characters")]
+def _checked_data(value: str) -> str:
+    size = len(value.encode())
+    if size > MAX_DATA_BYTES:
+        raise PydanticCustomError("too_many_bytes", "", {"size": size, "limit": MAX_DATA_BYTES})
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise PydanticCustomError("must_be", "a text that is JSON: {why}", {"why": str(error)}) from None
+    return value
+
+
+TurnKey = Annotated[
+    str, shaped(r"[A-Za-z0-9._:/#+%~-]{1,120}", "a key: 1-120 letters, digits and . _ : / # + % ~ -, as run-4/item-2")
+]
+TurnData = Annotated[str, AfterValidator(_checked_data)]
+"""JSON as a text, so that it comes back byte for byte."""
+TurnNumber = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 
 
 class KeyedTurn(Wire):
@@ -54,22 +76,61 @@ class KeyedTurn(Wire):
         default=None,
         description="When it was said; at least the time of the turn before it, and at most now. Default: now.",
     )
+    data: TurnData | None = Field(
+        default=None,
+        description="Any JSON, as a text of at most 128 KiB, that get_turns gives back byte for byte; it is never "
+        "searched or shown.",
+    )
 
 
-class TurnsResult(Result):
+class AppendedTurns(Result):
     added: int
     known: int = Field(description="Turns whose keys were there.")
     turns: list[int] = Field(description="The number of each turn in its session, in the order they were given.")
     neutralised: Neutralised = Field(default_factory=dict)
 
 
-class AppendTurns(Request[TurnsResult], changes=True, settles=True, audience="programs"):
+class AppendTurns(Request[AppendedTurns], changes=True, settles=True, audience="programs"):
     """Append turns of a conversation in one commit, each once for its key, for ever.
 
     For programs that read a transcript and may be killed: send what it says again, and what is there is known.
     """
 
     turns: list[KeyedTurn] = Field(min_length=1, max_length=200)
+
+
+class StoredTurn(Result):
+    turn: int = Field(description="Number of the turn in its session, from 1.")
+    key: str | None = None
+    role: Role
+    content: str
+    sender: str
+    data: str | None = Field(
+        default=None, description="Byte for byte as it came; null: none came, or it was forgotten."
+    )
+    at: str = Field(description="UTC, RFC 3339")
+    by: str = Field(description="The sender that appended it.")
+
+
+class TurnsResult(Result):
+    turns: list[StoredTurn]
+    has_more: bool = Field(
+        description="More turns follow in this direction: ask again with `after`, or newest first with `before`."
+    )
+
+
+class GetTurns(Request[TurnsResult], audience="programs"):
+    """Read turns of the conversation exactly as they were appended, with keys and data, oldest first."""
+
+    after: Count | None = Field(default=None, description="Only turns with a higher number.")
+    before: TurnNumber | None = Field(default=None, description="Only turns with a lower number.")
+    limit: Annotated[int, Field(ge=1, le=MAX_TURNS)] | None = Field(
+        default=None, description="Default 100; a reply has fewer where they are over 1 MiB together."
+    )
+    newest_first: bool | None = Field(default=None, description="true: from the newest back; default: oldest first.")
+    whole: bool | None = Field(
+        default=None, description="true: also turns before the place where delete_session began again."
+    )
 
 
 class Message(Result):

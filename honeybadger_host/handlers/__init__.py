@@ -118,8 +118,10 @@ def build_table(
     turn_log: dict[str, Handler] = {
         "append_turn": conversation.append_turn(dependencies.turn_logs, dependencies.sessions, screen),
         "append_turns": conversation.append_turns(dependencies.turn_logs, dependencies.sessions, screen),
+        "get_turns": conversation.get_turns(dependencies.turn_logs, dependencies.sessions),
         "get_history": conversation.get_history(
             dependencies.turn_logs,
+            dependencies.sessions,
             default_budget_tokens=settings.history.budget_tokens,
             memory_window=settings.consolidation.memory_window,
         ),

@@ -1,23 +1,24 @@
-"""Conversation: `append_turn`, `append_turns`, `get_history` (AM1, HB6, HB9)."""
+"""Conversation: `append_turn`, `append_turns`, `get_turns`, `get_history` (AM1, HB6, HB9)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
 
 from honeybadger_agent.turn.thinking import Visible
-from honeybadger_agent.wire import AppendTurn, AppendTurns, GetHistory, KeyedTurn, Refusal
+from honeybadger_agent.wire import MAX_NUMBER, AppendTurn, AppendTurns, GetHistory, GetTurns, KeyedTurn, Refusal
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import KeyedLine, dump_turn
+from honeybadger_host.memory.session_files import Deletion
+from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import MOST_KEPT
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
@@ -25,6 +26,10 @@ from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
 
 log = structlog.get_logger()
+
+_DEFAULT_TURNS: Final = 100
+_MOST_REPLY_BYTES: Final = 1 << 20
+"""About this many bytes of turns go into one reply."""
 
 OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
 
@@ -110,31 +115,46 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Cha
     return ChangeHandler(decide, prepare_turn(turn_logs, documents))
 
 
-def append_turns(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> ChangeHandler[Mapping[str, KeyedLine]]:
+@dataclass(frozen=True, slots=True)
+class _Appending:
+    """What `append_turns` is to append, screened.
+
+    Args:
+        known: key -> its turn, of those that the log has.
+        said: one for each turn of the request, with its data.
+    """
+
+    known: Mapping[str, KeyedLine]
+    said: Sequence[tuple[_Said, str | None]]
+
+
+def append_turns(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> ChangeHandler[_Appending]:
     """Return the handler of `append_turns`: all turns with new keys in one commit, or none."""
     load = prepare_turn(turn_logs, documents)
 
-    def prepare(asked: Asked) -> Mapping[str, KeyedLine]:
-        load(asked)
-        return turn_logs.keyed(asked.group, asked.session, {said.key for said in asked.payload.turns})
-
-    def decide(asked: Asked, prepared: Mapping[str, KeyedLine], now: datetime) -> Outcome:
+    def prepare(asked: Asked) -> _Appending:
         payload: AppendTurns = asked.payload
         screen.path("session", asked.session)
-        known = dict(prepared)
+        said = [_said_with_data(screen, asked, keyed, place) for place, keyed in enumerate(payload.turns)]
+        load(asked)
+        keys = {keyed.key for keyed in payload.turns}
+        return _Appending(turn_logs.keyed(asked.group, asked.session, keys), said)
+
+    def decide(asked: Asked, prepared: _Appending, now: datetime) -> Outcome:
+        payload: AppendTurns = asked.payload
+        known = dict(prepared.known)
         for turn in turn_logs.decided(asked.group, asked.session):
             if turn.key is not None:
-                known[turn.key] = KeyedLine(turn.number, turn.role, turn.content)
+                known[turn.key] = KeyedLine(turn.number, turn.role, turn.content, turn.data)
         number = turn_logs.next_number(asked.group, asked.session)
         last = turn_logs.last_at(asked.group, asked.session)
         numbers: list[int] = []
         changes: list[TurnAdded] = []
         changed: Counter[str] = Counter()
-        for place, keyed in enumerate(payload.turns):
-            said = _said(screen, asked, keyed, f"payload.turns.{place}")
+        for place, (keyed, (said, data)) in enumerate(zip(payload.turns, prepared.said, strict=True)):
             there = known.get(keyed.key)
             if there is not None:
-                _check_same(there, keyed, said, place)
+                _check_same(there, keyed, said, data, place)
                 numbers.append(there.number)
                 continue
             at = _at_or_later(keyed.at, last, to_milliseconds(now), f"payload.turns.{place}.at")
@@ -148,9 +168,10 @@ def append_turns(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Ch
                 token_count=estimate_tokens(said.content),
                 tools_used=said.tools_used,
                 key=keyed.key,
+                data=data,
             )
             last = at
-            known[keyed.key] = KeyedLine(turn.number, turn.role, turn.content)
+            known[keyed.key] = KeyedLine(turn.number, turn.role, turn.content, turn.data)
             numbers.append(turn.number)
             changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id)))
             changed.update(said.changed)
@@ -161,9 +182,19 @@ def append_turns(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Ch
     return ChangeHandler(decide, prepare)
 
 
-def _check_same(there: KeyedLine, keyed: KeyedTurn, said: _Said, place: int) -> None:
-    """Raise Refusal when a key is known with other words; a turn that was forgotten keeps its key."""
-    if (there.role, there.content) == (keyed.role, said.content) or FORGOTTEN in there.content:
+def _said_with_data(screen: Screen, asked: Asked, keyed: KeyedTurn, place: int) -> tuple[_Said, str | None]:
+    """Return what a turn says and its data, without credentials. Raises Refusal."""
+    said = _said(screen, asked, keyed, f"payload.turns.{place}")
+    if keyed.data is None:
+        return said, None
+    data, changed = screen.data(asked, f"payload.turns.{place}.data", keyed.data)
+    return replace(said, changed=Counter(said.changed) + changed), data
+
+
+def _check_same(there: KeyedLine, keyed: KeyedTurn, said: _Said, data: str | None, place: int) -> None:
+    """Raise Refusal when a key is known with other words or data; a turn that was forgotten keeps its key."""
+    is_same = (there.role, there.content, there.data) == (keyed.role, said.content, data)
+    if is_same or FORGOTTEN in there.content or FORGOTTEN in (there.data or ""):
         return
     field = f"payload.turns.{place}.key"
     raise Refusal(
@@ -205,13 +236,39 @@ def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
     raise Refusal("invalid", f"payload.at {why}; nothing was appended", field="payload.at")
 
 
-def get_history(turn_logs: TurnLogs, *, default_budget_tokens: int, memory_window: int) -> QueryHandler:
+def get_turns(turn_logs: TurnLogs, documents: Sessions) -> QueryHandler:
+    """Return the handler of `get_turns`: turns as the log has them, from where the session began again."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload: GetTurns = asked.payload
+        after, before = payload.after or 0, payload.before or MAX_NUMBER + 1
+        is_back = payload.newest_first or False
+        limit = _DEFAULT_TURNS if payload.limit is None else payload.limit
+        deletion = Deletion() if payload.whole else documents.deletion(asked.group, asked.session)
+        size, turns = 0, list[dict[str, Any]]()
+        found = turn_logs.stored(asked.group, asked.session, after=after, before=before, newest_first=is_back)
+        for turn, line in found:
+            if not deletion.shows(turn):
+                continue
+            size += len(line)
+            if len(turns) == limit or (turns and size > _MOST_REPLY_BYTES):
+                return {"turns": turns, "has_more": True}
+            turns.append({**_message(turn), "key": turn.key, "data": data_in(line), "by": turn.by})
+        return {"turns": turns, "has_more": False}
+
+    return QueryHandler(answer)
+
+
+def get_history(
+    turn_logs: TurnLogs, documents: Sessions, *, default_budget_tokens: int, memory_window: int
+) -> QueryHandler:
     """Return the handler of `get_history`; without consolidation it has the newest ten turns (AB1)."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetHistory = asked.payload
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
-        turns = turn_logs.load(asked.group, asked.session).turns[0 if memory_window else -MOST_KEPT :]
+        held = turn_logs.load(asked.group, asked.session).turns
+        _, turns = documents.in_context(asked.group, asked.session, held[0 if memory_window else -MOST_KEPT :])
         if payload.max_messages is not None:
             turns = turns[-payload.max_messages :]
         history = format_history(turns, budget)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import orjson
 import structlog
 
 from honeybadger_agent.wire import Refusal
@@ -48,22 +49,37 @@ class Screen:
         text, changed = self.text(asked, member, neutral.text, heading=heading)
         return text, Counter(neutral.changed) + Counter(changed)
 
-    def tree(self, asked: Asked, member: str, value: Any, *, heading: str = "") -> tuple[Any, Counter[str]]:
-        """Return a JSON value with every text in it cleaned, a member's below its name, and what was changed."""
+    def data(self, asked: Asked, member: str, text: str) -> tuple[str, Counter[str]]:
+        """Return JSON byte for byte, or written anew without the credentials in it, and what was changed."""
+        value, changed = self.tree(asked, member, orjson.loads(text), is_shown=False)
+        return (orjson.dumps(value).decode() if changed else text), changed
+
+    def tree(
+        self, asked: Asked, member: str, value: Any, *, heading: str = "", is_shown: bool = True
+    ) -> tuple[Any, Counter[str]]:
+        """Return a JSON value with every text in it cleaned, a member's below its name, and what was changed.
+
+        Args:
+            is_shown: False: what has no credentials stays as it is, hidden characters too.
+        """
+        clean = self.clean if is_shown else self.text
         match value:
             case str():
-                return self.clean(asked, member, value, heading=heading)
+                made, changes = clean(asked, member, value, heading=heading)
+                return made, Counter(changes)
             case list():
-                items = [self.tree(asked, member, item, heading=heading) for item in value]
+                items = [self.tree(asked, member, item, heading=heading, is_shown=is_shown) for item in value]
                 return [item for item, _ in items], sum((changed for _, changed in items), Counter())
             case dict():
-                names = [self.clean(asked, member, name) for name in value]
-                items = [self.tree(asked, member, item, heading=name) for name, item in value.items()]
-                made = {name: item for (name, _), (item, _) in zip(names, items, strict=True)}
-                return made, sum((changed for _, changed in (*names, *items)), Counter())
+                names = [clean(asked, member, name) for name in value]
+                items = [
+                    self.tree(asked, member, item, heading=name, is_shown=is_shown) for name, item in value.items()
+                ]
+                members = {name: item for (name, _), (item, _) in zip(names, items, strict=True)}
+                return members, sum((Counter(changed) for _, changed in (*names, *items)), Counter())
             case int() | float() if not isinstance(value, bool):  # a PIN may come as a number
-                clean, changed = self.clean(asked, member, str(value), heading=heading)
-                return (clean if changed else value), changed
+                made, changes = clean(asked, member, str(value), heading=heading)
+                return (made if changes else value), Counter(changes)
             case _:
                 return value, Counter()
 

@@ -107,9 +107,11 @@ def _kept(asked: Asked, turns: int, begins_after: int) -> list[str]:
     kept.append("working memory of the session: its entries expire by themselves")
     if turns:
         log_file = turns_file(asked.group, asked.session)
-        kept.append(f"what was said, in {log_file}: search and get_history find it; delete the file to forget it")
+        kept.append(
+            f"what was said, in {log_file}: search finds it, get_turns with whole reads it; delete it to forget it"
+        )
         if begins_after < turns:
-            kept.append("the recent conversation in contexts: delete with begin_again to leave it out")
+            kept.append("the recent conversation in contexts and get_history: delete with begin_again to leave it out")
     return kept
 
 

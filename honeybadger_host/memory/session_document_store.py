@@ -159,6 +159,10 @@ class Sessions:
         """Return `begins_after`, and those of a session's turns that contexts show. Raises WorldFailed."""
         return self._session_files.deletion(group, session).left(turns)
 
+    def deletion(self, group: str, session: str) -> Deletion:
+        """Return what the last deletion of a document left. Raises WorldFailed."""
+        return self._session_files.deletion(group, session)
+
     def begins_after(self, group: str, session: str) -> int:
         """Return the number of the turn behind which contexts begin afresh; 0: they never did. Raises WorldFailed."""
         return self._session_files.deletion(group, session).context_begins_after

@@ -78,11 +78,12 @@ class Deletion(Edited):
 
     def left(self, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
         """Return the number of the last turn that contexts leave out, and those that they show."""
-        after, since = self.context_begins_after, self.context_begins_at
-        if since is None:
-            return after, turns
-        # a log that was removed by hand is numbered from 1 again
-        return after, [turn for turn in turns if turn.number > after or turn.at > since]
+        return self.context_begins_after, [turn for turn in turns if self.shows(turn)]
+
+    def shows(self, turn: Turn) -> bool:
+        """Return whether contexts show a turn. A log that was removed by hand is numbered from 1 again."""
+        since = self.context_begins_at
+        return since is None or turn.number > self.context_begins_after or turn.at > since
 
 
 def parse_deletion(data: bytes | None) -> Deletion:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from honeybadger_host.memory.turn_log import (
     keyed_turns,
     read_window,
     set_aside_file,
+    stored_turns,
     turns_file,
 )
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
@@ -140,6 +141,16 @@ class TurnLogs:
         path = self.home / turns_file(group, session)
         try:
             return keyed_turns(path, keys)
+        except OSError as error:
+            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
+
+    def stored(
+        self, group: str, session: str, *, after: int, before: int, newest_first: bool
+    ) -> Iterator[tuple[Turn, bytes]]:
+        """Yield the turns between two numbers, and their lines. Raises WorldFailed."""
+        path = self.home / turns_file(group, session)
+        try:
+            yield from stored_turns(path, after=after, before=before, newest_first=newest_first)
         except OSError as error:
             raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
 

@@ -436,7 +436,9 @@ def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result()
     routers = {"delegate_to_agent", "list_available_agents"}
     assert (
         withheld
-        == {"ping", "append_turn", "append_turns", "list_memory_entries", "stop_turn", "run_task"} | operators | routers
+        == {*("ping", "append_turn", "append_turns", "get_turns", "list_memory_entries", "stop_turn", "run_task")}
+        | operators
+        | routers
     )
     assert all(kind.changes for kind in wire.REQUEST_TYPES.values() if kind.overwrites or kind.settles)
 

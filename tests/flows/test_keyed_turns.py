@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Conflict, Invalid
+from honeybadger_agent.errors import Conflict, Invalid, TooLarge
 from honeybadger_agent.mailbox import new_id
 from tests.commands import cli_json
 from tests.conftest import HostFactory
@@ -105,3 +106,87 @@ def test_credentials_in_keyed_turns_are_redacted_and_the_key_is_known(host: Host
     turn = keyed("a", "my key is AKIAIOSFODNN7EXAMPLE")
     assert agent.append_turns([turn]).neutralised["secrets"] == 1
     assert agent.append_turns([turn]).known == 1
+
+
+DATA = '{"type": "reasoning",  "n": 1.50, "n": 2, "t": "\\u00e9\u200b\\u0000", "deep": [[[{}]]]}'
+"""JSON that any parser would write in another way."""
+
+
+def test_data_comes_back_byte_for_byte_and_is_neither_searched_nor_shown(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    turns = [keyed("a", "Hello", data=DATA), keyed("b", "Hi", "assistant", data='"quokka"'), keyed("c", "Bye")]
+    assert agent.append_turns(turns).neutralised == {}
+    assert agent.append_turns(turns).known == 3
+    assert [(turn.key, turn.data) for turn in agent.get_turns().turns] == [("a", DATA), ("b", '"quokka"'), ("c", None)]
+    assert "quokka" not in agent.get_context("quokka").system
+    assert "quokka" not in agent.get_history().text
+    assert not agent.search_memory("quokka").hits
+    with pytest.raises(Conflict, match=r"turns.0.key: turn 2"):
+        agent.append_turns([keyed("b", "Hi", "assistant", data='"other"')])
+
+
+def test_data_is_json_of_128_kib_at_most_and_without_credentials(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    largest = '"' + "a" * (128 * 1024 - 2) + '"'
+    assert agent.append_turns([keyed("a", "Hello", data=largest)]).added == 1
+    with pytest.raises(TooLarge, match=r"turns.0.data has 131073 bytes"):
+        agent.append_turns([keyed("b", "Hello", data=f" {largest}")])
+    with pytest.raises(Invalid, match=r"turns.0.data must be a text that is JSON"):
+        agent.append_turns([keyed("b", "Hello", data="{'a': 1}")])
+    secret = keyed("b", "Hello", data='{"key": "AKIAIOSFODNN7EXAMPLE"}')
+    assert agent.append_turns([secret]).neutralised["secrets"] == 1
+    assert agent.append_turns([secret]).known == 1
+    assert agent.get_turns(newest_first=True, limit=1).turns[0].data == '{"key":"[REDACTED:aws-key-id]"}'
+
+
+def test_turns_are_read_from_either_end_in_pages(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    agent.append_turns([keyed(str(n), f"turn {n}") for n in range(1, 121)])
+
+    def numbers(**asked: Any) -> tuple[list[int], bool]:
+        found = agent.get_turns(**asked)
+        return [turn.turn for turn in found.turns], found.has_more
+
+    assert numbers() == (list(range(1, 101)), True)
+    assert numbers(after=100) == (list(range(101, 121)), False)
+    assert numbers(newest_first=True, limit=2) == ([120, 119], True)
+    assert numbers(newest_first=True, before=3) == ([2, 1], False)
+    assert numbers(after=5, before=7) == ([6], False)
+    assert numbers(after=500) == ([], False)
+    first = agent.get_turns(limit=1).turns[0]
+    assert (first.key, first.role, first.content, first.sender, first.by) == ("1", "user", "turn 1", "user", "claude")
+    assert SyncClient(home, "main", "claude", session="other").get_turns().turns == []
+    for member, wrong in (("limit", 0), ("limit", 1001), ("before", 0), ("after", -1)):
+        with pytest.raises(Invalid, match=f"payload.{member} must be at"):
+            numbers(**{member: wrong})
+
+
+def test_a_reply_has_a_mebibyte_of_turns(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    large = '"' + "a" * (120 * 1024) + '"'
+    for n in range(12):
+        agent.append_turns([keyed(str(n), "Hello", data=large)])
+    found: list[str | None] = []
+    page = agent.get_turns()
+    while True:
+        assert 0 < len(page.turns) < 12
+        found += [turn.key for turn in page.turns]
+        if not page.has_more:
+            break
+        page = agent.get_turns(after=page.turns[-1].turn)
+    assert found == [str(n) for n in range(12)]
+
+
+def test_forgotten_data_is_null_and_every_key_stays_known(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "claude")
+    turns = [
+        keyed("a", "Noted", data='{"text": "the locker code is \\"swordfish\\""}'),
+        keyed("run:1/item#2", "The locker code is swordfish", data="{}"),
+    ]
+    agent.append_turns(turns)
+    cli_json("forget", "main", "--text", 'code is "swordfish"', home=home)
+    first, second = agent.get_turns().turns
+    assert (first.content, first.data, second.data) == ("Noted", None, "{}")
+    cli_json("forget", "main", "--session", "main", home=home)
+    assert agent.append_turns(turns).known == 2
+    assert "swordfish" not in (home / "data/sessions/main/main.jsonl").read_text()

@@ -150,7 +150,9 @@ def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
     system = agent.get_context("go on").system
     assert "the secret of before" not in system
     assert "what came after" in system
-    assert agent.get_history().messages[0].content == "the secret of before"
+    assert [message.content for message in agent.get_history().messages] == ["what came after"]
+    assert [turn.content for turn in agent.get_turns().turns] == ["what came after"]
+    assert [turn.turn for turn in agent.get_turns(whole=True).turns] == [1, 2]
     assert agent.search_memory("secret", scope="turns").hits
     host.stop()
     (home / "data/sessions/main/main.jsonl").unlink()

@@ -197,6 +197,8 @@ def seeds() -> list[bytes]:
         ("append_turn", {"role": "user", "content": "hello", "sender": "Maria", "tools_used": ["search"]}),
         ("append_turn", {"role": "assistant", "content": "hi", "input_tokens": 10, "output_tokens": 2}),
         ("append_turns", {"turns": [{"key": "k1", "role": "user", "content": "hello", "at": "2026-01-01T10:00:00Z"}]}),
+        ("append_turns", {"turns": [{"key": "k2", "role": "tool", "content": "call", "data": '{"a": [1.0]}'}]}),
+        ("get_turns", {"after": 0, "before": 9, "limit": 2, "newest_first": True, "whole": True}),
         ("get_history", {"budget_tokens": 100, "max_messages": 3}),
         ("get_context", {"message": "What do I like?", "budget_tokens": 50}),
         (
