@@ -18,6 +18,7 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
+from honeybadger_host.context.parts import FACTS, WEIGHTS
 from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.budgets import Budgets
 from honeybadger_host.curation.directives import Directives
@@ -30,7 +31,6 @@ from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.chat_turn import AgentRuntime
-from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.tasks import TaskDependencies

@@ -1,10 +1,11 @@
 """Request type -> handler: the table that the pipeline works with.
 
-May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
+May import: context, search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know
+the spool.
 
 Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `entry_places` and
-`entry_answers`, `editing`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context` with `context_maker`,
-`context_parts` and `context_text`, `context_recall`, `context_past`; `search`; `sessions`, `working_memory`;
+`entry_answers`, `editing`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context`; `search`; `sessions`,
+`working_memory`;
 `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and
 `proposals`; `importing`; `redaction` (screens them all); `host`.
 """
@@ -16,6 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
+from honeybadger_host.context.maker import ContextMaker, ContextMemory, ContextSettings
+from honeybadger_host.context.past import PastContexts
+from honeybadger_host.context.recall import ContextRecall
 from honeybadger_host.domain import Asked, ChangeHandler, Handler, Keeps, QueryHandler
 from honeybadger_host.handlers import (
     conversation,
@@ -39,9 +43,6 @@ from honeybadger_host.handlers import (
 )
 from honeybadger_host.handlers.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.context import ContextHandler
-from honeybadger_host.handlers.context_maker import ContextMaker, ContextMemory, ContextSettings
-from honeybadger_host.handlers.context_past import PastContexts
-from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.entry_places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.reviewing import reviewed

@@ -13,11 +13,11 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
+from honeybadger_host.context.maker import ContextMaker, ContextSettings, Question, result_of
+from honeybadger_host.context.parts import Loaded
+from honeybadger_host.context.past import PastContexts
+from honeybadger_host.context.text import Context
 from honeybadger_host.domain import NOBODY, Answer, Asked, Identity, Served
-from honeybadger_host.handlers.context_maker import ContextMaker, ContextSettings, Question, result_of
-from honeybadger_host.handlers.context_parts import Loaded
-from honeybadger_host.handlers.context_past import PastContexts
-from honeybadger_host.handlers.context_text import Context
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds

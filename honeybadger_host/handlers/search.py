@@ -20,6 +20,7 @@ from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.pieces import as_found
+from honeybadger_host.search.shown import earned, name_of
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
@@ -41,8 +42,6 @@ _MORE_RANKED: Final = 4
 _MOST_RANKED: Final = 1000
 _MOST_OTHERS: Final = 5
 """Other notes that are named beside one that says the same."""
-TEXT: Final = frozenset(("terms", "around", "session"))
-"""Signals of the text itself, see `scoring`."""
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))
 """Signals that make a hit good without a common word."""
 
@@ -165,30 +164,6 @@ def moment(text: str | None, member: str, *, is_end: bool = False) -> float | No
             "invalid", f"{field} is not an existing date: write 2026-11-21, or 2026-11-21T09:30Z", field=field
         ) from None
     return math.nextafter(at.timestamp(), 0) if is_end and len(text) == len("2026-11-21") else at.timestamp()
-
-
-def name_of(found: Found) -> str:
-    """Return a hit's name: an entry's id, `session#number` of a turn, `MEMORY.md#hash` of a note."""
-    match found.kind:
-        case "entry":
-            return found.key
-        case "turn":
-            return f"{found.session}#{found.key}"
-        case _:
-            return f"{found.file.rpartition('/')[2]}#{found.key}"
-
-
-def earned(hit: Hit) -> dict[str, Any]:
-    """Return a hit's score and its parts, as shown.
-
-    A document that is not a turn has no text around it: its own text counts instead, and is shown as one part.
-    """
-    points = {name: round(value, 3) for name, value in hit.parts.items()}
-    if hit.kind != "turn":
-        text = sum(value for name, value in hit.parts.items() if name in TEXT)
-        points = {"terms": round(text, 3), **{name: value for name, value in points.items() if name not in TEXT}}
-    words = {word: round(value, 3) for word, value in hit.terms.items()}
-    return {"score": round(hit.score, 3), "points": points, "words": words}
 
 
 def _weakness(hit: Hit) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from honeybadger_agent.wire import GetFromWorkingMemory, Refusal, SaveToWorkingMemory, SearchWorkingMemory
+from honeybadger_host.context.maker import InventoryOf
 from honeybadger_host.domain import (
     Asked,
     ChangeHandler,
@@ -34,9 +35,6 @@ from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
-
-InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
-"""(group, session, now) -> what the context tells of it."""
 
 DEFAULT_TTL_MINUTES: Final = 5.0
 MAX_TTL_MINUTES: Final = 1440.0

@@ -4,6 +4,6 @@ May import: memory, storage, text, domain, errors. `data/index.db` may be delete
 
 Reading order: `sources`, `pieces` and `documents` (what is indexed), `parser`, `hashes`, `nearly`, `indexer`,
 `index_writer` and `index_db` (how), `index` and `corpora` (its life, what is in memory); `postings`, `layout`,
-`corpus`, `asked_terms`, `signals`, `scoring`, `ranking` and `lookups` (a search); `working_search`; `embeddings`,
-`vectors` and `index_vectors`; `language/` (words).
+`corpus`, `asked_terms`, `signals`, `scoring`, `ranking`, `lookups` and `shown` (a search); `working_search`;
+`embeddings`, `vectors` and `index_vectors`; `language/` (words).
 """

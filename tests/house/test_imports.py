@@ -22,7 +22,7 @@ LAYERS = [
     {"transfer", "cluster"},
     {"ops"},
     {"spool", "handlers"},
-    {"curation"},
+    {"curation", "context"},
     {"observe"},
     {"search"},
     {"memory"},
@@ -72,7 +72,7 @@ FOR_TURNS = {
 
 PURE = [
     *("schedule.times", "text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
-    *("handlers.context_text", "memory.working_memory"),
+    *("context.text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning", "evidence")),
     *(f"curation.{name}" for name in ("answers", "gates", "extraction", "candidates", "anti_patterns")),
     *(f"search.{name}" for name in ("layout", "corpus", "asked_terms", "signals", "scoring", "ranking")),

@@ -38,7 +38,7 @@ ROWS: Final[dict[str, list[str]]] = {
     "HB3 persona, facts and summary load each on its own": [
         "host/memory/test_group_files.py::test_hierarchical_memory_store_loads_group_agent_memory_and_summary",
         "host/handlers/test_handlers.py::test_read_group_files_gives_each_file_as_it_is",
-        "host/handlers/test_context_text.py::test_each_part_is_there_without_the_others",
+        "host/context/test_text.py::test_each_part_is_there_without_the_others",
     ],
     "HB4 the cache is never stale and never torn": [
         "host/memory/test_group_files.py::test_every_save_shows_in_the_next_read_without_any_watcher",
@@ -46,8 +46,8 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_group_files.py::test_no_read_is_stale_whatever_way_the_file_is_saved",
     ],
     "HB5 order of the context; a blank part leaves no heading": [
-        "host/handlers/test_context_text.py::test_everything_stands_in_the_seeds_order",
-        "host/handlers/test_context_text.py::test_a_blank_part_leaves_no_heading_and_keeps_its_row",
+        "host/context/test_text.py::test_everything_stands_in_the_seeds_order",
+        "host/context/test_text.py::test_a_blank_part_leaves_no_heading_and_keeps_its_row",
         "flows/test_request_path.py::test_context_holds_persona_notes_history_and_the_message",
     ],
     "HB5 a note that several wrote stands once, those of a section and author under one heading": [
@@ -56,9 +56,9 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_search_handlers.py::test_a_note_that_several_wrote_is_one_hit_and_each_id_opens",
     ],
     "HB5 one budget for the whole, explained": [
-        "host/handlers/test_context_text.py::test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone",
-        "host/handlers/test_context_text.py::test_every_row_tells_what_is_in_the_text",
-        "host/handlers/test_context_text.py::test_the_persona_is_never_cut_and_too_small_a_budget_is_said",
+        "host/context/test_text.py::test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone",
+        "host/context/test_text.py::test_every_row_tells_what_is_in_the_text",
+        "host/context/test_text.py::test_the_persona_is_never_cut_and_too_small_a_budget_is_said",
     ],
     "HB6 history under a token budget": [
         "host/memory/test_budget.py::test_conversation_formatter_with_budget_truncates_messages_over_budget",
@@ -178,7 +178,7 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "RB2 every message recalls up to eight entries that are not in view, as the seed writes them": [
         "flows/test_recall.py::test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn",
-        "host/handlers/test_recollection.py::test_the_lines_are_those_of_the_seed",
+        "host/context/test_recollection.py::test_the_lines_are_those_of_the_seed",
         "host/handlers/test_search_handlers.py::test_at_most_eight_entries_are_recalled_and_the_others_are_near_misses",
     ],
     "RB2 on the first turn without a hit the newest five": [
@@ -193,8 +193,8 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "RB11 recall, fallback, delta, injection": [
         "flows/test_recall.py::test_after_a_kill_everything_is_found_with_and_without_the_index",
-        "host/handlers/test_recollection.py::test_an_entry_is_in_view_as_long_as_its_turn_is",
-        "host/handlers/test_context_text.py::test_everything_stands_in_the_seeds_order",
+        "host/context/test_recollection.py::test_an_entry_is_in_view_as_long_as_its_turn_is",
+        "host/context/test_text.py::test_everything_stands_in_the_seeds_order",
     ],
     "RB12 recall can be switched off": [
         "flows/test_recall.py::test_recall_can_be_switched_off",
@@ -239,7 +239,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_working_memory.py::test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called",
     ],
     "RB11 the inventory of every turn, between summary and conversation": [
-        "host/handlers/test_context_text.py::test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed",
+        "host/context/test_text.py::test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed",
         "host/handlers/test_working_handlers.py::test_the_context_shows_the_inventory_and_explains_it",
     ],
     "RB7 the newest 20 turns are replayed, a setting apart from the window": [

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import SearchMemory
+from honeybadger_host.context.recall import ContextRecall
 from honeybadger_host.domain import Asked, Turn
-from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.search import search_memory
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.search.index import INDEX_FILE

@@ -14,10 +14,10 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.wire import Refusal
+from honeybadger_host.context.maker import ContextMaker, ContextMemory, ContextSettings, Question, result_of
+from honeybadger_host.context.recall import Recalled, RecalledEntries
 from honeybadger_host.domain import NOBODY, Identity, Served, Turn
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
-from honeybadger_host.handlers.context_maker import ContextMaker, ContextMemory, ContextSettings, Question, result_of
-from honeybadger_host.handlers.context_recall import Recalled, RecalledEntries
 from honeybadger_host.memory.entry import marks_of, parse_entry
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.moments import Moment, moment_of

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
 
 from honeybadger_host import __version__
+from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
+from honeybadger_host.context.recall import Recalled
+from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.domain import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY, Identity, Turn
 from honeybadger_host.errors import FileProblem, WorldFailed
-from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
-from honeybadger_host.handlers.context_recall import Recalled
-from honeybadger_host.handlers.context_text import Context, build_context
-from honeybadger_host.handlers.working_memory import InventoryOf
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.past import PastDocuments, PastFiles, PastMarks, PastTurns
@@ -25,6 +24,7 @@ from honeybadger_host.memory.summary_parts import shown_in
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed
+from honeybadger_host.memory.working_memory import Inventory
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 from honeybadger_host.text.redaction import redact
 
@@ -32,6 +32,9 @@ log = structlog.get_logger()
 
 _MOST_REPLAYED: Final = 1000
 """Turns that are replayed when consolidation is behind, as far as they fit the budget."""
+
+InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
+"""(group, session, now) -> what a context tells of working memory."""
 
 
 class Recaller(Protocol):
@@ -96,11 +99,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class ContextMemory:
-    """What a context is made of: a group's memory as it is, or as it was.
-
-    Args:
-        inventory: (group, session, now) -> what the context tells of working memory.
-    """
+    """What a context is made of: a group's memory as it is, or as it was."""
 
     files: GroupFiles | PastFiles
     turn_logs: TurnLogs | PastTurns

@@ -17,12 +17,12 @@ import structlog
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.domain import Injection, Turn
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.search import earned
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
+from honeybadger_host.search.shown import earned
 from honeybadger_host.settings import Recall
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 

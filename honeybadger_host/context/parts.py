@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from honeybadger_host.context.recall import RecalledEntries, fit
+from honeybadger_host.context.text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.handlers.context_recall import RecalledEntries, fit
-from honeybadger_host.handlers.context_text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.memory.budget import CutNotes, History, all_notes, first_lines, format_history
 from honeybadger_host.memory.compaction import Digest
 from honeybadger_host.memory.group_files import GroupText

@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from honeybadger_agent.wire import ContextSection
+from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
+from honeybadger_host.context.recall import RecalledEntries
+from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
-from honeybadger_host.handlers.context_recall import RecalledEntries
-from honeybadger_host.handlers.context_text import Context, build_context
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine, Label
 from honeybadger_host.memory.working_memory import inventory as working_inventory

@@ -1,6 +1,6 @@
 """Builds the text of a context from its parts, within a budget, with an explanation. Pure (HB5).
 
-`context_parts` decides the content of a part and how it is cut. A blank part has no heading in the text, but keeps its
+`parts` decides the content of a part and how it is cut. A blank part has no heading in the text, but keeps its
 row in the explanation.
 """
 

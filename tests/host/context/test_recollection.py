@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.handlers.context_recall import RecalledEntries, State, fit, in_view
+from honeybadger_host.context.recall import RecalledEntries, State, fit, in_view
 from honeybadger_host.text.neutralise import estimate_tokens
 
 
