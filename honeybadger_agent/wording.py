@@ -1,12 +1,14 @@
-"""Words that several messages share: counts with their noun, durations, how an extra is installed."""
+"""Words that several messages share: counts, durations, what a mistyped name meant, how an extra is installed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 HOST_EXTRA: Final = "pip install ./honeybadger_agent '.[{}]' in a checkout of Honeybadger"
 AGENT_EXTRA: Final = "pip install './honeybadger_agent[{}]' in a checkout of Honeybadger"
 """How an extra is installed: no index has these packages, so both are given as folders."""
+_ALIKE: Final = 0.65  # `icp` and `ipc` are 0.67 alike; `foo` and `good` 0.57
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -27,3 +29,14 @@ def in_words(seconds: float) -> str:
         elif parts:
             break
     return " ".join(parts[:2]) or "0 seconds"
+
+
+def meant(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a mistyped word is most like; None: none is like it."""
+    import difflib  # a millisecond, only after a mistake
+
+    names = {name.lower(): name for name in known}
+    word = word[:100].lower()
+    containing = [name for name in names if word in name and len(word) > 2]
+    near = containing[:1] or difflib.get_close_matches(word, names, n=1, cutoff=_ALIKE)
+    return names[near[0]] if near else None

@@ -6,7 +6,6 @@ This is the only module that reads the environment and the configuration file.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import textwrap
@@ -21,6 +20,7 @@ from zoneinfo import ZoneInfo
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
+from honeybadger_agent.wording import meant
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import PREFIX, Section, Settings
 
@@ -138,6 +138,11 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
 def environment_home() -> Path | None:
     value = os.environ.get("HONEYBADGER_HOME")
     return Path(value) if value else None
+
+
+def editor_of_user() -> str:
+    """Return the command of the caller's text editor."""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
 
 
 def user_folders() -> tuple[Path, Path]:
@@ -307,9 +312,11 @@ def _unknown(name: str, where: str, known: Sequence[str] | None = None, *, envir
     below, _, rest = name.partition(".")
     if rest in names:
         return SettingsError(f"{where}: {rest} stands below the table [{below}]: move it above all tables")
-    near = [one for one in names if name in one] or difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-    shown = near[0] if near else ""
-    if environment and shown:
-        shown = PREFIX + shown.upper().replace(".", "__")
-    hint = f"did you mean {shown}?" if near else f"sections: {', '.join(Settings.model_fields)}"
+    near = meant(name, names)
+    if environment and near is not None:
+        near = PREFIX + near.upper().replace(".", "__")
+    siblings = [one for one in names if one.startswith(f"{below}.")]
+    if near is None and siblings:
+        return SettingsError(f"{where}: there is no setting {name}; there are {', '.join(siblings)}")
+    hint = f"did you mean {near}?" if near else f"sections: {', '.join(Settings.model_fields)}"
     return SettingsError(f"{where}: there is no setting {name}; {hint}")

@@ -8,7 +8,7 @@ import gc
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from honeybadger_agent import installed_version
@@ -16,20 +16,27 @@ from honeybadger_agent.cli.completion import SHELLS, completion
 from honeybadger_agent.cli.terminal import complain
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import BadName, checked_id, checked_session
+from honeybadger_agent.wording import meant
 
 _HELP = """\
 The memory of an agent: what it remembers, its conversation, its context.
-
+"""
+_EXIT_CODES = """\
 exit codes:
   0  done
-  1  refused, by the host or before anything was sent; the code is in the message
+  1  refused; the protocol's code is in the message
   2  wrong usage
-  3  no home or no mailbox: the folder cannot be used, or the name of a group or sender is not allowed
-  4  no reply in time; the request may still be served: ask again with the same --id
+  3  no home or no mailbox, or a name that is not allowed
+  4  no reply in time: the same command with the same --id is safe to repeat
 """
-_WHERE = """\
---home, --group, --sender, --session and --box default to the environment: HONEYBADGER_HOME and so on.
-"""
+_SECTIONS = {
+    "remember": ("remember", "save", "delete"),
+    "look": ("recall", "context", "history", "messages", "tasks"),
+    "talk": ("chat", "ask", "answer"),
+    "connect": ("install", "uninstall", "mcp", "ping", "call", "relay"),
+}
+_ALIASES = {"search": "recall"}
+_WHERE = "The environment gives the defaults: HONEYBADGER_HOME, _GROUP, _SENDER ..."
 
 
 def main() -> NoReturn:
@@ -81,7 +88,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with errors on one line."""
+    """argparse with errors on one line, and with what a mistyped command meant."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        choices = [] if action.choices is None else [str(choice) for choice in action.choices]
+        if action.choices is not None and value not in action.choices:
+            near = meant(str(value), choices)
+            hint = f"did you mean {near}?" if near else f"there are: {', '.join(choices)}"
+            raise argparse.ArgumentError(action, f"there is no {value!r}; {hint}")
 
     def error(self, message: str) -> NoReturn:
         complain(f"{message}; see {self.prog} --help")
@@ -108,7 +122,8 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
 
     parser = _Parser(
         prog="honeybadger-agent",
-        description=_HELP,
+        epilog=_EXIT_CODES,
+        usage="honeybadger-agent [OPTIONS] COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[where],
         allow_abbrev=False,
@@ -121,19 +136,27 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         default=None,
         help="print what bash, zsh or fish completes",
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", help=argparse.SUPPRESS, prog="honeybadger-agent"
+    )
+
+    descriptions: dict[str, str] = {}
 
     def command(name: str, description: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=description, description=description, parents=[where], allow_abbrev=False)
+        descriptions[name] = description
+        aliases = [alias for alias, meaning in _ALIASES.items() if meaning == name]
+        made = commands.add_parser(
+            name, aliases=aliases, help=description, description=description, parents=[where], allow_abbrev=False
+        )
         made.set_defaults(command=name)
         return made
 
-    remember = command("remember", "Save a note to the group's memory; it is durable when this returns.")
+    remember = command("remember", "Save a note to the group's memory.")
     remember.add_argument("text", metavar="TEXT", help="the note; - reads standard input")
     remember.add_argument("--section", metavar="NAME", help="heading of the note, one line (Notes)")
     _add_id(remember)
 
-    save = command("save", "Save an entry of long-term memory, unless it is known already.")
+    save = command("save", "Save an entry of long-term memory.")
     save.add_argument("text", metavar="TEXT", help="text of the entry; - reads standard input")
     save.add_argument("--category", metavar="NAME", help="as user-preferences/timezone (general)")
     save.add_argument("--tag", metavar="NAME", action="append", help="a label; may be repeated")
@@ -145,7 +168,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     save.add_argument("--valid-until", metavar="TIME", help="when it ceases to be so, as 2026-12-24T18:00:00+01:00")
     _add_id(save)
 
-    delete = command("delete", "Remove an entry of long-term memory; the journal keeps it.")
+    delete = command("delete", "Remove an entry of long-term memory. It can be undone.")
     delete.add_argument("entry", metavar="ENTRY", help="its id")
     _add_id(delete)
 
@@ -158,8 +181,8 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     context.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
     context.add_argument("--explain", action="store_true", help="print why each part is in or out, not the text")
 
-    recall = command("recall", "Search what is remembered and what was said; without a query the newest.")
-    recall.add_argument("query", metavar="QUERY", nargs="?", help="words, or a question")
+    recall = command("recall", "Search what is remembered and what was said.")
+    recall.add_argument("query", metavar="QUERY", nargs="?", help="words, or a question; without it the newest")
     recall.add_argument("--category", metavar="NAME", help="only entries of this category or below it")
     recall.add_argument("--tag", metavar="NAME", action="append", help="only entries with this tag; may be repeated")
     recall.add_argument("--since", metavar="WHEN", help="a date or a time, as 2026-11-21")
@@ -172,37 +195,37 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     history.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
     history.add_argument("--max", metavar="COUNT", type=int, help="most messages")
 
-    messages = command("messages", "Print the messages of the group, one after the other; with --json one a line.")
+    messages = command("messages", "Print the messages that agents sent to the group.")
     messages.add_argument("--after", metavar="NUMBER", type=int, help="only those after it; else the newest")
     messages.add_argument("--limit", metavar="COUNT", type=int, help="most messages (50)")
     messages.add_argument("--follow", action="store_true", help="then those that come, until Ctrl-C")
 
-    tasks = command("tasks", "Show what agents of the group do by themselves; or run, pause, resume, cancel a task.")
+    tasks = command("tasks", "Show, run, pause, resume or cancel scheduled tasks.")
     actions = ("list", "show", "run", "pause", "resume", "cancel")
     tasks.add_argument("action", nargs="?", default="list", choices=actions, help="list is the default")
     tasks.add_argument("task", metavar="TASK", nargs="?", help="its id; list needs none")
     tasks.add_argument("--why", metavar="TEXT", help="with pause: what is shown as its reason")
 
-    call = command("call", "Send any request and print its reply as JSON.")
+    call = command("call", "Send any request of the protocol; print its reply as JSON.")
     call.add_argument("type", metavar="TYPE", help="as update_memory")
     call.add_argument(
         "payload", metavar="PAYLOAD", nargs="?", default="{}", help="a JSON object; - reads standard input"
     )
     _add_id(call)
 
-    ask = command("ask", "Say something to an agent of the group and print its answer.")
+    ask = command("ask", "Say one thing to an agent and print its answer.")
     ask.add_argument("text", metavar="TEXT", nargs="?", help="what is said; without it, or -, reads standard input")
     _add_id(ask)
 
-    answer = command("answer", "Wait again for the answer to a message that was sent before.")
+    answer = command("answer", "Wait again for the answer to an earlier message.")
     answer.add_argument("turn", metavar="ID", type=_checked(checked_id), help="of the message")
 
-    chat = command("chat", "Talk with an agent of the group; between pipes one message per line.")
+    chat = command("chat", "Talk with an agent of the group.")
     for one in (ask, chat):
         one.add_argument("--agent", metavar="NAME", help="who answers; else the host chooses")
         one.add_argument("--as", metavar="NAME", help="who speaks, as the history shows it; else the sender")
 
-    mcp = command("mcp", "Serve the tools to MCP clients, on standard input and output or over HTTP (extra: mcp).")
+    mcp = command("mcp", "Serve the tools to MCP clients, over stdio or HTTP.")
     mcp.add_argument(
         "--http",
         metavar="HOST:PORT",
@@ -218,19 +241,28 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     mcp.add_argument("--tools", choices=("default", "all"), default="default", help="which tools are offered (default)")
 
     for name, description in (
-        ("install", "Let a coding tool keep what is said, and recall it at each prompt, by its hooks."),
-        ("uninstall", "Take the hooks out of a coding tool again; what is remembered stays."),
+        ("install", "Give a coding tool this memory, through its hooks."),
+        ("uninstall", "Take the hooks out again. What is remembered stays."),
     ):
         hooks = command(name, description)
         hooks.add_argument("tool", metavar="TOOL", choices=("claude-code",), help="claude-code")
         hooks.add_argument("--dry-run", action="store_true", help="say what would be changed")
 
-    command("relay", "Carry the requests in a folder (--box) to the servers of a home, and its replies back.")
+    command("relay", "Carry a folder's requests to a home on other machines.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
     for one in (remember, save, delete, forget, context, recall, history, messages, tasks, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
+    parser.description = _HELP + "".join(_listed(descriptions))
     return parser, commands.choices
+
+
+def _listed(descriptions: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of the list of commands, in groups."""
+    for title, names in _SECTIONS.items():
+        yield f"\n{title}:\n"
+        for name in names:
+            yield f"  {name:9}  {descriptions[name]}\n"
 
 
 def _add_id(parser: argparse.ArgumentParser) -> None:

@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import io
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from honeybadger_agent import wire
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
-from honeybadger_agent.cli.chat_input import Piped, Typing, history_path, open_typing
+from honeybadger_agent.cli.chat_input import (
+    ESCAPE,
+    Piped,
+    Typing,
+    escape_ends_line,
+    history_path,
+    is_escape_alone,
+    open_typing,
+)
 from honeybadger_agent.cli.chat_waiting import NO_HOST, PING_SECONDS, Message, answer_to
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, waiting_told
 from honeybadger_agent.cli.following import Heard
@@ -37,6 +45,7 @@ from honeybadger_agent.mailbox import NAME, SESSION, TURNS, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
+from honeybadger_agent.wording import meant
 
 _MOST_TYPED: Final = 1 << 16
 
@@ -136,8 +145,8 @@ class Chat:
             name, _, rest = typed.partition(" ")
             command = _COMMANDS.get("/quit" if name == "/exit" else name)
             if command is None:
-                near = difflib.get_close_matches(name, _COMMANDS, n=1)
-                self._failed(f"There is no {name}" + (f"; {near[0]}?" if near else ": /help has all of them"), 2)
+                near = meant(name.removeprefix("/"), (known.removeprefix("/") for known in _COMMANDS))
+                self._failed(f"There is no {name}" + (f"; /{near}?" if near else ": /help lists the commands"), 2)
                 return
             try:
                 command.does(self, rest.strip())
@@ -179,7 +188,7 @@ class Chat:
         return result
 
     async def _answer_or_stop(self, message: Message, showing: Showing, *, is_new: bool) -> ChatResult:
-        """Wait for an answer; meanwhile `/stop` ends it, and other typed lines are kept for later."""
+        """Wait for an answer; meanwhile Esc or `/stop` ends it, and other typed lines are kept for later."""
 
         def note(text: str) -> None:
             showing.end_text()  # the redrawn text would hide it
@@ -195,6 +204,10 @@ class Chat:
 
         def read() -> None:
             typed = os.read(keyboard, _MOST_TYPED).decode(errors="replace")
+            if typed.endswith(ESCAPE):
+                if is_escape_alone(keyboard):
+                    waiting.cancel()
+                return
             for line in typed.splitlines():
                 if line.strip() == "/stop":
                     waiting.cancel()
@@ -203,11 +216,12 @@ class Chat:
             if not typed:  # Ctrl-D
                 loop.remove_reader(keyboard)
 
-        loop.add_reader(keyboard, read)
-        try:
-            return await waiting
-        finally:
-            loop.remove_reader(keyboard)
+        with escape_ends_line(keyboard):
+            loop.add_reader(keyboard, read)
+            try:
+                return await waiting
+            finally:
+                loop.remove_reader(keyboard)
 
     def _stopped(self, message: Message) -> ChatResult | None:
         """Withdraw a message whose answer has not begun; else stop the answer and return what there is of it.
@@ -322,6 +336,14 @@ class Chat:
             self.client.session = name
         self._told(f"Session {self.client.session}.")
 
+    def new(self, name: str) -> None:
+        self.choose_session(name or time.strftime("chat-%Y%m%d-%H%M%S"))
+
+    def clear(self, name: str) -> None:
+        if self.screen.is_styled:
+            self.screen.out.write("\x1b[H\x1b[2J\x1b[3J")
+        self.new(name)
+
     def answer(self, request_id: str) -> None:
         if not self.unanswered:
             self._told("Nothing is unanswered.")
@@ -357,8 +379,8 @@ class Chat:
             self.screen.line(f"{command.usage:{width}}  {command.what}")
         if self.is_for_people:
             self.screen.line(
-                "Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer is "
-                "taken back. Ctrl-D leaves, Alt-Enter begins a new line."
+                "Esc, Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer "
+                "is taken back. Ctrl-D leaves, Alt-Enter begins a new line."
             )
 
     def quit(self, _: str) -> None:
@@ -387,6 +409,8 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         Command("/context [MESSAGE]", "explain what the agent would be told", Chat.context),
         Command("/agent [NAME]", "who answers; without a name the host chooses", Chat.choose_agent),
         Command("/session NAME", "change the conversation", Chat.choose_session),
+        Command("/new [NAME]", "begin a new conversation; the earlier one stays", Chat.new),
+        Command("/clear", "clear the screen and begin a new conversation", Chat.clear),
         Command("/good [WHY]", "the answer was good", Chat.good),
         Command("/bad [WHY]", "it was not; say what was wrong, and what to do instead", Chat.bad),
         Command("/stop", "end the answer that is being written in this session", Chat.stop),

@@ -5,7 +5,6 @@ Reading order: `model` (what every model does), `settings`, `scripted`, `offline
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -13,7 +12,7 @@ from honeybadger_agent.models.model import Model, ModelFailed
 from honeybadger_agent.models.offline import OfflineModel
 from honeybadger_agent.models.scripted import load_script
 from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
-from honeybadger_agent.wording import AGENT_EXTRA
+from honeybadger_agent.wording import AGENT_EXTRA, meant
 
 __all__ = ["NAMES", "Kind", "ModelSettings", "open_model", "split_name"]
 
@@ -49,8 +48,8 @@ def split_name(name: str) -> tuple[Kind, str]:
             return "offline", ""
         case (("scripted" | "openai" | "anthropic" | "ollama") as known, True):
             return known, rest
-    near = difflib.get_close_matches(kind, ["offline", "scripted", *DEFAULT_URLS], 1)
-    hint = f"; did you mean {near[0]}?" if near and near[0] != kind else ""
+    near = meant(kind, ["offline", "scripted", *DEFAULT_URLS])
+    hint = "" if near in (None, kind) else f"; did you mean {near}?"
     raise ModelFailed(f"there is no model {name[:100]!r}: models are {NAMES}{hint}", is_passing=False)
 
 

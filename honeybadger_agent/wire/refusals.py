@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import StringConstraints, ValidationError
 
+from honeybadger_agent.wording import meant
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
@@ -124,10 +126,9 @@ def shaped(pattern: str, words: str) -> StringConstraints:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return what somebody may have meant by a name that is not known, else all that are."""
-    import difflib  # a millisecond, for who mistyped
-
-    near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    names = list(known)
+    near = meant(name, names)
+    return f"known: {', '.join(names)}" if near is None else f"did you mean {near}?"
 
 
 def shown_name(name: str) -> str:

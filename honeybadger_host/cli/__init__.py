@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import orjson
 import typer
@@ -19,8 +20,10 @@ from honeybadger_host.cli import (
     copies,
     dead,
     forgetting,
+    groups,
     looking_back,
     memory,
+    notes,
     review,
     senders,
     service,
@@ -28,6 +31,7 @@ from honeybadger_host.cli import (
     transfer,
     web,
 )
+from honeybadger_host.cli.grouped import GroupedCommands
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json, tell
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.errors import HostError, NotRunning, SettingsError, StorageFailed, may_clear
@@ -35,14 +39,18 @@ from honeybadger_host.errors import HostError, NotRunning, SettingsError, Storag
 if TYPE_CHECKING:
     from honeybadger_host.ops.findings import Finding
 
+_WATCH_SECONDS: Final = 2.0
+
 app = typer.Typer(
     name="honeybadger-host",
-    help="The memory of groups of LLM agents: a daemon, and what its operator needs. Exit codes: 0 good, 1 failed, "
+    cls=GroupedCommands,
+    help="The memory of groups of LLM agents: a daemon, and its operator's commands. Exit codes: 0 done, 1 failed, "
     "2 usage, 3 settings, 4 home, 5 another host serves it, 6 journal, 7 not running, 8 disk, 9 not found.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.add_typer(groups.app)
 app.add_typer(memory.app)
 app.add_typer(looking_back.app)
 app.add_typer(forgetting.app)
@@ -51,6 +59,8 @@ app.add_typer(tasks.app)
 app.add_typer(copies.app)
 app.add_typer(transfer.app)
 app.add_typer(web.app)
+app.add_typer(service.logs_app)
+app.add_typer(notes.app, name="notes")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(senders.app, name="sender")
 app.add_typer(dead.app, name="dead")
@@ -137,7 +147,7 @@ def run(home: Home = None, overrides: Overrides = None) -> None:
 
 @app.command()
 def config(home: Home = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Print every setting with its value and where it came from."""
+    """Print every setting with its value and its origin."""
     from honeybadger_host.configuration import load_settings, values
 
     loaded = load_settings(home_of(home), flags_of(overrides))
@@ -147,11 +157,33 @@ def config(home: Home = None, overrides: Overrides = None, as_json: AsJson = Fal
 
 
 @app.command()
-def status(home: Home = None, as_json: AsJson = False) -> None:
+def status(
+    home: Home = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Print it again every two seconds, until Ctrl-C.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Say whether a host serves the home, and how it does. Exit code 7 when none does."""
+    folder = home_of(home)
+    if not watch:
+        _print_status(folder, as_json=as_json)
+        return
+    while True:
+        if sys.stdout.isatty() and not as_json:
+            print("\x1b[H\x1b[2J", end="")
+        try:
+            _print_status(folder, as_json=as_json)
+        except NotRunning as error:
+            print(error)
+        sys.stdout.flush()
+        time.sleep(_WATCH_SECONDS)
+
+
+def _print_status(folder: Path, *, as_json: bool) -> None:
+    """Print the status of the host that serves a home. Raises NotRunning, HostError."""
     from honeybadger_host.storage.home import STATUS_FILE, is_served, read_holder
 
-    folder = home_of(home)
     try:
         is_running = is_served(folder)
     except OSError as error:

@@ -15,7 +15,7 @@ from honeybadger_host.errors import SettingsError, StorageFailed, may_clear
 if TYPE_CHECKING:
     from honeybadger_host.settings import Cluster
 
-app = typer.Typer(help="A home that several machines keep: begin it, join it, look at it.", no_args_is_help=True)
+app = typer.Typer(help="Keep a home on several machines.", no_args_is_help=True)
 Anew = Annotated[bool, typer.Option("--anew", help="Remove what the servers have of this home from before.")]
 Machine = Annotated[str, typer.Argument(help="Its host name, its folder, or a whole name, see `cluster status`.")]
 Identity = Annotated[str, typer.Argument(help="What `cluster init` printed.")]

@@ -6,7 +6,7 @@ import typer
 
 from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, tell
 
-app = typer.Typer(help="Requests that could not be served.", no_args_is_help=True)
+app = typer.Typer(help="List, retry or drop requests that could not be served.", no_args_is_help=True)
 
 
 @app.command("list")

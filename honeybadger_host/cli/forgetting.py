@@ -28,7 +28,7 @@ def forget(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would go; change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove something from every place, the journal included, and look for it in every byte below the home.
+    """Remove something for good, from every place. Then every byte below the home is searched for it.
 
     It cannot be undone. Exit code 1 when something of it is left.
     """

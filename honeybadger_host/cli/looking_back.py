@@ -28,7 +28,7 @@ def blame(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print who wrote each line of a file, or each member of an entry, and when."""
+    """Print who wrote each line of a file, and when. Of an entry: each member."""
     from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
     from honeybadger_host.storage.atomic_files import read_whole
     from honeybadger_host.storage.journal_reader import read_turns_behind
@@ -131,7 +131,7 @@ def why(
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the context that an agent's answer was given from. Works with and without a running host."""
+    """Print the context that an answer was given from. Works with and without a running host."""
     from honeybadger_host.memory.turn_log import turns_file
     from honeybadger_host.storage.journal_reader import read_turn
 
@@ -161,7 +161,7 @@ def rewind(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a group's files and entries back to what they were, by new changes, all or none of them."""
+    """Bring a group's files back to an earlier moment. It makes new changes, all or none of them."""
     wanted = {"to": to, "dry_run": dry_run or None}
     result = asked_of(call, home_of(home), group, "rewind", wanted)
     lines = [
@@ -180,7 +180,7 @@ def diff(
     home: Home = None,
     file: Annotated[str | None, typer.Option(help="Only this file, or the entry of this id.")] = None,
 ) -> None:
-    """Print what a group's files differ in between two moments, as a unified diff."""
+    """Print how a group's files differ between two moments."""
     from honeybadger_host.memory.file_events import read_past
     from honeybadger_host.memory.file_history import version_at
     from honeybadger_host.memory.peoples_files import group_of

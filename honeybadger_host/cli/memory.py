@@ -38,7 +38,7 @@ def context(
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the context an agent of the group would get now, or got once. Works with and without a running host."""
+    """Print the context an agent would get now, or got once. Works with and without a running host."""
     wanted = {"agent": agent, "message": message, "budget_tokens": budget, "as_of": as_of}
     result = asked_of(call, home_of(home), group, "preview_context", wanted, session=session)
     print_context(result, explain=explain, as_json=as_json)
@@ -97,10 +97,10 @@ def log_(
     kind: Annotated[str | None, typer.Option(help="Only changes of this kind, as `log` names them.")] = None,
     since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21, or `yesterday`.")] = None,
     file: Annotated[str | None, typer.Option(help="Only this file, as MEMORY.md, or an entry by its id.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, the newest.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Print who changed what when, newest first, from the journal."""
+    """Print who changed what when, newest first."""
     from honeybadger_host.ops.gist import gist_of
     from honeybadger_host.storage.edits import EDIT_KINDS, read_events
     from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_turns_behind
@@ -164,7 +164,7 @@ def undo(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Undo changes of notes and entries, and people's edits, the newest first. Works with and without a host."""
+    """Undo changes, agents' and people's, the newest first. Works with and without a running host."""
     folder = home_of(home)
     print_warnings_only(call)
     numbers = sorted(set(seqs), reverse=True)
@@ -228,12 +228,18 @@ def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
 @app.command("stop-turn")
 def stop_turn(
     call: typer.Context,
-    group: str,
+    group: Annotated[str | None, typer.Argument(help="Whose agent.", show_default=False)] = None,
     turn: Annotated[str | None, typer.Argument(help="Id of the message; without it the answer being written.")] = None,
     home: Home = None,
     sender: Annotated[str | None, typer.Option(help="Whose, where several senders used the same id.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """End an agent's answer, and keep what was said; a message that still waits is refused."""
+    """End an agent's answer, and keep what was said. A message that still waits is refused."""
+    if group is None:
+        raise typer.BadParameter(
+            "name the group whose agent is to stop; the host itself is stopped with Ctrl-C where it "
+            "runs, or with `systemctl stop honeybadger-host` (a service of your own: `systemctl --user …`)",
+            param_hint="GROUP",
+        )
     result = asked_of(call, home_of(home), group, "stop_turn", {"turn": turn, "sender": sender})
     tell(result, [f"{result['turn']}: {result['state'].replace('_', ' ')}"], as_json=as_json)

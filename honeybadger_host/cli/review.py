@@ -34,7 +34,7 @@ def review(
     every: Annotated[bool, typer.Option("--all", help="List those that are decided, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Decide what curation proposes: operation by operation, or by `accept GROUP PROPOSAL [OPERATION]...`.
+    """Decide what curation proposes. Without an action each operation is asked about, one after another.
 
     An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
     """
@@ -74,7 +74,7 @@ def consolidate(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Consolidate a session now: all but its newest turns go to HISTORY.md and summary.md; the log keeps everything."""
+    """Consolidate a session now. All but its newest turns go to HISTORY.md and summary.md; the log keeps everything."""
     result = asked_of(call, home_of(home), group, "consolidate", {}, session=session)
     tell(result, [result["told"]], as_json=as_json)
 
@@ -87,7 +87,7 @@ def dream(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be proposed; change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tidy a group's memory now: fold duplicates, and ask the model that curates about what else was found."""
+    """Tidy a group's memory now: fold duplicates, ask the model."""
     result = asked_of(call, home_of(home), group, "dream", {"dry_run": dry_run})
     if as_json:
         print_json(result)

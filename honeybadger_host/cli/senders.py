@@ -9,7 +9,7 @@ import typer
 
 from honeybadger_host.cli.options import AsJson, Home, home_of, tell
 
-app = typer.Typer(help="Who may send: folders of closed mode, and tokens.", no_args_is_help=True)
+app = typer.Typer(help="Manage senders: folders of closed mode, and tokens.", no_args_is_help=True)
 
 
 @app.command("add")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from honeybadger_host.cli.options import Home, home_of
+from honeybadger_host.errors import HostError, NotFound
+
 if TYPE_CHECKING:
     from honeybadger_host.ops.systemd import Plan
 
-app = typer.Typer(help="The host as a systemd service.", no_args_is_help=True)
+app = typer.Typer(help="Run the host as a systemd service.", no_args_is_help=True)
+logs_app = typer.Typer()
 
 
 InHome = Annotated[
@@ -103,3 +108,31 @@ def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: Dr
     if is_live and removed:
         systemd.run([reload])
     print("the home folder, with everything that was remembered, stays where it is")
+
+
+@logs_app.command()
+def logs(
+    home: Home = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many lines, the newest.")] = 50,
+) -> None:
+    """Print the log of the host, where systemd runs it."""
+    from honeybadger_host.configuration import user_folders
+    from honeybadger_host.ops import systemd
+
+    folder = home_of(home)
+    user_home, config_home = user_folders()
+    if systemd.serves(systemd.user_unit(config_home), folder, user_home):
+        whose = ["--user"]
+    elif systemd.serves(systemd.SYSTEM_UNIT, folder, user_home):
+        whose = []
+    else:
+        raise NotFound(
+            f"no service serves {folder}, so a host that was started by hand writes its log to its own standard error; "
+            "`honeybadger-host service install` makes a service, and `honeybadger-host log` prints who changed what"
+        )
+    command = ["journalctl", *whose, "--unit", systemd.UNIT, "--lines", str(limit), *(["--follow"] if follow else [])]
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - nothing of it was typed by others
+    except OSError as error:
+        raise HostError(f"cannot start journalctl: {error.strerror}; is systemd's journal installed?") from None

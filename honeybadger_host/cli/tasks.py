@@ -29,7 +29,7 @@ def tasks(
     why: Annotated[str | None, typer.Option(help="With pause: what is shown as its reason.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show tasks: when each runs next, what became of its last run, and what it cost; or run, pause, cancel one."""
+    """Show, run, pause, resume or cancel tasks."""
     action, *rest = words or ["list"]
     if action not in ACTIONS:
         if rest:

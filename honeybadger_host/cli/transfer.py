@@ -31,7 +31,7 @@ def export(
     markdown: Annotated[bool, typer.Option("--markdown", help="Plain files for people, without the log.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take out all that a group remembers, so that `import` makes the same group of it. With and without a host."""
+    """Take out all that a group remembers, for `import` elsewhere. Works with and without a running host."""
     from honeybadger_agent.mailbox import checked_name
     from honeybadger_host.transfer.exporting import export_group
     from honeybadger_host.transfer.markdown_export import export_markdown
@@ -75,7 +75,7 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take in a group's export, or what another program remembers."""
+    """Take in an export, or what another program remembers."""
     from honeybadger_host.transfer.formats import FORMATS, OWN, is_own
 
     if format_ is not None and format_ not in FORMATS:

@@ -24,7 +24,7 @@ def web(
     write: Annotated[bool, typer.Option("--write", help="Let the page change memory, talk, and undo.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
-    """Serve the operators' page on this machine until Ctrl-C, and print one link to it. It works once.
+    """Serve the operators' page until Ctrl-C. The link that is printed works once.
 
     Where a page of the home runs already, print its next link.
     """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from honeybadger_agent.wire import GetFromWorkingMemory, Refusal, SaveToWorkingMemory, SearchWorkingMemory
+from honeybadger_agent.wording import meant
 from honeybadger_host.context.maker import InventoryOf
 from honeybadger_host.domain import (
     Asked,
@@ -113,8 +113,8 @@ def _get(working_memory: WorkingMemoryStore) -> QueryHandler:
         entry = working_memory.read(asked.group, asked.session, payload.key)
         if entry is None or entry.label.is_expired(now):
             labels = live(working_memory.look(asked.group, asked.session).labels.values(), now)
-            near = difflib.get_close_matches(payload.key, [label.key for label in labels], n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]!a}?" if near else "list_working_memory shows what is there"
+            near = meant(payload.key, (label.key for label in labels))
+            hint = f"did you mean {near!a}?" if near else "list_working_memory shows what is there"
             why = f"the working memory of session {asked.session} has no such key, or it has expired; {hint}"
             raise Refusal("not_found", why, field="payload.key")
         return {

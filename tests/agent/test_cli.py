@@ -183,7 +183,7 @@ def test_a_rate_limit_is_said_with_its_time(mailbox: Mailbox, answering: Answeri
     ("arguments", "says"),
     [
         ([], "the following arguments are required: COMMAND"),
-        (["enchant"], "invalid choice: 'enchant'"),
+        (["enchant"], "there is no 'enchant'"),
         (["remember"], "the following arguments are required: TEXT"),
         (["ping", "--loud"], "unrecognized arguments: --loud"),
         (["ping", "--sess", "a"], "unrecognized arguments: --sess"),

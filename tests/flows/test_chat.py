@@ -232,10 +232,8 @@ def test_an_answer_that_is_longer_than_the_screen_stands_there_once(
 # ------------------------------------------------------------------------------------------------- what may go wrong
 
 
-@pytest.mark.parametrize("how", ["\x03", "/stop\r"])
-def test_ctrl_c_and_stop_end_an_answer_and_keep_what_was_said(
-    make_host: HostFactory, home: Path, chat: Open, how: str
-) -> None:
+@pytest.mark.parametrize("how", ["\x03", "\x1b", "/stop\r"])
+def test_ctrl_c_esc_and_stop_end_an_answer(make_host: HostFactory, home: Path, chat: Open, how: str) -> None:
     make_host(script(home, SLOW, HELLO, delay_seconds=0.2)).start()
     terminal = chat()
     terminal.say("remember", "This takes a")
@@ -253,6 +251,34 @@ def test_ctrl_c_and_stop_end_an_answer_and_keep_what_was_said(
     turns = turns_of(home)
     assert [turn["content"] for turn in turns if turn["role"] == "user"] == ["remember", "hello"]
     assert turns[1]["content"].endswith("\n\n(Stopped here: asked for by user.)")
+
+
+def test_an_arrow_key_does_not_end_an_answer(make_host: HostFactory, home: Path, chat: Open) -> None:
+    make_host(script(home, SLOW, delay_seconds=0.02)).start()
+    terminal = chat()
+    terminal.say("remember", "This takes a")
+    terminal.type("\x1b[A")
+    terminal.wait_for("you>", times=2)
+    leave(terminal)
+    assert turns_of(home)[-1]["content"] == "This takes a while. " * 60
+
+
+def test_new_and_clear_begin_a_conversation(make_host: HostFactory, home: Path, chat: Open) -> None:
+    make_host(script(home, HELLO)).start()
+    terminal = chat()
+    terminal.say("hello", "Hello to you.")
+    terminal.wait_for_prompt()
+    terminal.say("/new boats", "Session boats.")
+    terminal.say("hello", "Hello to you.", times=2)
+    terminal.wait_for_prompt()
+    terminal.say("/clear", "Session chat-")
+    terminal.wait_for_prompt()
+    assert "Hello to you." not in terminal.text
+    terminal.say("/foo", "There is no /foo: /help lists the commands")
+    terminal.say("/hepl", "There is no /hepl; /help?")
+    leave(terminal)
+    sessions = {path.stem for path in (home / "data/sessions/main").glob("*.jsonl")}
+    assert sessions == {"main", "boats"}
 
 
 def test_what_is_typed_while_an_answer_comes_is_the_next_message(

@@ -143,7 +143,7 @@ def test_variables_of_the_clients_are_no_settings(folder: Path, monkeypatch: pyt
         ("sweep_seconds = 1", "there is no setting sweep_seconds; did you mean ipc.sweep_seconds?"),
         ("[context]\nbudget = 1", "there is no setting context.budget; did you mean context.budget_tokens?"),
         ("[ipc.closed]\nyes = 1", "there is no setting ipc.closed.yes; did you mean ipc.closed?"),
-        ("[ipc.extra]", "there is no setting ipc.extra; did you mean ipc."),
+        ("[ipc.extra]", "there is no setting ipc.extra; there are ipc.closed, ipc.sweep_seconds"),
         ("[zzz]\nx = 1", "there is no setting zzz; sections: ipc, memory, conversation, history, consolidation"),
         ("ipc = 1", "ipc is a section: write [ipc] and its settings below"),
         ("[[ipc]]\nclosed = true", "ipc is a section"),

@@ -1,0 +1,139 @@
+"""What both programs show of their commands, and how a mistyped one is answered."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.wording import meant
+from honeybadger_host.cli.grouped import ALIASES, SECTIONS
+from tests.conftest import HostFactory
+from tests.hosting import PLAIN, run_agent, run_cli, wait_for
+from tests.terminal import Terminal
+
+NARROW = {"COLUMNS": "80"}
+
+
+@pytest.mark.parametrize("run", [run_cli, run_agent])
+def test_each_command_is_listed_in_one_whole_line(run: type) -> None:
+    shown = run("--help", env=NARROW).stdout
+    assert "..." not in shown.partition("options:")[0].replace("COMMAND ...", "").replace("[ARGS]...", "")
+    assert max(map(len, shown.splitlines())) <= 80
+    assert re.search(r"^ +(ask|log) +\S", shown, re.MULTILINE)
+
+
+def test_each_command_of_the_host_stands_in_one_group() -> None:
+    shown = run_cli("--help", env=NARROW).stdout
+    names = [name for section in SECTIONS.values() for name in section]
+    assert len(names) == len(set(names))
+    assert re.findall(r"^  ([a-z][a-z-]+)  ", shown, re.MULTILINE) == names
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_an_alias_is_its_command(alias: str) -> None:
+    assert (
+        run_cli(alias, "--help").stdout.split("\n", 2)[2:]
+        == run_cli(ALIASES[alias], "--help").stdout.split("\n", 2)[2:]
+    )
+
+
+def test_stop_without_a_group_says_how_the_host_is_stopped() -> None:
+    refused = run_cli("stop")
+    assert refused.returncode == 2
+    assert "systemctl stop honeybadger-host" in refused.stderr
+
+
+def test_search_and_recall_are_the_same_in_both_programs(make_host: HostFactory, home: Path) -> None:
+    make_host().start()
+    SyncClient(home=home).update_memory("The boat has a red sail")
+    for run, group in ((run_cli, ("main",)), (run_agent, ())):
+        found = [run(name, *group, "red sail", home=home).stdout for name in ("search", "recall")]
+        assert "The boat has a red sail" in found[0]
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "near"),
+    [
+        ("remeber", ("remember", "recall"), "remember"),
+        ("Section", ("content", "section"), "section"),
+        ("budget", ("budget_tokens",), "budget_tokens"),
+        ("icp", ("ipc", "memory"), "ipc"),
+        ("foo", ("good", "bad"), None),
+        ("foo.bar", ("log.format", "log.level"), None),
+    ],
+)
+def test_what_is_suggested_is_what_was_meant(word: str, known: tuple[str, ...], near: str | None) -> None:
+    assert meant(word, known) == near
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    refused = run_agent("remeber", "x")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "there is no 'remeber'; did you mean remember?" in refused.stderr
+    assert "did you mean" not in run_agent("xyzzy").stderr
+
+
+def test_groups_are_listed_with_and_without_a_host(make_host: HostFactory, home: Path) -> None:
+    host = make_host().start()
+    SyncClient(home=home, sender="scout").update_memory("a note")
+    running = run_cli("groups", home=home).stdout
+    assert re.search(r"^main +1 ", running, re.MULTILINE)
+    assert running.splitlines()[1].endswith("scout")
+    host.stop()
+    stopped = orjson.loads(run_cli("groups", "--json", home=home).stdout)
+    assert [row["group"] for row in stopped["groups"]] == ["main"]
+    assert run_cli("groups", "--json", "nosuch", home=home).returncode == 0
+
+
+def test_a_home_without_a_group_says_how_to_make_one(tmp_path: Path) -> None:
+    (tmp_path / "groups").mkdir()
+    refused = run_cli("groups", home=tmp_path)
+    assert refused.returncode in (4, 9)
+    assert "init" in refused.stderr
+
+
+def test_notes_are_listed_shown_and_edited(make_host: HostFactory, home: Path, tmp_path: Path) -> None:
+    make_host().start()
+    client = SyncClient(home=home, sender="scout")
+    client.update_memory("User likes tea\nwithout sugar", section="Preferences")
+    client.update_memory("The boat is red")
+    listed = run_cli("notes", "list", "main", "--json", home=home)
+    newest, oldest = orjson.loads(listed.stdout)
+    assert (newest["text"], oldest["section"]) == ("The boat is red", "Preferences")
+    assert "and 1 older" in run_cli("notes", "list", "main", "-n", "1", home=home).stdout
+    name = oldest["id"].partition("#")[2]
+    assert run_cli("notes", "show", "main", name[:6], home=home).stdout.endswith("User likes tea\nwithout sugar\n")
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i s/tea/coffee/ "$1"\n')
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+
+    def edit() -> str:
+        return run_cli("notes", "edit", "main", name, home=home, env={"EDITOR": str(editor)}).stdout
+
+    wait_for(lambda: edit().startswith("edited: MEMORY.md#"), what="the note has settled and is edited")
+    assert "- User likes coffee\n  without sugar\n" in (home / "groups/main/MEMORY.md").read_text()
+    missing = run_cli("notes", "show", "main", name, home=home)
+    assert missing.returncode == 9
+    assert "notes list main" in missing.stderr
+    failed = run_cli("notes", "edit", "main", newest["id"], home=home, env={"EDITOR": "false"})
+    assert failed.returncode == 1
+    assert "nothing was changed" in failed.stderr
+
+
+def test_the_status_is_printed_again_until_ctrl_c(home: Path, tmp_path: Path) -> None:
+    with Terminal([*PLAIN, "status", "--watch", "--home", str(home)], tmp_path) as terminal:
+        terminal.wait_for("no host serves")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+
+
+def test_logs_of_a_host_without_a_service_are_where_it_was_started(home: Path) -> None:
+    refused = run_cli("logs", home=home)
+    assert refused.returncode == 9
+    assert "its own standard error" in refused.stderr
