@@ -1,4 +1,4 @@
-"""Words that several messages share: counts, durations, what a mistyped name meant, how an extra is installed."""
+"""Words that several messages share: counts, durations, shortened lines, mistyped names, how an extra is installed."""
 
 from __future__ import annotations
 
@@ -40,3 +40,16 @@ def meant(word: str, known: Iterable[str]) -> str | None:
     containing = [name for name in names if word in name and len(word) > 2]
     near = containing[:1] or difflib.get_close_matches(word, names, n=1, cutoff=_ALIKE)
     return names[near[0]] if near else None
+
+
+def shortened(line: str, most: int) -> str:
+    """Return a line of at most `most` characters: whole, or cut between two words with an ellipsis behind.
+
+    A first word that is longer is cut.
+    """
+    if len(line) <= most:
+        return line
+    kept = line[: most - 1]
+    if line[most - 1] != " " and " " in kept:
+        kept = kept.rpartition(" ")[0]
+    return f"{kept.rstrip(' ,;:')}…"

@@ -6,7 +6,7 @@ import orjson
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Neutralised, Request, Result
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Neutralised, OneLine, Request, Result
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tag, Title
 from honeybadger_agent.wire.numbers import is_finite
 
@@ -195,8 +195,9 @@ class EntryRow(Result):
     category: str
     name: str | None
     title: str | None
-    begins: str = Field(description="Its first words, one line of at most 80 characters.")
+    begins: str = Field(description="Its first words, one line of at most 160 characters.")
     bytes: int = Field(description="Of its text, as UTF-8.")
+    author: str | None = Field(default=None, description="Who saved it; null: a person, in the file.")
     pinned: bool = False
     valid_until: str | None = Field(default=None, description="UTC, RFC 3339")
     updated: str | None = Field(description="UTC, RFC 3339")
@@ -210,7 +211,9 @@ class EntryFolder(Result):
 
 
 class EntriesResult(Result):
-    entries: list[EntryRow] = Field(description="By category; there by name, those without one last.")
+    entries: list[EntryRow] = Field(
+        description="By category; there by name, those without one last; or with `newest` by time."
+    )
     total: int = Field(description="How many there are without `limit` and `offset`.")
     folders: list[EntryFolder] = Field(
         description="The category asked for and those below it, one level more than listed; empty with `name`."
@@ -228,5 +231,7 @@ class ListMemoryEntries(Request[EntriesResult], audience="programs"):
     name: EntryName | None = Field(
         default=None, description="Only the one of this name, just in `category` (default general)."
     )
+    newest: bool | None = Field(default=None, description="True: the newest first; with `category`: all levels below.")
+    author: OneLine | None = Field(default=None, description="Only those that this one saved.")
     limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(default=None, description="Default 200.")
     offset: Count | None = Field(default=None, description="How many to pass over; default 0.")

@@ -51,6 +51,20 @@ class EditNote(Request[EditedNote], changes=True, overwrites=True, audience="ope
     )
 
 
+class Archived(Result):
+    id: str
+    file: str = Field(description="Where it is now, below the group's folder.")
+
+
+class ArchiveMemory(Request[Archived], changes=True, overwrites=True, audience="operator"):
+    """Move an entry, or a note of MEMORY.md, to the archive: nothing recalls it, `undo` brings it back.
+
+    Only the operator may.
+    """
+
+    id: FoundId = Field(description="As search shows it.")
+
+
 class FileProblem(Result):
     file: str
     message: str

@@ -4,10 +4,9 @@ May import: context, search, memory, storage, text, domain, errors, settings, an
 the spool.
 
 Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `entry_places` and
-`entry_answers`, `editing`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context`; `search`; `sessions`,
-`working_memory`;
-`feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and
-`proposals`; `importing`; `redaction` (screens them all); `host`.
+`entry_answers`, `editing`, `archiving`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context`; `search`;
+`sessions`, `working_memory`; `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and
+`task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from honeybadger_host.context.past import PastContexts
 from honeybadger_host.context.recall import ContextRecall
 from honeybadger_host.domain import Asked, ChangeHandler, Handler, Keeps, QueryHandler
 from honeybadger_host.handlers import (
+    archiving,
     conversation,
     delegation,
     editing,
@@ -142,6 +142,7 @@ def build_table(
         "list_groups": host.list_groups(home, dependencies.files, dependencies.sessions, dependencies.index, journal),
         **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
         "edit_note": notes.edit_note(journal.path, dependencies.whole_files, screen),
+        "archive_memory": archiving.archive_memory(places, journal.path),
         "read_group_files": notes.read_group_files(dependencies.files),
         **turn_log,
         "get_context": QueryHandler(context.answer),

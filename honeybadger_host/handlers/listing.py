@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from honeybadger_agent.wire import GENERAL, ListMemoryEntries
+from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
+from honeybadger_agent.wording import shortened
 from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.handlers.entry_places import salted
 from honeybadger_host.memory.entry import entry_file, marks_of, named_id, show_time
@@ -18,7 +19,7 @@ from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.neutralise import one_line
 
 _DEFAULT_LIMIT: Final = 200
-_MOST_BEGINNING: Final = 80
+_MOST_BEGINNING: Final = 160
 
 
 def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
@@ -32,15 +33,21 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
             row = _named(asked.group, category, payload.name)
             rows = [] if row is None else [row]
             return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete or bool(rows)}
-        found = list(index.lookups.sizes(asked.group))
+        found = list(index.lookups.sizes(asked.group, payload.author))
         if payload.category is not None:
             found = [row for row in found if is_below(row[0], payload.category)]
+        if payload.newest and payload.depth is not None:
+            raise Refusal("invalid", "payload.depth is not taken with `newest`", field="payload.depth")
         base = 0 if payload.category is None else _levels(payload.category)
         depth = 8 if payload.depth is None else payload.depth
         counts = {category: count for category, count, _ in found if _levels(category) - base <= depth}
         limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
-        categories, passed_over = _page(counts, limit, payload.offset or 0)
-        listed = index.lookups.listed(asked.group, categories, limit, passed_over)
+        offset = payload.offset or 0
+        if payload.newest:
+            listed = index.lookups.newest(asked.group, payload.category, payload.author, limit, offset)
+        else:
+            categories, passed_over = _page(counts, limit, offset)
+            listed = index.lookups.listed(asked.group, categories, payload.author, limit, passed_over)
         return {
             "entries": [_row(each) for each in listed],
             "total": sum(counts.values()),
@@ -59,10 +66,8 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
                 at = entry.updated or entry.created
                 seconds = None if at is None else at.timestamp()
                 size = len(entry.content.encode("utf-8", "surrogatepass"))
-                listed = Listed(
-                    entry.id, category, name, entry.title or "", entry.content[:400], size, seconds, marks_of(entry)
-                )
-                return _row(listed)
+                title, begins, marks = entry.title or "", entry.content[:400], marks_of(entry)
+                return _row(Listed(entry.id, category, name, title, begins, size, entry.by or "", seconds, marks))
         return None
 
     def _places(group: str, category: str, name: str) -> Iterator[tuple[str, bytes]]:
@@ -120,8 +125,9 @@ def _row(listed: Listed) -> dict[str, Any]:
         "category": listed.category,
         "name": listed.name or None,
         "title": listed.title or None,
-        "begins": one_line(listed.begins).text[:_MOST_BEGINNING],
+        "begins": shortened(one_line(listed.begins).text, _MOST_BEGINNING),
         "bytes": listed.bytes,
+        "author": listed.author or None,
         "pinned": listed.marks.get("pinned", False),
         "valid_until": listed.marks.get("valid_until"),
         "updated": None if listed.at is None else show_time(datetime.fromtimestamp(listed.at, UTC)),

@@ -73,23 +73,13 @@ def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler
         payload: EditNote = asked.payload
         if payload.content is None and payload.pinned is None:
             raise Refusal("invalid", "payload says nothing that is to change", field="payload")
-        file = _memory_of(asked)
-        held = files.load(file) or b""
-        note = notes_of(asked.group, held).get(payload.id)
-        if note is None:
-            raise _conflict(payload.id)
-        if note.author == NOBODY:
-            raise Refusal("invalid", f"nobody signed {payload.id}: edit {MEMORY}", field="payload.id")
-        stands = held[slice(*note.span)].strip(b"\r\n")
-        if any(young.strip(b"\n") == stands for young in read_young_notes(journal, file)):
-            raise Refusal("unavailable", f"{payload.id} is too new, it settles within seconds; nothing was changed")
-        return held, note
+        return signed_note(asked, payload.id, journal, files)
 
     def decide(asked: Asked, found: tuple[bytes, NotePlace], now: datetime) -> Outcome:
         payload: EditNote = asked.payload
         held, place = found
-        if files.view(_memory_of(asked)) != held:
-            raise _conflict(payload.id)
+        if files.view(memory_of(asked)) != held:
+            raise note_is_gone(payload.id)
         data = stands = held[slice(*place.span)].strip(b"\r\n")
         result: dict[str, Any] = {"file": MEMORY}
         if payload.content is not None:
@@ -104,17 +94,34 @@ def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler
             raise Refusal("invalid", why, field="payload")
         result |= {"id": id_, "section": after.section}
         return Outcome(
-            result, () if data == stands else (edited(asked.group, _memory_of(asked), held, place.span, data),)
+            result, () if data == stands else (edited(asked.group, memory_of(asked), held, place.span, data),)
         )
 
     return ChangeHandler(decide, prepare)
 
 
-def _memory_of(asked: Asked) -> str:
+def signed_note(asked: Asked, id_: str, journal: Path, files: WholeFiles) -> tuple[bytes, NotePlace]:
+    """Return the bytes of MEMORY.md and a note in it that has settled. Raises Refusal."""
+    file = memory_of(asked)
+    held = files.load(file) or b""
+    note = notes_of(asked.group, held).get(id_)
+    if note is None:
+        raise note_is_gone(id_)
+    if note.author == NOBODY:
+        raise Refusal("invalid", f"nobody signed {id_}: edit {MEMORY}", field="payload.id")
+    stands = held[slice(*note.span)].strip(b"\r\n")
+    if any(young.strip(b"\n") == stands for young in read_young_notes(journal, file)):
+        raise Refusal("unavailable", f"{id_} is too new, it settles within seconds; nothing was changed")
+    return held, note
+
+
+def memory_of(asked: Asked) -> str:
+    """Return the MEMORY.md of the group that was asked in, below the home folder."""
     return f"groups/{asked.group}/{MEMORY}"
 
 
-def _conflict(id_: str) -> Refusal:
+def note_is_gone(id_: str) -> Refusal:
+    """Return the refusal of a request about a note that is not in MEMORY.md, or says something else since."""
     why = f"{MEMORY} has no note {id_} any more: nothing was changed; read it again, then decide"
     return Refusal("conflict", why, field="payload.id")
 

@@ -41,6 +41,7 @@ from honeybadger_host.storage.revised import count_notes, revision_of
 from honeybadger_host.text.phrases import FORGOTTEN
 
 NOTE: Final = "note"
+NOTE_ARCHIVED: Final = "note_archived"
 ENTRY: Final = "entry"
 ARCHIVED: Final = "archived"
 PROPOSAL: Final = "proposal"
@@ -119,10 +120,14 @@ def _row_of(asked: Asked, journal: Path) -> Row | Edit:
     event = read_change(journal, payload.seq) or EditReader(journal).edit(payload.seq)
     if event is None or event.group not in (asked.group, GLOBAL_GROUP):
         raise Refusal("not_found", f"group {asked.group} has no change {payload.seq}", field="payload.seq")
+    if isinstance(event, Row) and event.kind == NOTE_ARCHIVED:  # the last change of a request that archived notes
+        event = next((row for row in read_request(journal, event) if row.kind == NOTE_REMOVED), event)
     is_tidied = isinstance(event, Row) and event.sender == OPERATOR and FORGOTTEN.encode() in event.data
     if is_tidied or read_emptied(journal, [event.seq]):
         raise _conflict(f"something of change {event.seq} was forgotten, and that is for good")
     check_kind(event)
+    if isinstance(event, Row) and event.kind == NOTE_ARCHIVED:
+        raise _conflict(f"change {event.seq} took no note out of {MEMORY}")
     return event
 
 
@@ -133,6 +138,8 @@ def check_kind(event: Row | Edit) -> None:
     row = event
     why = "only notes, entries and people's edits are"
     is_note = row.kind in _NOTES
+    if row.kind == NOTE_ARCHIVED:
+        return
     if row.file == _archive_of(row):
         is_note, why = False, f"undo the change of {MEMORY} that came with it"
     if not is_note and row.kind.removesuffix(REMOVED) != ENTRY:

@@ -59,6 +59,7 @@ class Listed(NamedTuple):
     title: str
     begins: str
     bytes: int
+    author: str
     at: float | None
     marks: Mapping[str, Any]
 
@@ -133,24 +134,47 @@ class Lookups:
             return None
         return str(rows[0][0]) if rows else None
 
-    def sizes(self, group: str) -> list[tuple[str, int, int]]:
-        """Return (category, entries directly in it, bytes of their texts) of indexed entries, sorted."""
-        query = (
-            "SELECT category, count(*), sum(bytes) FROM docs "
-            "WHERE kind = 0 AND number >> 40 = ? GROUP BY category ORDER BY category"
-        )
-        return self._db.rows(query, (self._db.group(group),))
+    def sizes(self, group: str, author: str | None = None) -> list[tuple[str, int, int]]:
+        """Return (category, entries directly in it, bytes of their texts) of indexed entries, sorted.
 
-    def listed(self, group: str, categories: Sequence[str], limit: int, offset: int) -> list[Listed]:
+        Args:
+            author: only those that this one saved.
+        """
+        where, values = self._entries_of(group, author)
+        query = f"SELECT category, count(*), sum(bytes) FROM docs WHERE {where} GROUP BY category ORDER BY category"  # noqa: S608  only marks
+        return self._db.rows(query, values)
+
+    def listed(
+        self, group: str, categories: Sequence[str], author: str | None, limit: int, offset: int
+    ) -> list[Listed]:
         """Return entries of these categories by category, then by name, those without a name last."""
-        marks = ",".join("?" * len(categories))
-        order = "ORDER BY category, name = '', name, key"
+        where, values = self._entries_of(group, author)
+        where += f" AND category IN ({','.join('?' * len(categories))})"
+        return self._listed(where, "category, name = '', name, key", (*values, *categories, limit, offset))
+
+    def newest(self, group: str, category: str | None, author: str | None, limit: int, offset: int) -> list[Listed]:
+        """Return entries, newest first.
+
+        Args:
+            category: only those in it and below it.
+        """
+        where, values = self._entries_of(group, author)
+        if category is not None:
+            where += " AND (category = ? OR category > ? AND category < ?)"
+            values += [category, f"{category}/", f"{category}0"]  # "0" comes after "/"
+        return self._listed(where, "at DESC, key", (*values, limit, offset))
+
+    def _entries_of(self, group: str, author: str | None) -> tuple[str, list[str | int]]:
+        where, values = "kind = 0 AND number >> 40 = ?", list[str | int]([self._db.group(group)])
+        return (where, values) if author is None else (f"{where} AND author = ?", [*values, author])
+
+    def _listed(self, where: str, order: str, values: Sequence[object]) -> list[Listed]:
         query = (
-            "SELECT key, category, name, title, substr(text, 1, 400), bytes, at, marks FROM docs WHERE number IN ("  # noqa: S608  only marks
-            f"SELECT number FROM docs WHERE kind = 0 AND number >> 40 = ? AND category IN ({marks}) {order} "
-            f"LIMIT ? OFFSET ?) {order}"  # the inner query reads only an index, not the texts
+            "SELECT key, category, name, title, substr(text, 1, 400), bytes, author, at, marks FROM docs "  # noqa: S608  no values
+            f"WHERE number IN (SELECT number FROM docs WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?) "
+            f"ORDER BY {order}"  # the inner query of `listed` reads only an index, not the texts
         )
-        rows = self._db.rows(query, (self._db.group(group), *categories, limit, offset))
+        rows = self._db.rows(query, values)
         return [Listed._make((*row, orjson.loads(marks) if marks else {})) for *row, marks in rows]
 
     def entries(self, group: str, keys: Iterable[str]) -> dict[str, int]:

@@ -262,6 +262,7 @@ def seeds() -> list[bytes]:
         ("dream", {"dry_run": True}),
         ("rewind", {"to": "1", "dry_run": True}),
         ("edit_note", {"id": "MEMORY.md#4f0c21", "content": "x"}),
+        ("archive_memory", {"id": "MEMORY.md#4f0c21"}),
         ("forget", {"text": "Ramipril", "dry_run": True}),
         (
             "import_records",

@@ -250,6 +250,40 @@ def test_pages_of_a_list_together_are_the_list(room: Room) -> None:
         assert [row for page in pages for row in page] == whole
 
 
+def test_the_newest_entries_come_first_and_of_one_author_alone_when_asked(room: Room) -> None:
+    for number, (category, sender) in enumerate((("a", "ann"), ("a/b", "ben"), ("ab", "ann"), ("a0", "ann"))):
+        room.now += timedelta(seconds=1)
+        room.change("save_memory", sender, content=f"the number {number} of {'many ' * 60}", category=category)
+
+    def listed(**payload: Any) -> list[tuple[str, str]]:
+        found = room.ask("list_memory_entries", newest=True, **payload)
+        assert found["total"] >= len(found["entries"])
+        return [(row["category"], row["author"]) for row in found["entries"]]
+
+    newest = [("a0", "ann"), ("ab", "ann"), ("a/b", "ben"), ("a", "ann")]
+    assert listed() == newest
+    assert [row for offset in range(4) for row in listed(limit=1, offset=offset)] == newest
+    assert listed(category="a") == [("a/b", "ben"), ("a", "ann")]
+    assert listed(author="ann") == [row for row in newest if row[1] == "ann"]
+    assert room.ask("list_memory_entries", author="ben")["total"] == 1
+    begins = room.ask("list_memory_entries")["entries"][0]["begins"]
+    assert (len(begins) <= 160, begins[-6:]) == (True, " many…")
+
+
+def test_an_entry_goes_to_its_place_in_the_archive_and_one_of_this_batch_waits(room: Room) -> None:
+    entry = save(room, "a.md")
+    place = room.home / "groups/main/archive" / entry["file"]
+    moved = room.change("archive_memory", "operator", id=entry["id"])
+    assert moved == {"id": entry["id"], "file": str(place.relative_to(room.home / "groups/main"))}
+    assert orjson.loads(place.read_bytes())["content"] == "x"
+    assert files(room) == []
+    (change,) = room.decide("save_memory", content="y", name="b.md", category="docs").changes
+    room.unit.apply([change])
+    assert isinstance(change, FileWritten)
+    id_ = change.file.rpartition("/")[2].removesuffix(".json")
+    assert room.refused("archive_memory", "operator", id=id_).code == "conflict"
+
+
 def test_what_was_just_saved_is_listed_although_the_index_knows_nothing(room: Room) -> None:
     saved = save(room, "a.md")
     assert room.index.bring_up("main")
