@@ -119,7 +119,8 @@ def _shortened(schema: dict[str, Any], shared: Mapping[str, Any]) -> dict[str, A
             case "title" | "default" | "additionalProperties" | "$ref" | "$defs":
                 pass
             case "properties":
-                short[name] = {member: _shortened(inner, shared) for member, inner in value.items()}
+                offered = {member: inner for member, inner in value.items() if inner.get("audience") != "programs"}
+                short[name] = {member: _shortened(inner, shared) for member, inner in offered.items()}
             case "items":
                 short[name] = _shortened(value, shared)
             case _:

@@ -7,7 +7,7 @@ import re
 from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 PROTOCOL: Final = 1
 MAX_NOTE_CHARACTERS: Final = 32_768
@@ -33,6 +33,9 @@ ResultT = TypeVar("ResultT", bound=Result)
 Audience = Literal["default", "all", "routers", "programs", "operator"]
 """Who is offered a type as a tool: every model, models that are offered all tools, those of agents that delegate,
 programs only, the operator only."""
+
+FOR_PROGRAMS: Final[dict[str, JsonValue]] = {"audience": "programs"}
+"""Marks a member of a type that models use, which is not offered to them: each pays for every word of a tool."""
 
 
 if TYPE_CHECKING:

@@ -3,10 +3,18 @@
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Neutralised, OneLine, Request, Result
+from honeybadger_agent.wire.base import (
+    FOR_PROGRAMS,
+    MAX_NOTE_CHARACTERS,
+    Count,
+    Neutralised,
+    OneLine,
+    Request,
+    Result,
+)
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tag, Title
 from honeybadger_agent.wire.numbers import is_finite
 
@@ -127,12 +135,36 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
         max_length=MAX_TIME_CHARACTERS,
         description="When it ceases to be so, as 2026-12-24T18:00:00+01:00.",
     )
+    replace: bool | None = Field(
+        default=None,
+        description="True: takes the place of the entry with this `name`, if there is one.",
+        json_schema_extra=FOR_PROGRAMS,
+    )
+    expected_version: str | None = Field(
+        default=None,
+        description="With `replace`: the `version` that was read; another one by now: conflict. null: none is there.",
+        json_schema_extra=FOR_PROGRAMS,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _must_not_exist(cls, value: Any) -> Any:
+        """Take an explicit null as a save that replaces nothing: a name that is taken is a conflict anyway."""
+        if isinstance(value, dict) and "expected_version" in value and value["expected_version"] is None:
+            return {name: item for name, item in value.items() if name not in ("replace", "expected_version")}
+        return value
 
 
 class GetMemory(Request[EntryResult], audience="default"):
     """Read one entry, note or turn as a whole, by the id that search or recall showed in [brackets]."""
 
-    id: FoundId
+    id: FoundId | None = None
+    category: Category | None = Field(
+        default=None, description="With `name`; default: general.", json_schema_extra=FOR_PROGRAMS
+    )
+    name: EntryName | None = Field(
+        default=None, description="Instead of `id`: of an entry with a name.", json_schema_extra=FOR_PROGRAMS
+    )
 
 
 class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="default"):
@@ -172,7 +204,13 @@ class DeleteMemory(Request[EntryResult], changes=True, overwrites=True, settles=
     Search for its id first. When only a part of it changed, correct it with edit_memory.
     """
 
-    id: EntryId
+    id: EntryId | None = None
+    category: Category | None = Field(
+        default=None, description="With `name`; default: general.", json_schema_extra=FOR_PROGRAMS
+    )
+    name: EntryName | None = Field(
+        default=None, description="Instead of `id`: of an entry with a name.", json_schema_extra=FOR_PROGRAMS
+    )
 
 
 class CategoryCount(Result):

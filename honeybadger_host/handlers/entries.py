@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,13 +16,22 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
-from honeybadger_host.handlers.entry_answers import check_future, not_found, parsed, read_valid_until, shown, the_one
-from honeybadger_host.handlers.entry_places import EntryPlaces, first_free
+from honeybadger_host.handlers.entry_answers import (
+    check_future,
+    check_one_key,
+    no_name,
+    not_found,
+    parsed,
+    read_valid_until,
+    shown,
+    the_one,
+)
+from honeybadger_host.handlers.entry_places import EntryPlaces, first_free, named_entry
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.similar import Similar
 from honeybadger_host.handlers.superseding import Superseding
-from honeybadger_host.memory.entry import Entry, dump_entry, name_in, reinforce
+from honeybadger_host.memory.entry import Entry, dump_entry, name_in, reinforce, version_of
 from honeybadger_host.memory.entry_marks import Origin, Standing, origin_of
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import folded
@@ -61,6 +70,7 @@ def save_memory(
 
     def prepare(asked: Asked) -> _Said:
         payload: SaveMemory = asked.payload
+        _check_replacing(payload)
         texts = cleaned(asked, payload, screen)
         category = places.entries.place(asked.group, GENERAL if payload.category is None else payload.category)
         content = texts.content or ""  # a save has one
@@ -88,6 +98,12 @@ def save_memory(
         now = to_milliseconds(now)
         check_future(said.valid_until, now)
         if (name := said.texts.name) is not None:
+            if asked.payload.replace and (held := places.holder(said.files, said.category, name)) is not None:
+                file, data, before = held
+                _check_version(asked.payload, data)
+                entry = _in_place_of(before, _entry_of(asked, said, file, now), asked.payload)
+                return _saved(superseding, asked, said, entry, file, data)
+            _check_version(asked.payload, None)
             file = places.free(said.files, said.category, name)
             return _saved(superseding, asked, said, _entry_of(asked, said, file, now), file, None)
         normalised = folded(said.content)
@@ -102,35 +118,60 @@ def save_memory(
     return ChangeHandler(decide, prepare)
 
 
-def delete_memory(places: EntryPlaces) -> ChangeHandler[None]:
+def delete_memory(places: EntryPlaces) -> ChangeHandler[tuple[str, tuple[str, ...]]]:
     """Return the handler of `delete_memory`: the file goes, the journal keeps it."""
 
-    def prepare(asked: Asked) -> None:
+    def prepare(asked: Asked) -> tuple[str, tuple[str, ...]]:
+        """Return the category, and the files that an entry of a name may have; all are loaded."""
         payload: DeleteMemory = asked.payload
-        for file in places.entries.find(asked.group, payload.id):
+        check_one_key(payload)
+        if payload.name is not None:
+            category = places.entries.place(asked.group, payload.category or GENERAL, is_new=False)
+            return category, tuple(places.named(asked.group, category, payload.name))
+        for file in places.entries.find(asked.group, payload.id or ""):
             places.files.load(file)
+        return "", ()
 
-    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: tuple[str, tuple[str, ...]], now: datetime) -> Outcome:
         payload: DeleteMemory = asked.payload
-        file, data, entry = places.the_one(asked.group, payload.id)
+        if payload.name is None:
+            found = places.the_one(asked.group, payload.id or "")
+        else:
+            category, files = prepared
+            held = places.holder(files, category, payload.name)
+            if held is None:
+                raise no_name(category, payload.name)
+            found = held
+        file, data, entry = found
         return Outcome(shown(entry, file, data), (FileRemoved(asked.group, "entry", file, data),))
 
     return ChangeHandler(decide, prepare)
 
 
 def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
-    """Return the handler of `get_memory`: what search, recall or a context shows the id of, opened."""
+    """Return the handler of `get_memory`: what search, recall or a context shows the id of, or what a name has."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetMemory = asked.payload
-        if "#" in payload.id:
-            return _found(asked.group, payload.id)
-        groups = (asked.group, archive_of(asked.group), GLOBAL_GROUP)
-        found = next(filter(None, (entries.find(group, payload.id) for group in groups)), [])
-        file = the_one(payload.id, found)
+        check_one_key(payload)
+        if payload.name is not None:
+            category = entries.place(asked.group, payload.category or GENERAL, is_new=False)
+            named = named_entry(entries, index.lookups, asked.group, category, payload.name)
+            if named is None:
+                raise no_name(category, payload.name)
+            file, data, entry = named
+            return shown(entry, file, data)
+        return _of_id(asked.group, payload.id or "")
+
+    def _of_id(group: str, id_: str) -> Mapping[str, Any]:
+        if "#" in id_:
+            return _found(group, id_)
+        groups = (group, archive_of(group), GLOBAL_GROUP)
+        found = next(filter(None, (entries.find(each, id_) for each in groups)), [])
+        file = the_one(id_, found)
         data = read_whole(entries.home / file)
         if data is None:
-            raise not_found(payload.id)
+            raise not_found(id_)
         return shown(parsed(entries, file, data), file, data)
 
     def _found(group: str, id_: str) -> Mapping[str, Any]:
@@ -185,6 +226,47 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
         pinned=said.is_pinned,
         origin=said.origin,
         standing=Standing(tuple(dict.fromkeys(asked.payload.supersedes or ())), None, said.valid_until),
+    )
+
+
+def _check_replacing(payload: SaveMemory) -> None:
+    """Raise Refusal: what replaces has no name, or a version is expected of what does not replace."""
+    if payload.replace and payload.name is None:
+        raise Refusal(
+            "invalid", "payload.replace needs payload.name: what has no name has no place", field="payload.name"
+        )
+    if payload.expected_version is not None and not payload.replace:
+        why = "payload.expected_version is for payload.replace: true; edit_memory takes it, too"
+        raise Refusal("invalid", why, field="payload.expected_version")
+
+
+def _check_version(payload: SaveMemory, held: bytes | None) -> None:
+    """Raise Refusal: the entry has another version than the one that was read.
+
+    Args:
+        held: what its file holds; None: there is no such entry.
+    """
+    if payload.expected_version in (None, None if held is None else version_of(held)):
+        return
+    what = "was deleted" if held is None else "was changed"
+    why = f"{payload.name} {what} since it had version {(payload.expected_version or '')[:40]}"
+    raise Refusal("conflict", f"{why}: read it again, then decide; nothing was saved", field="payload.expected_version")
+
+
+def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
+    """Return an entry that takes the place of one of the same name. Who saved that first, and when, stays."""
+    origin = entry.origin or (None if before.by is not None else Origin("agent", is_claimed=True))
+    if payload.origin is None and entry.content == before.content:
+        origin = before.origin
+    supersedes = tuple(dict.fromkeys((*before.standing.supersedes, *entry.standing.supersedes)))
+    return replace(
+        entry,
+        created=before.created,
+        by=before.by,
+        reinforced=before.reinforced,
+        more=before.more,
+        origin=origin,
+        standing=replace(entry.standing, supersedes=supersedes),
     )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_agent.wire import Refusal
+from honeybadger_agent.wire import DeleteMemory, GetMemory, Refusal
 from honeybadger_host.memory.entry import Entry, marks_of, show_time, version_of
 from honeybadger_host.memory.entry_store import EntryFiles
 
@@ -83,6 +83,16 @@ def parsed(entries: EntryFiles, file: str, data: bytes) -> Entry:
         raise Refusal(
             "not_found", f"{file.split('/', 2)[2]} is not an entry: {error}; mend or remove it", field="payload.id"
         ) from None
+
+
+def check_one_key(payload: GetMemory | DeleteMemory) -> None:
+    """Raise Refusal: a request names an entry by neither id nor name, or by both."""
+    if (payload.id is None) == (payload.name is None) or (payload.category is not None and payload.name is None):
+        raise Refusal("invalid", "payload needs either id, or name with its category", field="payload")
+
+
+def no_name(category: str, name: str) -> Refusal:
+    return Refusal("not_found", f"no entry of {category} has the name {name}", field="payload.name")
 
 
 def not_found(id_: str) -> Refusal:

@@ -12,7 +12,7 @@ from honeybadger_host.handlers.entry_answers import parsed, the_one
 from honeybadger_host.memory.entry import Entry, entry_file, entry_id, memory_folder, named_id
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.search.lookups import Lookups
-from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 
 _FREE_PLACES: Final = 2
 """Places loaded for a new entry: a person may have removed the first and left the second."""
@@ -31,6 +31,31 @@ def salted(place: Callable[[int], str], read: Callable[[str], bytes | None]) -> 
         free += data is None
         yield file, data
         salt += 1
+
+
+def named_entry(
+    entries: EntryFiles, lookups: Lookups, group: str, category: str, name: str
+) -> tuple[str, bytes, Entry] | None:
+    """Return the entry of a name as its file is now, that file, and what it holds; None: there is none.
+
+    It is found where it would be written, without the index, then where the index says.
+
+    Args:
+        category: as it is spelled on disk.
+    """
+    places = salted(
+        lambda salt: entry_file(group, category, named_id(category, name, salt)),
+        lambda file: read_whole(entries.home / file),
+    )
+    found = [(file, data) for file, data in places if data is not None]
+    if (elsewhere := lookups.named(group, category, name)) is not None:
+        found += ((file, read_whole(entries.home / file) or b"") for file in entries.find(group, elsewhere))
+    for file, data in found:
+        with contextlib.suppress(ValueError):  # it is not an entry, or it went away meanwhile
+            entry = entries.parse(file, data)
+            if (entry.category, entry.name) == (category, name):
+                return file, data, entry
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +90,16 @@ class EntryPlaces:
 
     def free(self, places: Iterable[str], category: str, name: str) -> str:
         """Return the first of `places` that is free, see `named`. Raises Refusal: an entry has the name."""
-        free, standing = self.look_at(places)
-        for _, _, entry in standing:
-            if (entry.category, entry.name) == (category, name):
-                why = f"entry {entry.id} of {category} has this name: choose another, or edit that one"
-                raise Refusal("conflict", f"{why}; nothing was changed", field="payload.name")
-        return first_free(free)
+        places = list(places)
+        if (held := self.holder(places, category, name)) is not None:
+            why = f"entry {held[2].id} of {category} has this name: choose another, or edit that one"
+            raise Refusal("conflict", f"{why}; nothing was changed", field="payload.name")
+        return first_free(self.look_at(places)[0])
+
+    def holder(self, places: Iterable[str], category: str, name: str) -> tuple[str, bytes, Entry] | None:
+        """Return the entry among `places` that has a name, see `named`; None: there is none."""
+        _, standing = self.look_at(places)
+        return next((one for one in standing if (one[2].category, one[2].name) == (category, name)), None)
 
     def the_one(self, group: str, id_: str) -> tuple[str, bytes, Entry]:
         """Return the entry of an id, its file and what that holds; it must be loaded. Raises Refusal."""

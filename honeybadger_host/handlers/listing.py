@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
 from honeybadger_host.domain import Asked, QueryHandler
-from honeybadger_host.handlers.entry_places import salted
-from honeybadger_host.memory.entry import entry_file, marks_of, named_id, show_time
+from honeybadger_host.handlers.entry_places import named_entry
+from honeybadger_host.memory.entry import marks_of, show_time
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import is_below
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Listed
-from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.neutralise import one_line
 
 _DEFAULT_LIMIT: Final = 200
@@ -56,31 +55,15 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
         }
 
     def _named(group: str, category: str, name: str) -> Mapping[str, Any] | None:
-        """Return the row of a name: where it would be written, then where the index says."""
-        for file, data in _places(group, category, name):
-            try:
-                entry = entries.parse(file, data)
-            except ValueError:
-                continue
-            if (entry.category, entry.name) == (category, name):
-                at = entry.updated or entry.created
-                seconds = None if at is None else at.timestamp()
-                size = len(entry.content.encode("utf-8", "surrogatepass"))
-                title, begins, marks = entry.title or "", entry.content[:400], marks_of(entry)
-                return _row(Listed(entry.id, category, name, title, begins, size, entry.by or "", seconds, marks))
-        return None
-
-    def _places(group: str, category: str, name: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the files that an entry of this name may have, and what they hold; as `named_places`."""
-        places = salted(
-            lambda salt: entry_file(group, category, named_id(category, name, salt)),
-            lambda file: read_whole(entries.home / file),
-        )
-        yield from ((file, data) for file, data in places if data is not None)
-        if (elsewhere := index.lookups.named(group, category, name)) is not None:
-            for file in entries.find(group, elsewhere):
-                if (data := read_whole(entries.home / file)) is not None:
-                    yield file, data
+        found = named_entry(entries, index.lookups, group, category, name)
+        if found is None:
+            return None
+        _, _, entry = found
+        at = entry.updated or entry.created
+        seconds = None if at is None else at.timestamp()
+        size = len(entry.content.encode("utf-8", "surrogatepass"))
+        title, begins, marks = entry.title or "", entry.content[:400], marks_of(entry)
+        return _row(Listed(entry.id, category, name, title, begins, size, entry.by or "", seconds, marks))
 
     return QueryHandler(answer)
 

@@ -60,7 +60,7 @@ def reviewed(
         payload = {**prepared.payload}
         if "content" in payload and "content" in result:
             payload["content"] = result["content"]  # screened below its title, too
-        sources = _sources_of(asked.payload)
+        sources = _sources_of(asked.payload, str(result.get("id", "")))
         operation = Operation(
             n=1,
             op="write",
@@ -117,7 +117,7 @@ class Accepting:
         changes: list[Change] = []
         states: dict[int, OperationState] = {}
         for operation, write, loaded in prepared:
-            base = {source: self.proposal.base.get(source) for source in operation.sources}
+            base = {source: self.proposal.base[source] for source in operation.sources if source in self.proposal.base}
             if _digests(self.files, asked.group, operation.sources) != base:
                 states[operation.n] = "stale"
                 continue
@@ -142,13 +142,19 @@ def _id_of(asked: Asked) -> str:
     return f"write-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
 
 
-def _sources_of(payload: Wire) -> tuple[str, ...]:
-    """Return the ids of the entries that a write changes or archives."""
+def _sources_of(payload: Wire, result_id: str) -> tuple[str, ...]:
+    """Return the ids of the entries that a write changes or archives.
+
+    Args:
+        result_id: of the entry that the write was tried on; what is named by its name has it.
+    """
     match payload:
         case EditMemory(id=id_, supersedes=ids):
             return tuple(dict.fromkeys((id_, *(ids or ()))))
-        case DeleteMemory(id=id_):
-            return (id_,)
+        case DeleteMemory():
+            return (result_id,)
+        case SaveMemory(supersedes=ids, replace=True):
+            return tuple(dict.fromkeys((result_id, *(ids or ()))))
         case SaveMemory(supersedes=ids):
             return tuple(dict.fromkeys(ids or ()))
     return ()

@@ -1,0 +1,155 @@
+"""Put by exact key: `save_memory` with `name` and `replace`, `get_memory` and `delete_memory` by category and name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Conflict, Invalid, NotFound
+from honeybadger_agent.mailbox import new_id
+from tests.commands import cli_json, cli_text
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, assert_refused, request
+
+PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
+
+
+def test_a_put_makes_an_entry_and_takes_the_place_of_the_one_that_has_the_name(host: HostProcess, home: Path) -> None:
+    first = SyncClient(home, "main", "ann").save_memory(
+        "in May", **PLAN, replace=True, tags=["home"], metadata={"a": 1}
+    )
+    agent = SyncClient(home, "main", "ben")
+    second = agent.save_memory("in June", **PLAN, replace=True, title="Moving")
+    assert (second.id, second.file, second.created, second.by) == (first.id, first.file, first.created, "ann")
+    assert (second.content, second.title, second.tags, second.metadata) == ("in June", "Moving", [], {})
+    assert second.version != first.version
+    found = agent.get_memory(category="Plans", name="move.md")
+    assert (found.content, found.version) == ("in June", second.version)
+    assert agent.list_memory_entries(category="plans").total == 1
+    assert agent.search_memory("June").hits[0].id == first.id
+    assert not agent.search_memory("May").hits
+
+
+def test_a_put_expects_the_version_that_was_read(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    first = agent.save_memory("in May", **PLAN, replace=True)
+    second = agent.save_memory("in June", **PLAN, replace=True, expected_version=first.version)
+    with pytest.raises(Conflict, match=r"move\.md was changed since"):
+        agent.save_memory("in July", **PLAN, replace=True, expected_version=first.version)
+    path = home / "groups/main" / second.file
+    path.write_bytes(path.read_bytes().replace(b"in June", b"in August"))
+    with pytest.raises(Conflict, match="was changed since"):
+        agent.save_memory("in July", **PLAN, replace=True, expected_version=second.version)
+    agent.delete_memory(**PLAN)
+    with pytest.raises(Conflict, match="was deleted since"):
+        agent.save_memory("in July", **PLAN, replace=True, expected_version=second.version)
+    assert agent.list_memory_entries(category="plans").total == 0
+
+
+def test_null_as_expected_version_means_that_there_is_none(host: HostProcess, home: Path) -> None:
+    sender = RawSender(home).make()
+    payload = {"content": "in May", **PLAN, "replace": True, "expected_version": None}
+    assert sender.ask("a", request("a", "save_memory", payload=payload))["ok"]
+    reply = sender.ask("b", request("b", "save_memory", payload={**payload, "content": "in June"}))
+    assert_refused(reply, "conflict", says="has this name", field="payload.name")
+    assert SyncClient(home, "main", "ann").get_memory(**PLAN).content == "in May"
+
+
+def test_a_put_is_applied_once_and_in_order_whatever_is_killed(make_host: HostFactory, home: Path) -> None:
+    host = make_host().start()
+    first = SyncClient(home, "main", "ann").save_memory("0", **PLAN, replace=True)
+    host.kill()
+    sender = RawSender(home).make()
+    ids = [new_id() for _ in range(4)]
+    expecting = {"expected_version": first.version}
+    for n, request_id in enumerate(ids, 1):  # they come in one batch
+        payload = {"content": str(n), **PLAN, "replace": True, **(expecting if n in (1, 3) else {})}
+        sender.drop(request_id, request(request_id, "save_memory", payload=payload))
+    host.start()
+    replies = [sender.reply(request_id) for request_id in ids]
+    assert [reply["ok"] for reply in replies] == [True, True, False, True]
+    host.kill()
+    data = request(ids[1], "save_memory", payload={"content": "2", **PLAN, "replace": True})
+    (sender.replies / f"{ids[1]}.json").unlink()
+    sender.drop(ids[1], data)
+    host.start()
+    assert sender.reply(ids[1]) == replies[1]
+    agent = SyncClient(home, "main", "ann")
+    assert agent.get_memory(**PLAN).content == "4"
+    assert [row["kind"] for row in cli_json("log", "main", home=home)] == ["entry"] * 4
+
+
+def test_a_put_is_undone_and_forgotten_like_every_change_of_an_entry(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    agent.save_memory("the locker code is marigold", **PLAN, replace=True)
+    agent.save_memory("the locker code is petunia", **PLAN, replace=True)
+    seq = cli_json("log", "main", home=home)[0]["seq"]
+    cli_json("undo", str(seq), home=home)
+    assert agent.get_memory(**PLAN).content == "the locker code is marigold"
+    cli_json("forget", "main", "--text", "marigold", home=home)
+    with pytest.raises(NotFound, match=r"no entry of plans has the name move\.md"):
+        agent.get_memory(**PLAN)
+    assert agent.save_memory("gone", **PLAN).content == "gone"
+    assert agent.delete_memory(**PLAN).content == "gone"
+    with pytest.raises(NotFound, match=r"no entry of plans has the name move\.md"):
+        agent.delete_memory(**PLAN)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "field", "says"),
+    [
+        ("save_memory", {"content": "c", "replace": True}, "payload.name", "needs payload.name"),
+        ("save_memory", {"content": "c", "name": "n", "expected_version": "v"}, "payload.expected_version", "replace"),
+        ("save_memory", {"content": "c", "name": "a/b", "replace": True}, "payload.name", "a name as a file has"),
+        ("get_memory", {}, "payload", "either id, or name"),
+        ("get_memory", {"id": "k3v9x2m4q7p1", "name": "n"}, "payload", "either id, or name"),
+        ("get_memory", {"category": "plans"}, "payload", "either id, or name"),
+        ("delete_memory", {"category": "plans", "id": "k3v9x2m4q7p1"}, "payload", "either id, or name"),
+        ("delete_memory", {"name": ".."}, "payload.name", "a name as a file has"),
+    ],
+)
+def test_what_names_no_entry_is_invalid(
+    served: HostProcess, asker: RawSender, name: str, payload: dict[str, Any], field: str, says: str
+) -> None:
+    assert_refused(asker.ask("x", request("x", name, payload=payload)), "invalid", says=says, field=field)
+
+
+def test_where_writes_are_reviewed_a_put_waits_and_is_stale_when_another_came_first(
+    make_host: HostFactory, home: Path
+) -> None:
+    make_host({"memory.writes": "main=review"}).start()
+    agent = SyncClient(home, "main", "ann")
+
+    def waiting(text: str) -> str:
+        proposal = agent.save_memory(text, **PLAN, replace=True).proposal
+        assert proposal is not None
+        return proposal
+
+    def accepted(proposal: str) -> str:
+        return cli_text("review", "accept", "main", proposal, home=home)
+
+    assert accepted(waiting("in May")).endswith("1 applied\n")
+    june, july = waiting("in June"), waiting("in July")
+    gone = agent.delete_memory(**PLAN).proposal
+    assert agent.get_memory(**PLAN).content == "in May"
+    assert accepted(june).endswith("1 applied\n")
+    assert [accepted(july), accepted(str(gone))] == [f"{july}: accepted; 1 stale\n", f"{gone}: accepted; 1 stale\n"]
+    assert agent.get_memory(**PLAN).content == "in June"
+    assert accepted(str(agent.delete_memory(**PLAN).proposal)).endswith("1 applied\n")
+    with pytest.raises(NotFound):
+        agent.get_memory(**PLAN)
+
+
+def test_a_damaged_file_in_its_place_is_kept(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    path = home / "groups/main" / agent.save_memory("in May", **PLAN, replace=True).file
+    path.write_text("{ not JSON")
+    again = agent.save_memory("in June", **PLAN, replace=True)
+    assert path.read_text() == "{ not JSON"
+    assert orjson.loads((home / "groups/main" / again.file).read_bytes())["content"] == "in June"
+    with pytest.raises(Invalid, match="payload needs either"):
+        agent.get_memory()
