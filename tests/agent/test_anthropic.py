@@ -242,8 +242,8 @@ def told(tool: Any, command: dict[str, Any]) -> tuple[bool, str]:
     return False, text
 
 
-def test_the_program_of_the_readme_remembers(served: HostProcess, asker: RawSender) -> None:
-    (program,) = re.findall(r"^```py\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+def test_the_program_of_the_page_remembers(served: HostProcess, asker: RawSender) -> None:
+    (program,) = re.findall(r"^```py\n(.*?)^```", (ROOT / "docs/connecting.md").read_text(), re.MULTILINE | re.DOTALL)
     claude = ScriptedClaude(STORY[1:2])
     with messages_api(claude) as address:
         environment = frozen_environment(

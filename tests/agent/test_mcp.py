@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # the library takes a second, in every worker that collects t
 
     from honeybadger_agent.mailbox import Mailbox
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs/connecting.md"
 
 
 @asynccontextmanager
@@ -456,7 +456,7 @@ def cost_of(names: list[str]) -> int:
 def test_the_tools_that_are_offered_by_default_cost_few_tokens_and_no_two_do_the_same_job() -> None:
     assert cost_of(tool_names("default")) <= 2_500
     told = "**Tools**: twelve by default, about 2,600 tokens;"
-    assert (len(tool_names("default")), told in README.read_text()) == (12, True)
+    assert (len(tool_names("default")), told in PAGE.read_text()) == (12, True)
     assert cost_of(tool_names("default")) == pytest.approx(2_600, rel=0.1)
     assert cost_of(tool_names("all")) <= 5_500
     assert not set(tool_names("default")) & set(ALIASES)

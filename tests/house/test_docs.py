@@ -65,6 +65,40 @@ def test_every_command_of_the_tour_prints_what_the_page_says(tmp_path: Path) -> 
         assert matches(expected, output), f"$ {command}\nexpected:\n{expected}\nprinted:\n{output}"
 
 
+def test_the_first_commands_of_the_readme_run(host: HostProcess) -> None:
+    (script,) = [block for block in blocks("README.md", "sh") if "remember" in block]
+    run = subprocess.run(
+        ["sh", "-eu", "-c", script.replace("$PWD/.venv/bin", str(BIN))],
+        cwd=host.home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    saved, *found = run.stdout.splitlines()
+    assert saved == "saved in MEMORY.md, section Preferences"
+    assert "User prefers dark mode" in found[1]
+    assert "## Remembered Facts groups/main/MEMORY.md" in " ".join(run.stdout.split())
+    assert run.stderr == ""
+
+
+def test_the_first_screen_of_the_readme_has_a_sentence_a_picture_and_the_start() -> None:
+    screen = (ROOT / "README.md").read_text().splitlines()[:25]
+    assert screen[2].count(".") == 1
+    assert screen[4].startswith("![")
+    assert {"make run", "honeybadger-agent remember"} <= {
+        start for start in ("make run", "honeybadger-agent remember") if any(line.startswith(start) for line in screen)
+    }
+
+
+def test_what_the_recording_of_the_demo_holds_is_what_it_checks() -> None:
+    demo = (ROOT / "docs/demo/demo.py").read_text()
+    held = re.findall(r"^   held +(.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(held) == 4
+    assert [line for line in held if line not in demo] == []
+
+
 def test_the_shell_client_of_the_readme_gets_its_note_remembered(host: HostProcess) -> None:
     (script,) = [block for block in blocks("README.md", "sh") if "box=" in block]
     run = subprocess.run(
