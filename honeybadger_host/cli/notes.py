@@ -1,4 +1,4 @@
-"""Commands about the notes of a group: `notes list|show|edit`."""
+"""Commands about the notes of a group: `notes list|show|edit|rm`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from honeybadger_host.errors import HostError, NotFound
 if TYPE_CHECKING:
     from honeybadger_host.curation.notes import NotePlace
 
-app = typer.Typer(help="List, show or edit the notes of a group.", no_args_is_help=True)
+app = typer.Typer(help="List, show, edit or archive the notes of a group.", no_args_is_help=True)
 NoteId = Annotated[str, typer.Argument(metavar="NOTE", help="Its id, as `notes list` shows it, or the id's beginning.")]
 
 
@@ -64,6 +64,15 @@ def notes_edit(
         return
     result = asked_of(call, folder, group, "edit_note", {"id": id_, "content": wanted.strip("\n")})
     tell(result, [f"edited: {result['id']} in groups/{group}/{result['file']}"], as_json=as_json)
+
+
+@app.command("rm")
+def notes_rm(call: typer.Context, group: str, note: NoteId, home: Home = None, as_json: AsJson = False) -> None:
+    """Move a note to the archive, where nothing recalls it. `undo` brings it back; `forget` destroys it."""
+    folder = home_of(home)
+    id_, _ = _one(_notes_of(call, folder, group), group, note)
+    result = asked_of(call, folder, group, "archive_memory", {"id": id_})
+    tell(result, [f"archived: {id_} is in groups/{group}/{result['file']}"], as_json=as_json)
 
 
 def _notes_of(call: typer.Context, folder: Path, group: str) -> Mapping[str, NotePlace]:

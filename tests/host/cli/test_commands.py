@@ -118,10 +118,15 @@ def test_notes_are_listed_shown_and_edited(make_host: HostFactory, home: Path, t
 
     wait_for(lambda: edit().startswith("edited: MEMORY.md#"), what="the note has settled and is edited")
     assert "- User likes coffee\n  without sugar\n" in (home / "groups/main/MEMORY.md").read_text()
+    removed = run_cli("notes", "rm", "main", newest["id"], home=home)
+    assert (removed.returncode, removed.stderr) == (0, "")
+    assert "The boat is red" not in (home / "groups/main/MEMORY.md").read_text()
+    assert "The boat is red" in (home / "groups/main/archive/MEMORY.md").read_text()
     missing = run_cli("notes", "show", "main", name, home=home)
     assert missing.returncode == 9
     assert "notes list main" in missing.stderr
-    failed = run_cli("notes", "edit", "main", newest["id"], home=home, env={"EDITOR": "false"})
+    (left,) = orjson.loads(run_cli("notes", "list", "main", "--json", home=home).stdout)
+    failed = run_cli("notes", "edit", "main", left["id"], home=home, env={"EDITOR": "false"})
     assert failed.returncode == 1
     assert "nothing was changed" in failed.stderr
 
