@@ -87,7 +87,8 @@ async def connect(
     async def note(error: Exception) -> None:
         nonlocal failed
         await error_cb(error)
-        failed += isinstance(error, OSError)
+        # A server that ends a connection is there, and what it said of the key may have been lost.
+        failed += isinstance(error, OSError) and not isinstance(error, ConnectionResetError | BrokenPipeError)
         if failed >= len(servers) and not is_begun:  # the library itself would try for ever
             raise NoServer(f"no server can be reached at {', '.join(servers)}: {error}")
 
@@ -252,19 +253,23 @@ class Relay:
 
     async def _note(self, error: Exception) -> None:
         said = str(error) or type(error).__name__
-        self.trouble = f"the servers {self._place.servers}: {said}"
-        if isinstance(error, NoServer):
-            self.trouble = said
-            if not self._is_patient:
-                self._refuse(said)
-        elif "permissions violation" in said.lower():
+        told = f"the servers {self._place.servers}: {said}"
+        if "permissions violation" in said.lower():
+            self.trouble = told
             why = f"this key may not ask as {self._place.sender} in {self._place.group}: {said}; see its permissions"
             self._refusal = Refusal("forbidden", why)
         elif "authorization" in said.lower():
-            self._refuse(f"{self.trouble}; the credentials are not accepted")
+            self._refuse(f"{told}; the credentials are not accepted")
+        elif self._refusal is None:  # else it is known why the connection ended
+            self.trouble = told
+            if isinstance(error, NoServer):
+                self.trouble = said
+                if not self._is_patient:
+                    self._refuse(said)
         self._woken.set()
 
     def _refuse(self, why: str) -> None:
+        self.trouble = why
         self._refusal = Refusal("unavailable", why)
         self._sent_before |= self._unclear
 

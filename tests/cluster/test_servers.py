@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import os
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import nkeys
 import orjson
 import pytest
 
+from honeybadger_agent.client import SyncClient
+from honeybadger_agent.errors import Unavailable
 from honeybadger_host.cluster import servers as connecting
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import SettingsError
@@ -61,31 +65,58 @@ def test_a_server_that_asks_for_a_key_lets_in_whose_seed_fits_and_no_other(
         server.kill()
 
 
-def test_a_refusal_is_told_whatever_becomes_of_the_connection_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 3.0)
-    listening = socket.create_server(("127.0.0.1", 0))
-    port = listening.getsockname()[1]
+@contextmanager
+def refusing_server(*conduct: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the address of a server that treats one connection after another so, and how it has treated them so far.
 
-    def refuse_once() -> None:
-        info = {"server_id": "a", "version": "2.15.1", "max_payload": 1 << 20, "auth_required": True}
-        first, _ = listening.accept()
-        with first:
-            first.sendall(b"INFO " + orjson.dumps(info) + b"\r\n")
-            first.recv(65536)
-            first.sendall(b"-ERR 'Authorization Violation'\r\n")
-        with contextlib.suppress(OSError):  # it is closed in the end
-            while True:
-                listening.accept()[0].close()
+    Args:
+        conduct: `refuse` the key, `reset` the connection when the key was sent, or `close` it at once. All further
+            connections are treated as the last.
+    """
+    treated: list[str] = []
+    info = {"server_id": "a", "version": "2.15.1", "max_payload": 1 << 20, "auth_required": True, "nonce": "abc"}
+    with socket.create_server(("127.0.0.1", 0)) as listening:
 
-    refusing = threading.Thread(target=refuse_once, daemon=True)
-    refusing.start()
-    try:
-        with pytest.raises(SettingsError, match=r"cluster\.credentials"):
-            Servers([f"nats://127.0.0.1:{port}"])
-    finally:
+        def listen() -> None:
+            for how in itertools.chain(conduct, itertools.repeat(conduct[-1])):
+                connection, _ = listening.accept()
+                with connection:
+                    if how != "close":
+                        connection.sendall(b"INFO " + orjson.dumps(info) + b"\r\n")
+                        connection.recv(65536)
+                    if how == "refuse":
+                        connection.sendall(b"-ERR 'Authorization Violation'\r\n")
+                    if how == "reset":
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                treated.append(how)
+
+        def listen_until_closed() -> None:
+            with suppress(OSError):
+                listen()
+
+        listener = threading.Thread(target=listen_until_closed, daemon=True)
+        listener.start()
+        yield f"nats://127.0.0.1:{listening.getsockname()[1]}", treated
         listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        refusing.join(5)
+        listener.join(5)
+
+
+@pytest.mark.parametrize("conduct", [("refuse", "close"), ("reset", "refuse"), ("refuse", "reset")])
+def test_refused_credentials_are_told_whatever_becomes_of_the_connection(
+    tmp_path: Path, conduct: tuple[str, str]
+) -> None:
+    seed = tmp_path / "seed"
+    seed.write_bytes(user_key()[0])
+    with refusing_server(*conduct) as (url, _), pytest.raises(SettingsError, match=r"cluster\.credentials"):
+        Servers([url], str(seed))
+    place: dict[str, Any] = {"home": "x", "group": "main", "sender": "scout", "credentials": str(seed)}
+    with refusing_server(*conduct) as (url, treated):
+        client = SyncClient(server=url, **place, timeout_seconds=60)
+        with pytest.raises(Unavailable, match="credentials are not accepted"):
+            client.ping()
+        wait_for(lambda: len(treated) > 2, what="the servers are connected to again")
+        with pytest.raises(Unavailable, match="credentials are not accepted"):
+            client.ping()
 
 
 def test_a_server_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
