@@ -71,7 +71,7 @@ def home_above(folder: Path) -> Path | None:
 def prefer_served(around: Path) -> Path:
     """Return the home around the current folder, or the default home if a host serves only that one; then warn."""
     default = usable_default()
-    if default is None or _has_host(around) is not False or not _has_host(default):
+    if default is None or has_host(around) is not False or not has_host(default):
         return around
     import logging  # most calls need none
 
@@ -131,7 +131,7 @@ def _mark_of(folder: Path) -> Path | None:
     return next((folder / mark for mark in MARKS if os.path.isfile(folder / mark)), None)
 
 
-def _has_host(home: Path) -> bool | None:
+def has_host(home: Path) -> bool | None:
     """Return whether a host serves a home now; None: we may not look."""
     try:
         with (home / LOCK).open("rb") as lock:

@@ -36,6 +36,7 @@ _SECTIONS = {
     "connect": ("install", "uninstall", "mcp", "ping", "call", "relay"),
 }
 _ALIASES = {"search": "recall"}
+_TOOLS = ("claude-code", "codex", "gemini", "agent-plugin")
 _WHERE = "The environment gives the defaults: HONEYBADGER_HOME, _GROUP, _SENDER ..."
 
 
@@ -238,14 +239,22 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         default=argparse.SUPPRESS,
         help="with --http: host name of the TLS proxy in front; else only loopback is served",
     )
+    mcp.add_argument(
+        "--for",
+        dest="for_tool",
+        metavar="TOOL",
+        choices=_TOOLS,
+        default=argparse.SUPPRESS,
+        help="home, group and sender as `install TOOL` has them; a file .honeybadger above names another group",
+    )
     mcp.add_argument("--tools", choices=("default", "all"), default="default", help="which tools are offered (default)")
 
     for name, description in (
         ("install", "Give a coding tool this memory, through its hooks."),
-        ("uninstall", "Take the hooks out again. What is remembered stays."),
+        ("uninstall", "Take it out again. What is remembered stays."),
     ):
         hooks = command(name, description)
-        hooks.add_argument("tool", metavar="TOOL", choices=("claude-code",), help="claude-code")
+        hooks.add_argument("tool", metavar="TOOL", choices=_TOOLS, help=", ".join(_TOOLS))
         hooks.add_argument("--dry-run", action="store_true", help="say what would be changed")
 
     command("relay", "Carry a folder's requests to a home on other machines.")

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -207,6 +208,10 @@ def _mcp(options: Mapping[str, Any]) -> None:
         return
     if "behind_proxy" in options:
         raise UsageError("--behind-proxy goes with --http")
+    if "for_tool" in options:
+        from honeybadger_agent.cli.install import place_for
+
+        options = {**place_for(options["for_tool"], Path.cwd()), **options}
     place = _place(options)
     client: Client | Callable[[], Client]
     try:
@@ -232,19 +237,22 @@ def _mcp_http(options: Mapping[str, Any]) -> None:
 
 
 def _install(options: Mapping[str, Any]) -> None:
-    from honeybadger_agent.hooks.claude_code import install
+    from honeybadger_agent.cli.install import install
+    from honeybadger_agent.hooks.tools import TOOLS
 
-    group, sender = options.get("group", "main"), options.get("sender", "claude-code")
+    if named := [name for name in ("box", "session", "server", "credentials", "timeout") if name in options]:
+        raise UsageError(f"install takes --home, --group and --sender: leave out --{named[0]}")
     try:
-        install(find_home(options.get("home")), group, sender, print, is_dry=options["dry_run"])
+        install(TOOLS[options["tool"]], options, print)
     except BadName as error:
         raise UsageError(str(error)) from None
 
 
 def _uninstall(options: Mapping[str, Any]) -> None:
-    from honeybadger_agent.hooks.claude_code import uninstall
+    from honeybadger_agent.cli.install import uninstall
+    from honeybadger_agent.hooks.tools import TOOLS
 
-    uninstall(print, is_dry=options["dry_run"])
+    uninstall(TOOLS[options["tool"]], print, is_dry=options["dry_run"])
 
 
 def _ping(options: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
-"""What the doctor looks at of agents, their models, tasks and prompts. Each check is a function of the home folder."""
+"""What the doctor looks at of agents, their models, tasks, prompts and coding tools: functions of the home folder."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from honeybadger_agent.hooks.tools import states
 from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.models.settings import DEFAULT_URLS
-from honeybadger_agent.wording import count_of
+from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent
 from honeybadger_host.configuration import host_zone, load_settings, model_key
 from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
@@ -96,6 +98,29 @@ def directives(home: Path) -> Iterator[Finding]:
         yield warning("directives", f"{file} {why}", "mend it; until then the built-in prompt is used")
     if not wrong and (own := [name for name in NAMES if (home / directive_file(name)).exists()]):
         yield ok("directives", f"{', '.join(own)}: of this home")
+
+
+def coding_tools(home: Path) -> Iterator[Finding]:
+    """The coding tools that `honeybadger-agent install` gave this home: whether their hooks run and keep turns."""
+    for state in states(home):
+        name = state.tool.name
+        for trouble in state.troubles:
+            why, _, now_what = trouble.rpartition(": ")
+            yield warning(name, why, now_what)
+        if not state.version:
+            yield warning(name, f"`{state.tool.program}` is not on the PATH", f"or honeybadger-agent uninstall {name}")
+        if state.troubles:
+            continue
+        who = f"{state.sender} in the group {state.group}"
+        if state.heartbeat is None:
+            yield warning(name, f"{state.version}, {who}: no hook has run yet", f"start a new session of {name}")
+            continue
+        kept = f"turns were kept {_ago(state.kept)}" if state.kept else "no turn was kept yet"
+        yield ok(name, f"{state.version}, {who}: a hook ran {_ago(state.heartbeat)}, {kept}")
+
+
+def _ago(moment: float) -> str:
+    return f"{in_words(max(0.0, time.time() - moment))} ago"
 
 
 def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:

@@ -29,6 +29,7 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     agent_checks.agents,
     agent_checks.tasks,
     agent_checks.directives,
+    agent_checks.coding_tools,
     machine_checks.units,
 )
 

@@ -14,30 +14,38 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
+from honeybadger_agent.hooks import hook
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, frozen_environment, run_agent, turns_of, wait_for
+from tests.crash.conftest import IS_LONG
+from tests.hosting import HostProcess, at_once, frozen_environment, turns_of, wait_for
 
-PROGRAM = [sys.executable, "-I", "-W", "error", "-m", "honeybadger_agent.hooks.hook"]
+SOURCE = Path(hook.__file__)
 DYING = """
 import os, sys
-left = int(sys.argv.pop(1))
-def count(event, _):
+path, left = sys.argv.pop(1), int(sys.argv.pop(1))
+def die_before():
     global left
-    if event in ("open", "os.rename", "os.remove", "os.mkdir", "fcntl.flock"):
-        left -= 1
-        if left < 0:
-            os._exit(9)
-from honeybadger_agent.hooks.hook import main
-import json
-sys.addaudithook(count)
-sys.exit(main())
+    left -= 1
+    if left < 0:
+        os._exit(9)
+def mortal(act):
+    def call(*arguments):
+        die_before()
+        return act(*arguments)
+    return call
+source = compile(open(path).read(), path, "exec")
+for name in ("pwrite", "ftruncate", "fsync"):
+    setattr(os, name, mortal(getattr(os, name)))
+watched = ("open", "os.rename", "os.remove", "os.mkdir", "os.utime", "fcntl.flock")
+sys.addaudithook(lambda event, _: event in watched and die_before())
+exec(source, {"__name__": "__main__"})
 """
-"""The program, ended before its n-th call that changes or locks a file."""
+"""The program, ended before its n-th call that reads, changes or locks a file."""
 SESSION = "7b0c2d1e"
 
 
 class Transcript:
-    """What Claude Code writes while a session runs."""
+    """What a tool writes while a session runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +56,7 @@ class Transcript:
             file.write(json.dumps(members, separators=(",", ":")) + "\n")
 
     def user(self, text: str, **more: Any) -> None:
-        """Add what a person typed, or with `more` what only looks so."""
+        """Add what a person typed in Claude Code, or with `more` what only looks so."""
         message = {"role": "user", "content": text}
         key = f"u-{self.path.stat().st_size if self.path.exists() else 0}"
         self.line(type="user", message=message, uuid=key, timestamp="2026-11-24T14:00:00.000Z", **more)
@@ -67,15 +75,21 @@ def transcript(tmp_path: Path) -> Transcript:
     return Transcript(tmp_path / "transcript.jsonl")
 
 
-def event(transcript: Transcript, name: str, **more: Any) -> str:
-    known = {"session_id": SESSION, "transcript_path": str(transcript.path), "hook_event_name": name}
-    return json.dumps({**known, "cwd": str(transcript.path.parent), **more})
+def event(transcript: Transcript | None, name: str, **more: Any) -> str:
+    path = {"transcript_path": str(transcript.path), "cwd": str(transcript.path.parent)} if transcript else {}
+    return json.dumps({"session_id": SESSION, "hook_event_name": name, **path, **more})
 
 
-def run_hook(home: Path, said: str, command: list[str] = PROGRAM) -> subprocess.CompletedProcess[str]:
-    arguments = ["--home", str(home), "--group", "main", "--sender", "claude-code"]
+def run_hook(
+    home: Path, said: str, tool: str = "claude-code", program: tuple[str, ...] = (str(SOURCE),)
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*command, *arguments], input=said, capture_output=True, text=True, check=False, env=frozen_environment()
+        [sys.executable, "-ISWerror", *program, tool],
+        input=said,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=frozen_environment(HONEYBADGER_HOME=str(home)),
     )
 
 
@@ -109,6 +123,7 @@ def test_nothing_is_a_persons_that_no_person_typed(host: HostProcess, home: Path
     transcript.line(type="user", uuid="c", message={"role": "user", "content": "<command-name>/clear</command-name>"})
     transcript.line(type="user", uuid="t", message={"content": [{"type": "tool_result", "content": "x"}]})
     transcript.assistant("from a sub-agent", is_last=False, isSidechain=True)
+    transcript.user("copied by a fork", forkedFrom={"sessionId": "s", "messageUuid": "m"})
     transcript.assistant("Hi")
     run_hook(home, event(transcript, "Stop", last_assistant_message="Hi"))
     run_hook(home, event(transcript, "Stop", last_assistant_message="Hi"))
@@ -181,8 +196,8 @@ def test_without_a_host_a_prompt_goes_on(home: Path, transcript: Transcript) -> 
     began = time.monotonic()
     done = run_hook(home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?"))
     assert (done.returncode, done.stdout) == (0, "")
-    assert "no host answered" in done.stderr
-    assert time.monotonic() - began < 10  # it gives up after 1.5 s; a busy machine takes longer to start it
+    assert "no host serves" in done.stderr
+    assert time.monotonic() - began < 10  # it does not wait; a busy machine takes long to start it
     assert list((home / "data/ipc/main/claude-code/requests").iterdir()) == []
 
 
@@ -207,84 +222,169 @@ def test_a_turn_that_is_refused_does_not_stop_the_others(
     assert contents_of(home) == ["Hello", "Hi"]
 
 
-def test_whatever_call_it_is_killed_before_each_turn_is_kept_once_in_order(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def killed_at_each_call(home: Path, transcript: Transcript, source: Path, **members: Any) -> None:
+    """Kill the hooks of one turn after the other, each before a later call, then run one to its end."""
     for call in range(100):
         transcript.user(f"Question {call}")
         transcript.assistant(f"Answer {call}")
-        said = event(transcript, "Stop", last_assistant_message=f"Answer {call}")
-        killed = run_hook(home, said, [sys.executable, "-I", "-c", DYING, str(call)])
+        more = {"last_assistant_message": f"Answer {call}", "prompt_id": f"p{call}", **members}
+        killed = run_hook(home, event(transcript, "Stop", **more), program=("-c", DYING, str(source), str(call)))
         if killed.returncode == 0:
             break
-        assert killed.returncode == 9
-    assert call > 5
+        assert killed.returncode == 9, killed.stderr
+    assert call > 15
+    await_requests(home)
+    run_hook(home, event(transcript, "SessionStart", source="resume", **members))
+    await_requests(home)
+
+
+def await_requests(home: Path) -> None:
     wait_for(lambda: not os.listdir(home / "data/ipc/main/claude-code/requests"))
-    run_hook(home, event(transcript, "SessionStart", source="resume"))
-    wait_for(lambda: not os.listdir(home / "data/ipc/main/claude-code/requests"))
+
+
+def test_whatever_call_it_is_killed_before_each_turn_is_kept_once_in_order(
+    host: HostProcess, home: Path, transcript: Transcript
+) -> None:
+    killed_at_each_call(home, transcript, SOURCE)
     assert contents_of(home) == transcript.said
 
 
+def test_without_catching_up_what_a_killed_hook_had_to_keep_is_lost(
+    host: HostProcess, home: Path, transcript: Transcript
+) -> None:
+    """The control: events alone, without the transcript."""
+    killed_at_each_call(home, transcript, SOURCE, transcript_path=None)
+    kept = contents_of(home)
+    assert kept
+    assert not set(transcript.said) <= set(kept)
+
+
+def test_with_new_keys_at_each_try_turns_of_a_killed_hook_are_doubled(
+    host: HostProcess, home: Path, transcript: Transcript, tmp_path: Path
+) -> None:
+    """The control: keys that are not the transcript's."""
+    source = SOURCE.read_text()
+    assert source.count('line["uuid"]') == 1
+    other = tmp_path / "hook.py"
+    other.write_text(source.replace('line["uuid"]', 'line["uuid"] + os.urandom(8).hex()'))
+    killed_at_each_call(home, transcript, other)
+    assert len(contents_of(home)) > len(transcript.said)
+
+
+@pytest.mark.timeout(3600 if IS_LONG else 120)
 def test_killed_at_random_each_turn_is_kept_once_in_order(
     host: HostProcess, home: Path, transcript: Transcript
 ) -> None:
+    """HB_CRASH_LONG kills 5,000 hooks."""
     chance = random.Random(1)
-    arguments = ["--home", str(home), "--group", "main", "--sender", "claude-code"]
-    for number in range(30):
+    names = ("UserPromptSubmit", "Stop", "Stop", "SessionStart", "SessionEnd")
+    killed = 0
+    for number in range(5_000 if IS_LONG else 25):
         transcript.user(f"Question {number}")
         transcript.assistant(f"Answer {number}")
+        name = chance.choice(names)
         process = subprocess.Popen(
-            [*PROGRAM, *arguments], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=frozen_environment()
+            [sys.executable, "-IS", str(SOURCE), "claude-code"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=frozen_environment(HONEYBADGER_HOME=str(home)),
         )
         assert process.stdin is not None
-        process.stdin.write(event(transcript, "Stop").encode())
+        process.stdin.write(event(transcript, name, prompt="Question 1", source="user").encode())
         process.stdin.close()
-        time.sleep(chance.uniform(0, 0.1))
+        time.sleep(chance.uniform(0.01, 0.08))
         process.kill()
-        process.wait()
+        killed += process.wait() != 0
+    assert killed
     run_hook(home, event(transcript, "SessionEnd"))
-    wait_for(lambda: not os.listdir(home / "data/ipc/main/claude-code/requests"))
+    await_requests(home)
     assert contents_of(home) == transcript.said
 
 
-@pytest.fixture
-def claude_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of settings with hooks of others, and no program `claude`."""
-    folder = tmp_path / "claude"
-    folder.mkdir()
-    others = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "notify"}]}]}, "model": "opus"}
-    (folder / "settings.json").write_text(json.dumps(others))
-    return folder
+def test_two_hooks_of_a_session_at_once_keep_each_turn_once(
+    host: HostProcess, home: Path, transcript: Transcript
+) -> None:
+    for number in range(40):
+        transcript.user(f"Question {number}")
+        transcript.assistant(f"Answer {number}")
+    at_once(*[lambda: run_hook(home, event(transcript, "SessionEnd"))] * 4)
+    await_requests(home)
+    assert contents_of(home) == transcript.said
 
 
-def installed(home: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {"CLAUDE_CONFIG_DIR": str(folder), "PATH": str(folder)}
-    return run_agent(*arguments, home=home, env=env)
+def test_a_long_prompt_is_kept_whole_and_one_over_the_limit_of_a_request_is_cut_and_says_so(
+    host: HostProcess, home: Path, transcript: Transcript
+) -> None:
+    for text in ("é" * 90_000, "\u0001" * 190_000, "short"):
+        transcript.user(text)
+    run_hook(home, event(transcript, "SessionEnd"))
+    await_requests(home)
+    long, cut, short = contents_of(home)
+    assert (long, short) == ("é" * 90_000, "short")
+    assert cut.endswith("[cut here: 190,000 characters in all]")
 
 
-def test_install_changes_only_its_own_entries_and_uninstall_takes_them_back(home: Path, claude_home: Path) -> None:
-    file = claude_home / "settings.json"
-    before = json.loads(file.read_text())
+def test_a_session_without_a_transcript_is_kept_from_its_events(host: HostProcess, home: Path) -> None:
+    for turn in ("t1", "t2"):
+        run_hook(home, event(None, "UserPromptSubmit", prompt=f"Question {turn}", turn_id=turn), "codex")
+        for _ in range(2):  # a second time, as if the first had been killed after it published
+            run_hook(home, event(None, "Stop", last_assistant_message=f"Answer {turn}", turn_id=turn), "codex")
+    assert contents_of(home) == ["Question t1", "Answer t1", "Question t2", "Answer t2"]
+
+
+def test_a_rollout_of_codex_is_read(host: HostProcess, home: Path, transcript: Transcript) -> None:
+    def item(kind: str, number: int, *texts: str) -> None:
+        content = [{"type": "text" if kind == "UserMessage" else "Text", "text": text} for text in texts]
+        completed = {"type": kind, "id": f"m{number}", "content": content}
+        payload = {"type": "item_completed", "turn_id": "t1", "item": completed}
+        transcript.line(timestamp="2026-11-25T22:29:14.207Z", type="event_msg", payload=payload)
+
+    transcript.line(type="session_meta", payload={"id": SESSION, "base_instructions": {"text": "You are an agent"}})
+    environment = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment>"}]}
+    transcript.line(type="response_item", payload=environment)
+    item("UserMessage", 1, "My boat lies in Kiel")
+    item("AgentMessage", 2, "Let me see")
+    item("CommandExecution", 3)
+    item("AgentMessage", 4, "Noted")
+    transcript.line(type="event_msg", payload={"type": "task_complete", "turn_id": "t1"})
     for _ in range(2):
-        done = installed(home, claude_home, "install", "claude-code", "--group", "boats", "--sender", "laptop")
-        assert done.returncode == 0, done
-        assert "run this yourself: claude mcp add" in done.stdout
-    settings = json.loads(file.read_text())
-    assert settings["model"] == "opus"
-    assert [len(settings["hooks"][name]) for name in ("SessionStart", "UserPromptSubmit", "Stop")] == [1, 1, 2]
-    assert "--group boats --sender laptop" in json.dumps(settings)
-    assert installed(home, claude_home, "uninstall", "claude-code").returncode == 0
-    assert json.loads(file.read_text()) == before
+        done = run_hook(home, event(transcript, "Stop", last_assistant_message="Noted", turn_id="t1"), "codex")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert contents_of(home) == ["My boat lies in Kiel", "Noted"]
+    assert {turn["by"] for turn in turns_of(home, SESSION)} == {"codex"}
 
 
-def test_a_dry_run_and_damaged_settings_change_nothing(home: Path, claude_home: Path) -> None:
-    file = claude_home / "settings.json"
-    before = file.read_text()
-    assert "nothing was changed" in installed(home, claude_home, "install", "claude-code", "--dry-run").stdout
-    assert file.read_text() == before
-    file.write_text("{")
-    done = installed(home, claude_home, "install", "claude-code")
-    assert done.returncode == 1
-    assert "settings.json cannot be read" in done.stderr
-    assert file.read_text() == "{"
-    assert installed(home, claude_home, "install", "claude-code", "--sender", "operator x").returncode == 2
+def test_a_chat_of_gemini_is_read_without_what_hooks_put_into_a_prompt(
+    host: HostProcess, home: Path, transcript: Transcript
+) -> None:
+    SyncClient(home, "main", "ann").save_memory("Ann's boat lies in the harbour of Kiel")
+    begun = "<hook_context>Memory of the group</hook_context>\n\nWhere does the boat lie?"
+    transcript.line(sessionId=SESSION, kind="main")
+    transcript.line(**{"$set": {"messages": [{"id": "0", "type": "user", "content": [{"text": "<session_context>"}]}]}})
+    shown = [{"text": begun}]
+    parts = [*shown, {"text": "<hook_context>Recalled from</hook_context>"}]
+    transcript.line(id="1", type="user", content=parts, displayContent=shown, timestamp="2026-11-25T22:33:03.279Z")
+    answer = run_hook(home, event(transcript, "BeforeAgent", prompt=begun), "gemini")
+    assert "harbour of Kiel" in context_of(answer)
+    assert json.loads(answer.stdout)["hookSpecificOutput"]["hookEventName"] == "BeforeAgent"
+    transcript.line(id="2", type="gemini", content="In Kiel")
+    transcript.line(**{"$set": {"lastUpdated": "2026-11-25T22:33:03.447Z"}})
+    assert context_of(run_hook(home, event(transcript, "AfterAgent", prompt_response="In Kiel"), "gemini")) == ""
+    assert contents_of(home) == ["Where does the boat lie?", "In Kiel"]
+
+
+def test_installed_settings_say_home_group_and_sender(
+    host: HostProcess, home: Path, transcript: Transcript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    chosen = Path(hook.settings_file("claude-code"))
+    chosen.parent.mkdir()
+    chosen.write_text(json.dumps({"home": str(home), "group": "boats", "sender": "laptop"}))
+    transcript.user("Hello")
+    run_hook(home / "elsewhere", event(transcript, "Stop"))
+    assert [turn["by"] for turn in turns_of(home, SESSION, "boats")] == ["laptop"]
+    chosen.write_text("{")
+    done = run_hook(home, event(transcript, "Stop"))
+    assert done.returncode == 0
+    assert "run `honeybadger-agent install claude-code` again" in done.stderr

@@ -1,0 +1,218 @@
+"""`install` and `uninstall`: a package for a coding tool, which the tool's own program takes in and out.
+
+No settings file of a tool is written here: its program does that. Ours are the package, a copy of `hooks/` with the
+programs of this machine in it, and a file that says home, group and sender.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from honeybadger_agent import hooks
+from honeybadger_agent.errors import AgentError
+from honeybadger_agent.home import find_home, has_host
+from honeybadger_agent.hooks.hook import Refused, settings_file, settings_of
+from honeybadger_agent.hooks.tools import TOOLS, Tool, packages_folder
+from honeybadger_agent.mailbox import Mailbox
+from honeybadger_agent.wording import AGENT_EXTRA
+
+_PROGRAM_SECONDS: Final = 120.0
+_SOURCES: Final = Path(hooks.__file__).parent
+
+
+def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None]) -> None:
+    """Write the package of a tool and let its program take it in; installing again changes what is named.
+
+    Args:
+        options: `home`, `group`, `sender` where they are named; `dry_run`.
+        told: gets the lines for the person.
+    Raises `AgentError`: what is missing, or what the program said; BadName.
+    """
+    before = _chosen(tool)
+    home = find_home(options.get("home", before.get("home"))).absolute()
+    group = options.get("group", before.get("group", "main"))
+    sender = options.get("sender", before.get("sender", tool.name))
+    Mailbox.of(home, group, sender)
+    program = _program(tool)
+    package = packages_folder() / tool.name / ("" if tool.program else sender)
+    files = _package_of(tool, sender)
+    told(f"{package}: {len(files)} files of the package")
+    told(f"{settings_file(tool.name)}: {sender} in the group {group} of {home}")
+    if not options["dry_run"]:
+        shutil.rmtree(package, ignore_errors=True)
+        for name, data in files.items():
+            _write(package / name, data)
+        chosen = {"home": os.fspath(home), "group": group, "sender": sender}
+        _write(Path(settings_file(tool.name)), _json(chosen))
+        if tool.program:
+            _keep_settings(tool, told)
+        for call in tool.remove:
+            _call(program, call, package)
+    for call in tool.add:
+        told(shlex.join([tool.program, *(word.format(package=package) for word in call)]))
+        if not options["dry_run"] and (why := _call(program, call, package)) is not None:
+            raise AgentError(f"`{shlex.join([tool.program, *call[:2]])}` failed: {why}; mend it and install again")
+    if options["dry_run"]:
+        told("nothing was changed (--dry-run)")
+        return
+    told(f"done: the next session of {tool.name} uses the memory of the group {group}")
+    told("a repository uses another group if its file .honeybadger says: group = NAME")
+    if tool.then:
+        told(f"still to do: {tool.then}")
+    if not _has_server():
+        told(f"still to do, if the model should search by itself: {AGENT_EXTRA.format('mcp')}; then install again")
+    if has_host(home) is False:
+        told(f"still to do: start the host: honeybadger-host run --home {shlex.quote(os.fspath(home))}")
+
+
+def uninstall(tool: Tool, told: Callable[[str], None], *, is_dry: bool) -> None:
+    """Take the package out of a tool and remove it; what is remembered stays. Raises `AgentError`."""
+    package, chosen = packages_folder() / tool.name, Path(settings_file(tool.name))
+    program = shutil.which(tool.program) if tool.program else None
+    for call in tool.remove:
+        line = shlex.join([tool.program, *call])
+        told(line if program else f"`{tool.program}` is not on the PATH: run this yourself: {line}")
+        if program and not is_dry and (why := _call(program, call, package)) is not None:
+            told(f"  it says: {why}")
+    told(f"{package} and {chosen}: removed; what is remembered stays")
+    if is_dry:
+        told("nothing was changed (--dry-run)")
+        return
+    shutil.rmtree(package, ignore_errors=True)
+    chosen.unlink(missing_ok=True)
+
+
+def place_for(tool: str, folder: Path) -> dict[str, str]:
+    """Return home, group and sender of a tool that runs in a folder. Raises `AgentError`."""
+    from honeybadger_agent.hooks.hook import group_of
+
+    chosen = _chosen(TOOLS[tool])
+    return {
+        **({"home": chosen["home"]} if "home" in chosen else {}),
+        "group": group_of(os.fspath(folder), chosen.get("group", "main")),
+        "sender": chosen.get("sender", tool),
+    }
+
+
+def _chosen(tool: Tool) -> dict[str, str]:
+    try:
+        return settings_of(tool.name)
+    except Refused as error:
+        raise AgentError(f"{error}, after you removed it") from None
+
+
+def _program(tool: Tool) -> str:
+    """Return the path of a tool's program; empty: it has none. Raises `AgentError`."""
+    if not tool.program:
+        return ""
+    program = shutil.which(tool.program)
+    if program is None:
+        raise AgentError(
+            f"`{tool.program}` is not on the PATH: install {tool.name}, or add its folder to the PATH, and run this "
+            "again; nothing was changed"
+        )
+    return program
+
+
+def _keep_settings(tool: Tool, told: Callable[[str], None]) -> None:
+    """Copy the tool's settings as they were before its program changes them for the first time."""
+    file, copy = tool.settings_file, packages_folder() / f"{tool.name}-{tool.settings_file.name}.before"
+    if file.is_file() and b"honeybadger" not in file.read_bytes():
+        _write(copy, file.read_bytes())
+        told(f"{copy}: a copy of {file}, which `{tool.program}` changes")
+
+
+def _call(program: str, arguments: tuple[str, ...], package: Path) -> str | None:
+    """Run a tool's program; return why it failed, or None."""
+    words = [word.format(package=package) for word in arguments]
+    package.mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(  # noqa: S603  our own words
+            [program, *words],
+            input="y\n",  # Gemini asks whether the folder may be trusted: the package, which is the current folder
+            cwd=package,
+            capture_output=True,
+            text=True,
+            timeout=_PROGRAM_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr.strip() or done.stdout.strip())
+    return said.partition("Stack backtrace")[0].strip() or f"exit code {done.returncode}"
+
+
+# ------------------------------------------------------------------------------------------------------------- package
+
+
+def _package_of(tool: Tool, sender: str) -> dict[str, bytes]:
+    """Return the files of a tool's package: names below its folder -> contents."""
+    files: dict[str, bytes] = {}
+    for name in tool.files:
+        data = (_SOURCES / name).read_bytes()
+        if name.endswith(".json"):
+            value = json.loads(data)
+            servers = value.get("mcpServers")
+            if isinstance(servers, dict):
+                is_wanted = _has_server() or not tool.program
+                value["mcpServers"] = (
+                    {"honeybadger": _server(servers["honeybadger"], tool, sender)} if is_wanted else {}
+                )
+            data = _json(_with_python(value))
+        files[name.removeprefix(tool.folder)] = data
+    return files
+
+
+def _server(entry: dict[str, Any], tool: Tool, sender: str) -> dict[str, Any]:
+    """Return how a tool starts the MCP server: this installation, wherever the tool's PATH leads."""
+    who = [] if tool.program else ["--sender", sender]
+    words = ["-I", "-m", "honeybadger_agent.cli", *entry["args"], *who]
+    return {**entry, "command": sys.executable, "args": words}
+
+
+def _with_python(value: Any) -> Any:
+    """Return settings of hooks in which `python3` is the interpreter below this installation.
+
+    A hook needs the standard library alone, so it outlives the environment that this command ran in.
+    """
+    python = getattr(sys, "_base_executable", None) or sys.executable
+    if isinstance(value, dict):
+        changed = {name: _with_python(member) for name, member in value.items()}
+        if changed.get("type") == "command" and changed.get("command") == "python3":
+            changed["command"] = python
+        elif changed.get("type") == "command":
+            changed["command"] = changed["command"].replace("python3 ", f"{shlex.quote(python)} ", 1)
+        return changed
+    return [_with_python(member) for member in value] if isinstance(value, list) else value
+
+
+def _has_server() -> bool:
+    """Return whether the extra of the MCP server is installed."""
+    return importlib.util.find_spec("mcp") is not None
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace a file in one step. Raises `AgentError`."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        raise AgentError(f"cannot write {path}: {error.strerror}") from None
