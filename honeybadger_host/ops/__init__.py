@@ -1,4 +1,4 @@
-"""What the operator needs: status, metrics, doctor, maintenance, backups, the systemd unit.
+"""The operator's needs: status, metrics, doctor, maintenance, backups, the systemd unit.
 
 May import: spool, curation, search, memory, storage, text, domain, errors, settings. Nothing below knows it.
 

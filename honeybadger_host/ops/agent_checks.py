@@ -1,4 +1,4 @@
-"""What the doctor looks at of agents, their models, tasks, prompts and coding tools: functions of the home folder."""
+"""The doctor's checks of agents, their models, tasks, prompts and coding tools: functions of the home folder."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def agents(home: Path) -> Iterator[Finding]:
 
 
 def tasks(home: Path) -> Iterator[Finding]:
-    """The files of tasks: those that are wrong do not run, nor do those of an agent without a language model."""
+    """Check the files of tasks: a wrong one does not run, nor does a task of an agent without a language model."""
     try:
         loaded = load_settings(home).settings
     except SettingsError:  # said above

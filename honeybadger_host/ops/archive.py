@@ -24,16 +24,16 @@ from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
 PARTS: Final = ("data", "groups", "AGENT.md", "config")
-"""What of a home folder is Honeybadger's, in the order of copying; a project may live in the same folder."""
+"""Honeybadger's own parts of a home folder, in the order of copying. Other files of a project are not packed."""
 NOT_COPIED: Final = {
     LOCK_FILE,
     STATUS_FILE,
     *SERVED_FILES,
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
-"""Made anew by the next host, but for the journal, which is copied by itself."""
+"""Not packed: the next start rebuilds these. The journal is packed separately."""
 BROKEN: Final = (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error)
-"""What reading a damaged archive raises."""
+"""Errors that reading a damaged archive raises."""
 
 
 class ArchiveDamaged(HostError):
@@ -103,14 +103,14 @@ class StoredFile(Place):
 
 
 class StoredJournal(_Model):
-    """Which journal it is, and its last change."""
+    """The identity of a journal, and its last change."""
 
     identity: str
     seq: int
 
 
 class Manifest(_Model):
-    """What an archive says of itself, in its last member.
+    """The manifest: the last member of an archive.
 
     Args:
         version: of the host that made it.
@@ -130,7 +130,7 @@ class Manifest(_Model):
 
 
 def read_archive(archive: Path) -> Manifest:
-    """Return what is in an archive, after every byte of it was compared with that. Raises NotFound, HostError."""
+    """Return the manifest of an archive after every byte was compared with it. Raises NotFound, HostError."""
     seen: dict[str, tuple[int, str] | None] = {}
     data = b""
     try:

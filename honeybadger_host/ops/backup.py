@@ -43,7 +43,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 _IPC: Final = "data/ipc"
 _LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024
-"""Whatever the settings say; what is larger would be answered with an error."""
+"""Larger request files are not packed: a host refuses them under every setting."""
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 _DEEPEST: Final = 64
 _COMPRESSION: Final = 4
@@ -118,7 +118,7 @@ class _Unreadable(HostError):
 
 @dataclass(slots=True)
 class _Packer:
-    """Puts files into an archive and keeps account of them.
+    """Packs files and records each in the manifest.
 
     Args:
         scratch: folder for what is too large for memory.
@@ -234,7 +234,7 @@ class _Packer:
 
 
 def _is_used(name: str) -> bool:
-    """Return whether a name in the inboxes is the protocol's, and worth keeping; outside of them every name is.
+    """Return whether to pack a file: in the inboxes only names of the protocol, elsewhere every name.
 
     A missing reply is given again when the agent asks again, and what is in `tmp/` was never sent.
     """

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 RECEIPT_SECONDS: Final = 7 * 86_400.0
-"""Of service, for which a request asked again gets its first reply; longer ago it is a new one."""
+"""Seconds of service for which a repeated request gets its first reply; after that it is a new request."""
 _REST: Final = 50
 _LONGEST_REST_SECONDS: Final = 10.0
 _LEAST_JUMP_SECONDS: Final = 60.0
 """A clock that is slewed moves by 0.5 ms a second: 30 ms between two looks."""
 _MOMENTS_OF_A_TERM: Final = 20
-"""What is kept for a term is kept at most this part of it longer."""
+"""Moments in which a term is counted: something is kept at most one twentieth longer than its term."""
 
 
 def steady_seconds() -> float:
@@ -56,7 +56,7 @@ class WallClock:
 
     @property
     def seen(self) -> float:
-        """What the wall clock said at the last look: it may be set at any moment after."""
+        """The wall clock at the last look. It may be set at any moment afterwards."""
         return self._seen[0]
 
     def was_watched_for(self, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""What an operator can mend: a list of checks, each a function of the home folder."""
+"""The doctor: a list of checks of things that an operator can mend, each a function of the home folder."""
 
 from __future__ import annotations
 

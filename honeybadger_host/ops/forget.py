@@ -66,7 +66,7 @@ _OF_SEVERAL: Final = (
 
 @dataclass(slots=True)
 class Forgotten:
-    """What went, for who asked."""
+    """The removed things, as reported to the requester."""
 
     changes: Counter[str] = field(default_factory=Counter)
     edits: set[int] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""What somebody asks to forget, as texts that are looked for: what chosen records say, and which they are."""
+"""A request to forget as a plan: the records it chooses, and the texts to search for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor looks at of a home: settings, journal, files and inboxes. Each check is a function of its folder."""
+"""The doctor's checks of a home: settings, journal, files and inboxes. Each check is a function of the home folder."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def journal(home: Path) -> Iterator[Finding]:
 
 
 def running(home: Path) -> Iterator[Finding]:
-    """What a host that runs says of itself."""
+    """Check the status that a running host writes."""
     if not is_served(home):
         return
     try:

@@ -65,7 +65,7 @@ class Host:
     ages: Ages
     started: float
     opened: ExitStack = field(default_factory=ExitStack)
-    """What `close` closes."""
+    """The resources that `close` closes."""
 
     async def in_writers_place(self, act: Callable[..., ResultT], *arguments: Any) -> ResultT:
         """Do what writes to the journal or the projections, on a thread, while nobody else does."""

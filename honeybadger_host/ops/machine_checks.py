@@ -1,4 +1,4 @@
-"""What the doctor looks at of the machine: its disks, limits and units. Each check is a function of the home folder."""
+"""The doctor's checks of the machine: disks, limits and units. Each check is a function of the home folder."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def file_system(home: Path) -> Iterator[Finding]:
 
 
 def open_files(home: Path) -> Iterator[Finding]:
-    """The limit of open files: of the host that runs, else of one that this shell would start."""
+    """Check the limit of open files: of the running host, else of a host that this shell would start."""
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     shown, used = "may open", 0
     holder = read_holder(home)

@@ -1,4 +1,4 @@
-"""What the host does beside the pipeline, at regular moments: index, make durable, remove what expired."""
+"""The host's regular work outside the pipeline: index files, make them durable, remove expired ones."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ INDEX_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _TRIM_EVERY_SECONDS: Final = 1.0
 _COMPARE_PAUSE: Final = 20
-"""So many times as long as a comparison took, the next one waits: a million files take 10 s of a core."""
+"""The pause after a comparison, as a multiple of its duration: a million files take 10 s of a core."""
 _SWEEP_CHANGED_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 600.0
 """People's edits that no event told of: in Markdown files and folders of entries; and within any entry."""
 _KEEP_AGES_SECONDS: Final = 600.0
-"""How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
+"""Seconds of service that a kill may leave uncounted: files that are kept for days are kept that much longer."""
 _SWEPT_AT_ONCE: Final = 64
 _SETTLED_AT_ONCE: Final = 512
 """Changes: about 1 ms, for which the pipeline waits."""

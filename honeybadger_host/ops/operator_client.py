@@ -1,4 +1,4 @@
-"""What the operator's commands ask of the host, on the same path as everybody: the inbox of the sender `operator`."""
+"""The operator's commands ask the host as everybody does: through the inbox of the sender `operator`."""
 
 from __future__ import annotations
 

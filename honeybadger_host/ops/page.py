@@ -1,4 +1,4 @@
-"""The operators' page beside a host: a process of its own, started with the host and ended with it."""
+"""The operators' page as a separate process that the host starts and ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from honeybadger_host.storage.files import try_lock
 log = structlog.get_logger()
 
 PAGE_LOCK: Final = "data/page.lock"
-"""Held by the page of a home, whoever started it."""
+"""The lock that the page of a home holds, started by the host or by hand."""
 _AGAIN_SECONDS: Final = 60.0
 _ENDING_SECONDS: Final = 5.0
 

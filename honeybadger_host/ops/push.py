@@ -45,7 +45,7 @@ _LOOK_SECONDS: Final = 60.0
 _READ_AT_ONCE: Final = 100
 _MOST_SAID: Final = 200
 _SINCE: Final = ""
-"""In place of a group: which message was the newest when a target was met first."""
+"""Stands for all groups: the newest message when the host first saw a target."""
 
 
 class NotDelivered(Exception):
@@ -54,7 +54,7 @@ class NotDelivered(Exception):
 
 @dataclass(slots=True)
 class Target:
-    """Where messages are pushed to.
+    """A target of messages: a program or a webhook.
 
     Args:
         places: group -> number of the last message that was delivered.
@@ -69,12 +69,12 @@ class Target:
 
     @property
     def key(self) -> str:
-        """What the journal calls it: the same wherever it stands in the settings."""
+        """Return the target's name in the journal: the same at every position in the settings."""
         return hashlib.sha256(orjson.dumps([self.push.command, self.push.webhook])).hexdigest()[:16]
 
     @property
     def name(self) -> str:
-        """What people are shown: neither arguments nor a query, where secrets may be."""
+        """Return the target as people see it, without arguments and query, which may hold secrets."""
         if self.push.command:
             return f"command {self.push.command[0]}"
         url = urlsplit(self.push.webhook)
@@ -100,7 +100,7 @@ class Pusher:
 
     @property
     def status(self) -> list[dict[str, Any]]:
-        """What is pushed where, and what cannot be."""
+        """Pushes messages to their targets, and knows those that cannot be delivered."""
         now = time.monotonic()
         return [
             {

@@ -1,4 +1,4 @@
-"""Every byte below a home is looked through for what was forgotten: what is left, where, and in which form.
+"""Searches every byte below a home for forgotten texts: where one is left, and in which form.
 
 In a process of its own, which gets the texts on its standard input. Were the host to open and close the files of its
 databases itself, it would lose its locks on them (SQLite, "How to corrupt", 2.2); and it goes on answering meanwhile.
@@ -47,7 +47,7 @@ class Residue(NamedTuple):
 
 
 async def scan_apart(home: Path, texts: Sequence[str], without: Collection[str]) -> list[Residue]:
-    """Return what is left of texts below a home; see `scan`. Raises WorldFailed."""
+    """Return the places below a home where texts are left; see `scan`. Raises WorldFailed."""
     asked = orjson.dumps({"home": str(home), "texts": list(texts), "without": list(without)})
     try:
         done = await anyio.run_process([sys.executable, "-m", __name__], input=asked, stderr=None)
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue]:
-    """Return what is left below a home. Files that cannot be read are named, too.
+    """Return the places below a home where texts are left. Unreadable files are named, too.
 
     Args:
         without: files that are not looked at.

@@ -1,4 +1,4 @@
-"""A home made from a backup: checked first, unpacked beside, exchanged in one go."""
+"""Makes a home from a backup: checks it, unpacks it next to the target, and swaps both in one rename."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """Who gets what: what belonged to the user of the host does so again, also where that has another number.
+    """Owners of restored files: the host's user owns its files again, also under another uid.
 
     Args:
         then: uid of the host when the backup was made.

@@ -73,7 +73,7 @@ def wall_clock() -> datetime:
 
 @dataclass(slots=True)
 class _Known:
-    """A task as its file was last read.
+    """A task as of the last look at its file.
 
     Args:
         task: None: the file is wrong.
@@ -119,9 +119,9 @@ class Scheduler:
         """What is to be looked at, and when; what is not `_Known.next` any more is passed over."""
         self._under_way: set[TaskKey] = set()
         self._noting: set[TaskKey] = set()
-        """Those of them that are only recorded."""
+        """Missed runs that are only recorded."""
         self._left: set[TaskKey] = set()
-        """Those that are to be recorded when others are."""
+        """Runs to record together with the next ones."""
         self._begun: dict[TaskKey, datetime] = {}
         """Runs that were begun and are not answered."""
         self._tries: dict[TaskKey, int] = {}
@@ -140,12 +140,12 @@ class Scheduler:
 
     @property
     def folders(self) -> list[Path]:
-        """Where tasks lie. Any thread."""
+        """Return the folders of tasks. Any thread."""
         return list(self._folders_seen)
 
     @property
     def status(self) -> Mapping[str, object]:
-        """Return what is said of all tasks. Any thread."""
+        """Return the counts of tasks for the status. Any thread."""
         if self._has_looked:
             self._has_looked = False
             known = dict(self._known)
@@ -186,7 +186,7 @@ class Scheduler:
                 self._loop(lambda: self._event.set())
 
     async def run(self) -> None:
-        """Run what is due, until cancelled."""
+        """Run due tasks until cancelled."""
         self._loop = asyncio.get_running_loop().call_soon_threadsafe
         for turn in await anyio.to_thread.run_sync(self._journal.unfinished, SCHEDULER):
             if (found := run_in(turn.request)) is not None:
@@ -208,7 +208,7 @@ class Scheduler:
     # -------------------------------------------------------------------------------------------------------- looking
 
     def _look(self) -> list[Run | _Note]:
-        """Read what changed; return what is to be done now. Worker thread."""
+        """Read changed files; return the work that is due now. Worker thread."""
         now = self._clock()
         with self._lock:
             touched, self._touched = self._touched, set()

@@ -1,4 +1,4 @@
-"""What the host says of itself: the status file, and metrics."""
+"""The host's reports: the status file and metrics."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
 
 
 def _large_memories(host: Host) -> list[str]:
-    """Return what is to be said of a MEMORY.md that is nearly too large, or is, of groups that have a sender."""
+    """Return a warning for each group with a sender whose MEMORY.md is nearly or already too large."""
     groups = sorted({inbox.group for inbox in list(host.spool.inboxes.values())})
     warnings = {group: host.memory.files.size_warning(group) for group in groups}
     return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MOST_SHOWN]

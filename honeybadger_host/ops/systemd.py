@@ -1,4 +1,4 @@
-"""The host as a systemd service: what is written and run, decided without doing it, and done in one place."""
+"""The host as a systemd service: a plan of files and commands, decided without I/O and carried out in one place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DROP_IN: Final = SYSTEM_UNIT.with_name(f"{UNIT}.d") / "closed.conf"
 _TMPFILES: Final = Path("/etc/tmpfiles.d/honeybadger.conf")
 _SYSUSERS: Final = Path("/etc/sysusers.d/honeybadger.conf")
 _HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
-"""What ProtectHome= and PrivateTmp= hide from the service."""
+"""Folders that ProtectHome= and PrivateTmp= hide from the service."""
 _PLAIN: Final = re.compile(r"/[\w./@:+-]*", re.ASCII)
 """Paths that need no quoting in a unit."""
 _EXEC: Final = re.compile(r"^ExecStart=(\S+) run --home (\S+)$", re.MULTILINE)
@@ -33,7 +33,7 @@ _EXEC: Final = re.compile(r"^ExecStart=(\S+) run --home (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What makes a service.
+    """The files and commands that make a service.
 
     Args:
         files: path and text, in the order of writing; readable by all.
@@ -118,7 +118,7 @@ def show(plan: Plan) -> str:
 
 
 def write(plan: Plan, root: Path = Path("/")) -> list[Path]:
-    """Write the files of a plan below `root`; return those that were not the same already.
+    """Write the files of a plan below `root`; return the ones that changed.
 
     A file that was there and is another is kept beside as `<name>.old`. Raises HostError.
     """
@@ -146,7 +146,7 @@ def installed(user_home: Path, config_home: Path, *, is_user: bool) -> list[Path
 
 
 def remove(files: Sequence[Path], root: Path = Path("/")) -> list[Path]:
-    """Remove files of a service below `root`; return those that were there. Raises HostError."""
+    """Remove files of a service below `root`; return the ones that existed. Raises HostError."""
     removed: list[Path] = []
     for path in files:
         target = root / path.relative_to("/")
