@@ -28,7 +28,7 @@ _LONGEST_RETRY_SECONDS: Final = 60.0
 
 
 class _Ending(NamedTuple):
-    """The answer to a request, and what is said of it."""
+    """The answer to a request, and its line in the log."""
 
     reply: bytes
     outcome: str

@@ -1,4 +1,4 @@
-"""What a batch has decided becomes durable: one commit of the journal, then the files.
+"""Makes the decisions of a batch durable: one commit of the journal, then the files.
 
 A change whose file cannot be written is refused before the commit, and so is what was decided upon it.
 """

@@ -1,4 +1,4 @@
-"""What runs beside the batches: queries, requests that wait for something to come, and turns of agents.
+"""Work outside the batches: queries, requests that wait for future input, and turns of agents.
 
 Queries have threads of their own; what waits has none. A turn runs for minutes; what it ends with is decided and
 written with a later batch.
@@ -27,7 +27,7 @@ from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
 log = structlog.get_logger()
 
 _BUSY_QUERIES = 16
-"""A group with so many queries under way is not taken from until some are answered."""
+"""A group with this many queries under way gets no more until some are answered."""
 MOST_WAITING = 1000
 """Requests of one sender that may wait for something to come; each is answered within minutes."""
 QUERIES_AT_ONCE = 4
@@ -54,7 +54,7 @@ class Beside:
         self._waiting: Counter[Inbox] = Counter()
         self._waited_slots = anyio.CapacityLimiter(1)
         self.come_back: list[QueuedRequest] = []
-        """Turns that ran and are to be decided."""
+        """Turns that ran and wait for their decision."""
 
     @property
     def busy(self) -> set[str]:
@@ -63,7 +63,7 @@ class Beside:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something waits for what is to come."""
+        """Whether a request is waiting for future input."""
         return bool(self._waiting)
 
     def begin(self, request: QueuedRequest, asking: Asking, tasks: TaskGroup, waiting: TaskGroup) -> None:
@@ -88,7 +88,7 @@ class Beside:
     # ------------------------------------------------------------------------------------------------------ queries
 
     async def _answer(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
-        """Answer one query on a thread of its own."""
+        """Answer one query on a separate thread."""
         try:
             await anyio.to_thread.run_sync(self.answer_query, request, asking, handler, limiter=self._query_slots)
         finally:

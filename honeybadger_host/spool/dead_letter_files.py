@@ -36,7 +36,7 @@ class DeadLetter:
 
     @property
     def text(self) -> str | None:
-        """Its bytes as text, with what is none escaped."""
+        """Its bytes as text; bytes that are no UTF-8 are escaped."""
         return None if self.data is None else self.data.decode("utf-8", "backslashreplace")
 
 

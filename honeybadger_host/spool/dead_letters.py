@@ -28,9 +28,9 @@ from honeybadger_host.text.time_stamps import time_stamp
 log = structlog.get_logger()
 
 MAX_BYTES = 1 << 30
-"""Of data/dead/; above it the oldest of the sender that has most are removed."""
+"""Size limit of data/dead/, in bytes; above it the oldest of the sender with the most are removed."""
 _BLOCK: Final = 4096
-"""What a small file takes of most file systems, whatever its size."""
+"""Bytes that even a tiny file takes on most file systems."""
 _KEPT: Final = 0.9
 """How full it is after room was made: so that it is not made for each of them."""
 _REASON: Final = ".reason.json"
@@ -73,7 +73,7 @@ class DeadLetters:
         size: int | None = None,
         owner: int | None = None,
     ) -> None:
-        """Keep the bytes of what is not a request, with the reason, in `data/dead/`. Raises OSError.
+        """Keep bytes that are no request, with the reason, in `data/dead/`. Raises OSError.
 
         Args:
             data: None when it was not read: then there is only the reason.

@@ -12,13 +12,13 @@ from typing import Final
 from honeybadger_host.spool.inbox import TURNS_QUEUE
 
 FEW: Final = 8
-"""A queue with at most so many has its turn before those that flood."""
+"""Queues with at most this many requests are served before busy ones."""
 MOST_OF_A_QUEUE: Final = 32
 """Requests of one queue in a batch: others wait until a batch that is under way ends."""
 MOST_BESIDE_FEW: Final = 8
-"""The same while queues with few come and go."""
+"""The same limit while quiet queues come and go."""
 BATCHES_REMEMBERED: Final = 512
-"""Of a flood, for which queues with few are expected to come again: about a second."""
+"""Batches of a flood for which quiet queues are expected back: about a second."""
 
 
 class Fairness:
@@ -35,7 +35,7 @@ class Fairness:
         self.is_of_few = False
         """Whether the last batch was of the queues with few alone."""
         self.few: Sequence[str] = ()
-        """Those of the last batch, where others had more."""
+        """The quiet queues of the last batch, if others had more."""
 
     def portions(self, waiting: Mapping[str, int], most: int, most_turns: int) -> Iterator[tuple[str, int]]:
         """Return queues and how many requests to take of each, in this order; one may come several times.

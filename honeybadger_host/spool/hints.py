@@ -1,4 +1,4 @@
-"""Where something may have come, and the look that lists it: some inboxes, or at a sweep all of them."""
+"""Inboxes that may have new files: some after a file event, all at a sweep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DISTRUST_EVERY = 20
 
 
 class Hints:
-    """What was heard of. `add` on any thread; `look` on one at a time."""
+    """Collects file events. `add` on any thread; `look` on one at a time."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

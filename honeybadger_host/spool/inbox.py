@@ -21,7 +21,7 @@ from honeybadger_host.storage.files import Incoming, Signature, identity_of, ope
 log = structlog.get_logger()
 
 STREAM: Final = ".stream"
-"""What a turn's answer is called while it is being written."""
+"""Name of the file with a turn's answer while it is being written."""
 TURNS_QUEUE: Final = f"/{TURNS}"
 """How the queue of a group's turns ends; no name of a group does."""
 
@@ -68,7 +68,7 @@ class Inbox:
     replies: int = 0
     reply_bytes: int = 0
     folder: str = REQUESTS
-    """Where its files lie: `requests/`, or `turns/` of the inbox that is its `front`."""
+    """Return the folder of its files: `requests/`, or `turns/` of the inbox that is its `front`."""
     front: Inbox | None = None
     turns: Inbox | None = None
     requests: str = field(init=False)
@@ -165,7 +165,7 @@ class OpenInbox:
         return False
 
     def remove(self, name: str, seen: Signature | None = None) -> None:
-        """Remove a request that is done; one that cannot be removed is kept in mind and never served again.
+        """Remove a finished request. If that fails, it is remembered and never served again.
 
         Args:
             seen: what was answered. Something else of this name stays: it is a request that nobody has read. (There is

@@ -11,12 +11,12 @@ from typing import Final
 from honeybadger_host.storage.files import closing_fd, open_folder
 
 SUFFIX: Final = ".json"
-"""Of requests, replies and dead letters."""
+"""File name of a request, a reply or a dead letter."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """What a folder with many names has, read bit by bit and given out in order.
+    """The names of a large folder, read in pieces and given out in order.
 
     Args:
         entries: what was not read yet; None: all was.

@@ -52,13 +52,13 @@ from honeybadger_host.storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _SAY_AGAIN_SECONDS = 60.0
-"""A box that cannot be read or answered, or is over a limit, is spoken of so often, whatever waits in it."""
+"""Log the same problem of an inbox at most once in this many seconds."""
 BATCH_REQUESTS = 512
 """Requests of one commit, over all groups: more gain nothing, and keep the first of them waiting."""
 
 
 class Stores(NamedTuple):
-    """What a batch changes: the journal first, then the files, and what is kept of them in memory.
+    """The targets of a batch: the journal first, then the files and their copies in memory.
 
     Args:
         dead_letters: what cannot be read ends there.
@@ -73,7 +73,7 @@ class Stores(NamedTuple):
 
 
 class Serving(NamedTuple):
-    """What may be asked, and by whom.
+    """The request types and who may send them.
 
     Args:
         handlers: request type -> handler.
@@ -125,7 +125,7 @@ class Pipeline:
         self._event = anyio.Event()
         self._reader_slot = anyio.CapacityLimiter(1)
         self.writer_slot = anyio.CapacityLimiter(1)
-        """Held by whoever writes to the journal or the projections."""
+        """Held while the journal or the files are written."""
         self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
         self._beside = Beside(self._answers, self.turn_queue, serving.note, self.wake)
         self._own: list[QueuedRequest] = []
@@ -176,7 +176,7 @@ class Pipeline:
         self.ended.set()
 
     async def run_once(self, inbox_path: str) -> None:
-        """Serve what waits in one box, what that changes by itself, and nothing else; instead of `run`."""
+        """Serve the requests of one inbox and their consequences, and nothing else; instead of `run`."""
         self._spool.discover()
         self.hints.only(inbox_path)
         async with anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""Who may still ask: a share of requests a second, what may wait in an inbox, and what is said to those over it.
+"""Limits of each sender: requests a second, requests that may wait in an inbox, and the refusals above them.
 
 Pure: the clock is an argument, nothing is read or written. One thread at a time (docs/decisions/018-limits.md).
 """
@@ -15,25 +15,25 @@ from honeybadger_agent.wire import Refusal
 
 LimitName: TypeAlias = Literal["rate", "pending"]
 MAX_REQUEST_BYTES = 262_144
-"""Of one request file."""
+"""Size limit of one request file, in bytes."""
 PENDING_FILES = 200_000
 PENDING_BYTES = 1 << 30
-"""Of the requests that may wait in an inbox: no honest sender comes near, a runaway loop does."""
+"""Limits of the requests that wait in an inbox: no honest sender comes near, a runaway loop does."""
 KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28
 """Replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed."""
 _BURST_SECONDS: Final = 10.0
-"""Of the share that may be used at once after a pause."""
+"""Seconds of the share that may be used at once after a pause."""
 _FEWEST_KEPT: Final = 1024
 _MOST_NAMED: Final = 1000
 _RECENT_SECONDS: Final = 600.0
 _PENDING_PER_SECOND: Final = 1000
-"""What a host surely serves: how long a full inbox is told to wait."""
+"""Requests a second that every host serves; from it follows how long a full inbox is told to wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What one sender of one group may do; 0 means no limit.
+    """The limits of one sender of one group; 0 means no limit.
 
     Args:
         requests_per_second: on average.
@@ -51,12 +51,12 @@ class Shares:
 
 
 def shares_of(requests_per_second: float) -> Shares:
-    """Return the shares of a host: the one that an operator chooses, and those that nobody honest meets."""
+    """Return the limits of a host: the operator's for requests a second, and the fixed ones."""
     return Shares(requests_per_second, MAX_REQUEST_BYTES, PENDING_FILES, PENDING_BYTES, KEPT_REPLIES, KEPT_REPLY_BYTES)
 
 
 class Buckets:
-    """Token buckets, one for each asker. Those that are full again are forgotten, so idle ones cost nothing.
+    """Token buckets, one for each sender. Full ones are dropped, so idle senders cost nothing.
 
     Args:
         per_second: tokens that come back in a second; 0: no limit.
@@ -102,7 +102,7 @@ class Limiter:
         self.hits: Counter[LimitName] = Counter()
         self._buckets = Buckets(shares.requests_per_second, shares.requests_per_second * _BURST_SECONDS)
         self._recent: dict[tuple[str, str, LimitName], float] = {}
-        """Who was refused for what -> the last time, monotonic seconds; the newest is the last."""
+        """(sender, limit) -> last refusal, in monotonic seconds; the newest is last."""
 
     def admit(self, group: str, sender: str, now: float) -> tuple[LimitName, Refusal] | None:
         """Take a token of the sender; when there is none return why."""

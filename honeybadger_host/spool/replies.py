@@ -1,4 +1,4 @@
-"""Replies after they were written: nobody took them, a sender has too many, a power cut tore them.
+"""Written replies that nobody collected, that are too many, or that a power cut tore.
 
 A reply is renamed into place complete and is not synced (an fsync for each costs more than the whole path). After a
 power cut its name may be there without its bytes, or with some of them. Whoever waits for it must not take that for an
@@ -75,7 +75,7 @@ class ReplyRetention:
             log.warning("replies.mended", given_again=given_again, removed=removed)
 
     def expire(self, was_watched_for: Callable[[float], bool], now: float) -> int:
-        """Remove replies nobody took and temporary files nobody finished; return how many.
+        """Remove uncollected replies and unfinished temporary files; return the number removed.
 
         Args:
             was_watched_for: whether nobody has set the clock for so many seconds; before that no file of that age goes.
@@ -144,7 +144,7 @@ class ReplyRetention:
 
 
 def _has_end(folder_fd: int, name: str, size: int) -> bool:
-    """Return whether a file ends as JSON does; one that cannot be read is left to its owner."""
+    """Return whether a file ends as JSON does. An unreadable file counts as whole: it is left to its owner."""
     if not size:
         return False
     try:

@@ -1,4 +1,4 @@
-"""A request file on its way: what is known of it, and how its bytes become something that is asked.
+"""A request file on its way through the host, and how its bytes become a request.
 
 Read once, parsed once; who asks is where the file lay.
 """
@@ -29,7 +29,7 @@ RETRY_SECONDS = 1.0
 UNFINISHED_SECONDS = 2.0
 """How long a file that ends too early, or has two names, is waited for."""
 _LOOK_AGAIN_SECONDS = 0.05
-"""At a file that somebody is still writing."""
+"""Seconds until the next look at a file that is still being written."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """It waits behind more than its inbox may hold, and was not read."""
+    """It is beyond the limit of its inbox and was not read."""
 
 
 State: TypeAlias = Asking | Refused | Decided | Answered | Over
@@ -125,12 +125,12 @@ class QueuedRequest:
 
     @property
     def turn(self) -> TurnKey:
-        """What the journal calls it where it is a turn."""
+        """Return its name in the journal if it is a turn."""
         return TurnKey(self.inbox.group, self.inbox.sender, self.stem)
 
     @property
     def named(self) -> dict[str, str]:
-        """What a line of the log says of which request it is about."""
+        """Return the members with which a log line names the request."""
         return {"group": self.inbox.group, "sender": self.inbox.sender, "id": self.stem}
 
     def refuse(self, refusal: Refusal, *, dead_reason: str | None = None, is_cut_short: bool = False) -> QueuedRequest:
@@ -140,7 +140,7 @@ class QueuedRequest:
 
 @dataclass(slots=True)
 class RequestBatch:
-    """What one pass of the pipeline carries."""
+    """One request during one pass of the pipeline."""
 
     requests: list[QueuedRequest]
     opened: dict[Inbox, OpenInbox] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class RequestBatch:
 
 
 class _NotYet(Exception):
-    """A file that is to be read again later.
+    """A file to read again later.
 
     Args:
         else_why: what is wrong with it when it stays so; None: it is tried for as long as it takes.
@@ -257,7 +257,7 @@ class RequestReader:
         self._refused_links[signature.inode, signature.mtime_ns] = now + 2 * UNFINISHED_SECONDS
 
     def _unread(self, request: QueuedRequest, error: Changing | NotRegular | OSError) -> Exception:
-        """Return what is made of a file that could not be read."""
+        """Return the outcome of a file that could not be read."""
         name = request.name
         match error:
             case Changing():

@@ -34,7 +34,7 @@ _MOST_LISTED: Final = 262_144
 _LISTED_AT_ONCE: Final = 1024
 """Names read, or put into the queue, between two slices: 4 ms, where a folder of 100,000 takes 400 ms as a whole."""
 _LISTED_BESIDE: Final = 256
-"""The same while others, who have few, come and go."""
+"""The same limit while quiet senders come and go."""
 _LONG_QUEUE: Final = 256
 """An inbox with more names waiting is not listed again before they are served."""
 _MOST_EXPECTED: Final = 8
@@ -101,7 +101,7 @@ class Spool:
                 one.empty.forget()
 
     def discover(self) -> None:
-        """Find inboxes that came and forget those that went."""
+        """Find new inboxes and forget removed ones."""
         groups = self._names_in(self._ipc)
         listings = [self._names_in(f"{self._ipc}/{group}") for group in groups]
         agents = self._agents()

@@ -80,7 +80,7 @@ class _Waiting:
 
 
 class TurnQueue:
-    """Which groups have a turn under way. Event loop.
+    """The groups with a turn under way. Event loop.
 
     Args:
         writer_slot: held while something is written to the journal.
@@ -94,7 +94,7 @@ class TurnQueue:
         self._at_once = at_once
         self._running: dict[TurnKey, _Running] = {}
         self._lanes: dict[str, _Running] = {}
-        """Group -> its turn. One that another turn asked for has no lane, and is not counted among those at once."""
+        """Group -> its turn. A turn that another turn asked for has no lane and is not counted in `turns.at_once`."""
         self._behind: list[_Waiting] = []
         """Turns of the host's own, in the order they came."""
         self._taken_back: set[TurnKey] = set()

@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 _RETRY_SECONDS: Final = 60.0
 _LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""What the kernel has no more of; any other error is one folder's own."""
+"""Errors of exhausted kernel limits; any other error concerns one folder only."""
 
 _Identity: TypeAlias = tuple[int, int, int]
 """See `identity_of`."""
@@ -66,7 +66,7 @@ class Watcher:
         """Folders that only the sweep finds."""
 
     def ensure(self, folders: Mapping[str, bool], now: float, *, looks_closely: bool = True) -> None:
-        """Watch exactly these folders; one that was replaced is watched anew, dead threads are replaced.
+        """Watch exactly these folders: a replaced folder is watched again, a dead thread is replaced.
 
         Args:
             folders: path -> whether to tell of everything in it; else only that something came, once for each `listen`.
@@ -171,7 +171,7 @@ if HAS_INOTIFY:
     _REMOVALS: Final = InotifyConstants.IN_DELETE | InotifyConstants.IN_MOVED_FROM
 
     class _Callback:
-        """What InotifyFD calls for one folder; an exception in here would end its thread.
+        """Called by InotifyFD for one folder; an exception in here would end its thread.
 
         Attributes:
             wd: of the watch; -1 while another begins.
