@@ -23,16 +23,16 @@ log = structlog.get_logger()
 
 AGENTS_FOLDER: Final = "config/agents"
 PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
-"""Of a profile, in the order shown; each is optional."""
+"""Files of a profile, in the order shown; each is optional."""
 PLUMBING: Final = frozenset(
     {
         *("ping", "append_turn", "append_turns", "get_turns", "get_context", "get_history", "read_group_files"),
         "load_session",
     }
 )
-"""What every agent needs to take part at all, whatever tools it has."""
+"""Tools that every agent has."""
 DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})
-"""What only agents have that delegate."""
+"""Tools of agents that delegate."""
 _LARGEST_BYTES: Final = 65_536
 _MOST_AGENTS: Final = 1000
 _NO_FILE: Final = (0, 0, 0)
@@ -43,7 +43,7 @@ _BUILT_IN: Final = (
 
 
 class AgentFile(BaseModel):
-    """What `config/agents/<id>.json` may say; every member is optional."""
+    """The model of `config/agents/<id>.json`; every member is optional."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -183,7 +183,7 @@ def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
 
 
 def load_agent(home: Path, agent_id: str) -> Agent | str:
-    """Return what the file of an agent says, or what is wrong with it and what now."""
+    """Return the profile in an agent's file, or the reason why it cannot be used."""
     try:
         return _load(home, agent_id)
     except OSError as error:
@@ -198,7 +198,7 @@ def _built_in(agent_id: str) -> Agent:
 
 
 def _load(home: Path, agent_id: str) -> Agent:
-    """Return what a file says. Raises OSError, ValueError with what is wrong and what now."""
+    """Return the profile in a file. Raises OSError, ValueError with the reason and the remedy."""
     if not NAME.fullmatch(agent_id):
         raise ValueError("its name is not an agent's: 1-64 characters of A-Z a-z 0-9 _ - before .json")
     if is_system_sender(agent_id):

@@ -1,4 +1,4 @@
-"""Who is put together with whom: the only place where the parts of a host are made."""
+"""The composition root: the only place where the parts of a host are made."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _put_together(
 def _memory_of(
     home: Path, settings: Settings, journal: Journal, projections: Projections, opened: ExitStack
 ) -> Dependencies:
-    """Return memory and search, without what runs beside the pipeline."""
+    """Return memory and search, without the parts that run outside the pipeline."""
     whole_files = WholeFiles(home)
     turn_logs = TurnLogs(home, window_turns=settings.consolidation.kept_turns, clock=time.monotonic)
     index = Index(
@@ -353,7 +353,7 @@ def open_metrics(home: Path, textfile: str) -> Metrics | None:
 
 
 def _check_installed(module: str, what: str, extra: str) -> None:
-    """Raise SettingsError: a setting needs what is not installed."""
+    """Raise SettingsError if a setting needs a package that is not installed."""
     if find_spec(module) is None:
         raise SettingsError(f"{what}: {HOST_EXTRA.format(extra)}")
 

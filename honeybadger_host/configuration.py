@@ -81,7 +81,7 @@ REMOVED_SETTINGS: Final = {
     "tokens.counter": "budgets count characters / 4, and one for each character that is not ASCII",
     "web.socket": "`honeybadger-host web --socket PATH` serves the page on a socket",
 }
-"""Settings of earlier versions, and what is so without them."""
+"""Removed settings -> the behaviour that replaced each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
 
 
 def host_zone() -> str:
-    """Return the IANA name of the host's time zone; UTC when the system does not say one that is known."""
+    """Return the IANA name of the host's time zone; UTC when the system names none, or an unknown one."""
     name = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
     try:
         return ZoneInfo(name).key

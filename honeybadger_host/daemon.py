@@ -44,7 +44,7 @@ log = structlog.get_logger()
 SWITCH_SECONDS = 0.001
 """How long a thread computes while others wait for Python's lock; 5 ms, the default, are several batches."""
 _FIRST_SWEEP_SECONDS = 0.01
-"""Whoever waits for READY need not wait for the second one."""
+"""Nobody who waits for READY has to wait for the second one."""
 _LOOK_EVERY_SECONDS = 1.0
 _CLOSE_LOOK_EVERY = 4
 """Looks at the watched folders, of which one is at each of them: with 100 groups that takes 1.5 ms."""
@@ -98,7 +98,7 @@ def _run(
 def serve_box(
     home: Path, settings: Settings, inbox: Path, *, searched: str | None = None, keeps_house: bool = False
 ) -> None:
-    """Serve what waits in one inbox of a home that nobody serves, and end. Raises HomeLocked, HostError.
+    """Serve the requests in one inbox of a home without a host, then end. Raises HomeLocked, HostError.
 
     Args:
         searched: a group of which all is to be found.
@@ -219,7 +219,7 @@ def _settle_all(host: Host) -> None:
 
 
 class _Hints:
-    """What the watcher's thread heard of, passed on to the caches and the pipeline."""
+    """Passes events of the watcher's thread on to the caches and the pipeline."""
 
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
         self._host = host

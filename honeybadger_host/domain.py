@@ -1,4 +1,4 @@
-"""The host's values: what is decided, before it is written and after it was read."""
+"""The host's values: decisions and changes, before they are written and after they are read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GroupFileName: TypeAlias = Literal["CLAUDE.md", "MEMORY.md", "summary.md"]
 ROOT_GLOBAL_FILE: Final = "AGENT.md"
 GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
 ARCHIVE: Final = "archive/MEMORY.md"
-"""Where notes go that leave MEMORY.md."""
+"""File for notes that leave MEMORY.md."""
 MESSAGES_FOLDER: Final = "data/messages"
 TASK_RECORD: Final = "task_record"
 """What the journal calls what became of a task; it finds the newest record of each."""
@@ -48,7 +48,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who an agent is, for its context (HB5, AM5).
+    """An agent's identity, for its context (HB5, AM5).
 
     Args:
         text: what its entry says; empty when it is not an agent of this home.
@@ -238,12 +238,12 @@ Appended: TypeAlias = Added | TurnAdded
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""
 Change: TypeAlias = Appended | Whole | NotesRevised
-"""What the journal takes."""
+"""A change that the journal takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a handler decided: the answer, and the changes it stands for."""
+    """A handler's decision: the answer, and the changes it stands for."""
 
     result: Mapping[str, Any]
     changes: tuple[Change, ...] = field(default=())
@@ -325,7 +325,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query answers, and what is to be noted of it."""
+    """The answer to a query, and the rows to record about it."""
 
     result: Mapping[str, Any]
     served: Served | None = None
@@ -366,7 +366,7 @@ Keeps: TypeAlias = Callable[[Asked, Mapping[str, Any]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """Which turn is to be stopped, and who asks.
+    """The turn to stop, and the requester.
 
     Args:
         sender: whose turn; None: anybody's.

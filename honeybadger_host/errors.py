@@ -26,7 +26,7 @@ _MAY_CLEAR: Final = frozenset(
     }
 )
 _SQLITE_MAY_CLEAR: Final = frozenset({7, 8, 10, 13, 14})
-"""What SQLite makes of them: NOMEM, READONLY, IOERR, FULL, CANTOPEN."""
+"""SQLite's codes for such faults: NOMEM, READONLY, IOERR, FULL, CANTOPEN."""
 
 
 class HostError(Exception):
@@ -68,7 +68,7 @@ class WorldFailed(HostError):
 
 
 def may_clear(error: BaseException | None) -> bool:
-    """Return whether an error, or one it came from, is a fault of the disk or the machine that may clear by itself."""
+    """Return whether an error, or its cause, is a fault of the disk or the machine that may pass."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _MAY_CLEAR:
             return True

@@ -1,4 +1,4 @@
-"""What the host says about itself: log lines, counters, the status file."""
+"""The host's reports about itself: log lines, counters, the status file."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _dump_line(event: MutableMapping[str, Any], **_: Any) -> bytes:
 
 @dataclass(slots=True)
 class Counters:
-    """What happened since the start. Written by the pipeline's threads; reading needs no lock.
+    """Counters since the start. Written by the pipeline's threads; reading needs no lock.
 
     Attributes:
         requests: (type, outcome) -> how many.

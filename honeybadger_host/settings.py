@@ -87,7 +87,7 @@ class History(Section):
 
 
 class Consolidation(Section):
-    """What becomes of a conversation beyond its window: an entry of HISTORY.md, a part of summary.md, notes."""
+    """Consolidation of turns beyond the window: an entry of HISTORY.md, a part of summary.md, notes."""
 
     memory_window: int = Field(
         50,
@@ -103,7 +103,7 @@ class Consolidation(Section):
 
 
 class Curation(Section):
-    """What looks after memory in the background; see docs/curation.md."""
+    """Background care of memory; see docs/curation.md."""
 
     apply: CurationMode = Field(
         "lossless",
@@ -160,7 +160,7 @@ class Document(Section):
 
 
 class Recall(Section):
-    """Long-term memory: what is found, and what is put into a context by itself."""
+    """Long-term memory: search, and recall into contexts."""
 
     enabled: bool = Field(True, description="false: no entry is put into a context; searching works all the same.")
     vectors: VectorsChoice = Field(
@@ -189,7 +189,7 @@ class Recall(Section):
 
 
 class Security(Section):
-    """What must not become memory."""
+    """Texts that must not become memory."""
 
     secrets: SecretsMode = Field(
         "redact",
@@ -239,7 +239,7 @@ class Turns(Section):
 
 
 class Tasks(Section):
-    """What agents do by themselves: groups/<group>/tasks/."""
+    """Scheduled tasks of agents: groups/<group>/tasks/."""
 
     least_seconds: float = Field(
         60, ge=1, le=86_400, description="Seconds that must lie between two runs; less than a minute is for trials."
@@ -247,7 +247,7 @@ class Tasks(Section):
 
 
 class Push(Section):
-    """A `[[messages.push]]`: who is told of each message, by a program or a webhook."""
+    """A `[[messages.push]]`: a program or a webhook that gets each message."""
 
     command: list[Annotated[str, Field(min_length=1)]] = []
     webhook: str = ""
@@ -266,7 +266,7 @@ class Push(Section):
 
 
 def _check_webhook(url: str) -> None:
-    """Raise ValueError for what is neither HTTPS nor loopback."""
+    """Raise ValueError for an address that is neither HTTPS nor loopback."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if not host or parts.username is not None or not url.isascii() or any(not letter.isprintable() for letter in url):
@@ -301,7 +301,7 @@ class Messages(Section):
 
 
 class Log(Section):
-    """What the daemon prints, on standard error."""
+    """The daemon's log, on standard error."""
 
     format: Literal["auto", "json", "console"] = Field(
         "auto", description="auto: console when a terminal looks on, else json."

@@ -75,7 +75,7 @@ def sender_token(
 
 @app.command("list")
 def sender_list(home: Home = None, as_json: AsJson = False) -> None:
-    """Print the senders of config/senders.json and those that have a folder."""
+    """Print the senders of config/senders.json and of the inboxes."""
     from honeybadger_host.spool.senders import load_senders
 
     folder = home_of(home)

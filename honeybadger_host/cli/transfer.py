@@ -94,7 +94,7 @@ def import_(
 
 
 def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bool) -> _Told:
-    """Take in an export of ours; return what is told, as JSON and as lines."""
+    """Take in an export of Honeybadger; return the report as JSON and as lines."""
     from honeybadger_host.transfer.loading import load_export
 
     doing = deque([f"reading {path}"], maxlen=1)
@@ -118,7 +118,7 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
 
 
 def _import(folder: Path, group: str, path: Path, format_: str | None, by: str | None, dry_run: bool) -> _Told:
-    """Take in what another program remembers; return what is told, as JSON and as lines."""
+    """Take in another program's memory; return the report as JSON and as lines."""
     from honeybadger_host import daemon
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.storage.home import check_home

@@ -1,4 +1,4 @@
-"""What the doctor looks at where several machines keep the home: the servers, the log, the machines, their clocks."""
+"""The doctor's checks of a home on several machines: servers, log, machines, clocks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def cluster(home: Path) -> Iterator[Finding]:
 
 
 def _servers(settings: Cluster) -> Iterator[Finding]:
-    """Each server by itself."""
+    """Check each server."""
     for url in settings.urls:
         try:
             with closing(Servers([url], settings.credentials)) as server:

@@ -60,7 +60,7 @@ class Forwarding:
         self._ipc, self._servers, self._names = home / "data" / "ipc", servers, names
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._inboxes: dict[str, Inbox] = {}
-        """By the folder that requests lie in."""
+        """Subject by the folder of the requests."""
         self._watcher = Watcher(self._hint) if HAS_INOTIFY and watches else None
         self._hinted: set[str] = set()
         self._woken = asyncio.Event()
@@ -262,7 +262,7 @@ class Answering:
             raise Refusal("too_large", f"the request has {len(data)} bytes, {MOST_BYTES} go to another machine")
 
     async def _answer(self, taken: _Taken, mailbox: Mailbox, key: tuple[str, str, str]) -> None:
-        """Send the reply to whoever asked last; until nobody asks any more."""
+        """Send the reply to the last requester, until nobody asks any more."""
         pause, kept = 0.002, 0.0
         try:
             while (reply := mailbox.reply(key[2])) is None:

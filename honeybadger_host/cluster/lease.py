@@ -61,7 +61,7 @@ def holder(servers: Servers, names: Names) -> str | None:
 
 @dataclass(slots=True)
 class Watched:
-    """The lease as a machine that waits sees it, timed by that machine's own clock.
+    """The lease as a waiting machine sees it, timed by its own clock.
 
     The servers remove a lease by their clocks, and one that is ahead of the others may leave it there for minutes.
 

@@ -61,7 +61,7 @@ class NotOurs(Exception):
 
 
 class Names(NamedTuple):
-    """What a home is called on the servers."""
+    """Names of a home on the servers."""
 
     identity: str
 
@@ -71,7 +71,7 @@ class Names(NamedTuple):
 
     @property
     def subjects(self) -> str:
-        """Of the log: one for each time that a machine begins to own the home."""
+        """Subject of the log: a new one each time that a machine begins to own the home."""
         return f"hb.{self.identity}.log.*"
 
     @property
@@ -127,7 +127,7 @@ class Log:
     """
 
     servers: Servers
-    """Given, and given anew, by whoever connects."""
+    """Set by each new connection."""
 
     def __init__(self, names: Names, position: Position, lost: Callable[[str], None] = lambda why: None) -> None:
         self.names, self.position = names, position
@@ -294,7 +294,7 @@ class Log:
 
 
 def is_same(found: Message, message: Message) -> bool:
-    """Return whether a message is the one that was published: a copy of this machine has its subject, too."""
+    """Return whether a message is the published one: a copy of this machine has its subject, too."""
     return found.subject == message.subject and found.data == message.data
 
 

@@ -93,7 +93,7 @@ class Member:
         self._folded_at = self._begun_at = time.monotonic()
         self._counters = Counters()
         self._owner = ""
-        """Whom this machine follows."""
+        """The machine that this one follows."""
         self._lease = Watched()
         self._trimming = threading.Thread(target=self._trim, name="trim", daemon=True)
         try:

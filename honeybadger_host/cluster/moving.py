@@ -1,4 +1,4 @@
-"""Which machines keep a home just now, and how its owner hands it over to one of them on purpose.
+"""The machines that keep a home now, and how its owner hands it over to one of them on purpose.
 
 Each machine answers who it is. The owner, asked to move, ends in order as if it were stopped, gives its lease to the
 next one instead of back, and follows. Only hosts may ask: see the keys in deploy/cluster/nats.conf.
@@ -30,7 +30,7 @@ _AGAIN_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a machine says of itself.
+    """A machine's report about itself.
 
     Args:
         node: its name; see `records.name_machine`.
@@ -115,7 +115,7 @@ def place_of(node: str) -> tuple[str, str]:
 
 
 def choose(machines: Sequence[State], owner: State, name: str | None) -> State:
-    """Return the machine that is to own the home: the one that is named, else the one that has come furthest.
+    """Return the next owner: the named machine, else the one with the longest journal.
 
     Raises NotFound: none runs that is called so; HostError: it cannot take over at once.
     """

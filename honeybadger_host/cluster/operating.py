@@ -1,4 +1,4 @@
-"""What an operator does with a home of several machines: begin one, let a machine join or leave, look at it."""
+"""The operator's work on a home of several machines: begin one, let a machine join or leave, look at it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ
 from honeybadger_host.storage.journal_transfer import is_shared
 
 _LOOKS: Final = 3
-"""For an owner: one that has just begun, or is busy, answers the next time."""
+"""Seconds to wait for an owner: one that has just begun, or is busy, answers the next time."""
 START: Final = Position(0, "0" * 64)
 
 
 def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
-    """Make the log of a home on the servers, with a snapshot of its journal for those that join; return its identity.
+    """Make the log of a home on the servers, with a snapshot for machines that join; return its identity.
 
     Args:
         is_anew: remove what the servers have of this home from before.

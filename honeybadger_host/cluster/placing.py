@@ -1,4 +1,4 @@
-"""The files of a machine that owns a home again after others did: what the journal says they hold by now.
+"""Writes the files of a machine that owns a home again after others did, as the journal has them.
 
 A person may have edited a file here that nobody looked at before another machine became the owner. Such a text is
 moved aside, never lost.
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 _SYNCED_AT_ONCE: Final = 32
 KEPT: Final = "data/replaced"
-"""Where texts are moved that only this machine had."""
+"""Folder for texts that only this machine had."""
 
 
 def place_files(home: Path, journal: Path) -> int:

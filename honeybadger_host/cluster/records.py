@@ -1,4 +1,4 @@
-"""What the shared log holds: a transaction as its statements with their values, or who owns the home from here on.
+"""Records of the shared log: a transaction as its statements with their values, or a new owner of the home.
 
 A record too large for one message is several, its parts; the last one makes it whole. Each says the hash of all records
 up to it, so that two journals with the same hash have had the same life.
@@ -25,14 +25,14 @@ EPOCH_HEADER: Final = "Hb-Epoch"
 """The number of the message with which the owner of the moment began; of that message itself, 0."""
 CHAIN_HEADER: Final = "Hb-Chain"
 SCHEMA_HEADER: Final = "Hb-Schema"
-"""Of the journal that a record is for, or that a snapshot is of."""
+"""Schema number of the journal in a record or a snapshot."""
 PART_HEADER: Final = "Hb-Part"
 PART_BYTES: Final = 512 << 10
-"""A server takes 1 MiB with all headers unless it is told otherwise."""
+"""A server takes 1 MiB with all headers by default."""
 LOG_CHAIN: Final = "log_chain"
-"""In `meta`: the hash of all records up to the last one that is in this journal."""
+"""Key in `meta`: the hash of all records up to the last one in this journal."""
 NODE: Final = "node"
-"""In `meta`: what this machine is called among those that keep the home; no two have the same."""
+"""Key in `meta`: this machine's name among those that keep the home, unique among them."""
 
 Statement: TypeAlias = tuple[str, Sequence[Sequence[Any]]]
 
@@ -84,7 +84,7 @@ class Record:
 
 
 def whole_record(message: Message, parts: list[Message]) -> Record | None:
-    """Return the record that a message makes whole.
+    """Return the record that a message completes, else None.
 
     Args:
         parts: what was read of it before; kept from one call to the next. An owner that died left some of a record, and

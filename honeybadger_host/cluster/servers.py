@@ -1,4 +1,4 @@
-"""The connection to the NATS servers: a thread with an event loop of its own, for the journal is written by threads."""
+"""The connection to the NATS servers: a thread with an event loop, because threads write the journal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WRONG_SEQUENCE: Final = (10071, 10164)
 """One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost. No
 message has a `Nats-Msg-Id`: what a server takes for a repetition may have other bytes."""
 _NO_ROOM: Final = (10002, 10023, 10047, 10077)
-"""Of the account, the cluster, the disk, the stream."""
+"""Error codes of exhausted limits: account, cluster, disk, stream."""
 _NOT_CLUSTERED: Final = 10074
 _DENIED_SECONDS: Final = 10.0
 
@@ -47,7 +47,7 @@ class Unreachable(Exception):
 
 
 class WrongSequence(Exception):
-    """What was published was expected elsewhere."""
+    """Error code: the message was expected at another position."""
 
 
 class Servers:
@@ -65,7 +65,7 @@ class Servers:
         self._pull: tuple[str, int, JetStreamContext.PullSubscription] | None = None
         """Stream, the message fetched last, and what fetches the next ones."""
         self._said = ""
-        """What was wrong with the connection last."""
+        """The last error of the connection."""
         self._denied = -_DENIED_SECONDS, ""
         """When the servers refused to pass something on last, and what."""
         try:
@@ -221,7 +221,7 @@ class Servers:
             self._pull = None
 
     def forget_fetched(self) -> None:
-        """Begin anew with the next `fetch`: the consumer may have gone with its server."""
+        """Make a new consumer at the next `fetch`: the old one may have gone with its server."""
         self._pull = None
 
     # ---------------------------------------------------------------------------------------------------- questions

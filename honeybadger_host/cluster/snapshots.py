@@ -79,7 +79,7 @@ def is_snapshot_current(servers: Servers, names: Names) -> bool:
 
 
 def load_snapshot(servers: Servers, names: Names, journal: Path) -> None:
-    """Make the newest snapshot the journal of this machine, whose files are to be brought up to date with all of it.
+    """Make the newest snapshot this machine's journal. All of its files are brought up to date afterwards.
 
     Raises NotFound: the servers have none; Unreachable; JournalError: it is damaged, or another journal's, and the one
     that is here stays.

@@ -1,4 +1,4 @@
-"""When something runs by itself: pure functions over schedules, zones and moments.
+"""The times of scheduled runs: pure functions over schedules, zones and moments.
 
 May import: errors. Clocks are arguments; the time zones are read from the system's database.
 

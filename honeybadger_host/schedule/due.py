@@ -1,4 +1,4 @@
-"""Which run of a schedule is due, and which were missed: decided without a look at a clock."""
+"""The due run and the missed runs of a schedule, decided without a look at a clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SKIP_GRACE_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be done about the runs that a moment has passed; at least one.
+    """The decision about runs whose moment has passed; at least one.
 
     Args:
         run: the one that is to begin; None: none.
@@ -34,7 +34,7 @@ class Due:
 def due(
     schedule: Schedule, since: datetime, now: datetime, missed: Missed, grace_seconds: float | None = None
 ) -> Due | None:
-    """Return what is due now; None: nothing.
+    """Return the decision that is due now; None: nothing is due.
 
     Args:
         since: runs up to it are dealt with. A clock that is before it makes nothing due.

@@ -37,7 +37,7 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A run every so often, counted from an anchor, so that late runs do not move the later ones.
+    """A run at fixed intervals, counted from an anchor, so that a late run does not move the later ones.
 
     Args:
         every: more than nothing.

@@ -1,4 +1,4 @@
-"""Texts that are to be forgotten, found in whatever form they stand, and what is left where they stood. Pure.
+"""Finds texts to forget in every form they may have, and returns the rest of the text around them. Pure.
 
 A text is found whatever its case, its spaces and line ends, its Unicode form, the invisible characters in it, and
 however often it was escaped as JSON.
@@ -92,7 +92,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 class Phrases:
-    """What is looked for.
+    """A text to search for.
 
     Args:
         parts: found wherever they stand.
@@ -325,7 +325,7 @@ def blank_value(value: Any, name: str = "") -> Any:
 
 
 def _blank_free(value: Any) -> Any:
-    """Return a value of JSON as empty as it can be with so many members and items."""
+    """Return the emptiest value of JSON with the same members and items."""
     match value:
         case str():
             return FORGOTTEN

@@ -1,4 +1,4 @@
-"""What an export of a group looks like, and what of one is believed (docs/in-and-out.md).
+"""The form of an export of a group, and the checks before one is believed (docs/in-and-out.md).
 
 ```
 export.json      whose it is; size and digest of the five lists, which say everything else
@@ -72,7 +72,7 @@ class ListFile(_Model):
 
 
 class Manifest(_Model):
-    """What an export says of itself.
+    """The manifest of an export.
 
     Args:
         seq: number of the last change or edit.

@@ -65,7 +65,7 @@ _COMPRESSION: Final = 6
 
 @dataclass(slots=True)
 class Exported:
-    """What was exported.
+    """The report of an export.
 
     Args:
         left_out: what is not a plain file or hides, each with the reason.

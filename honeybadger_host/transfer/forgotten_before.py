@@ -1,4 +1,4 @@
-"""What of an export was forgotten in the home it comes into: it is forgotten again as soon as it is there."""
+"""Texts of an export that this home has forgotten: they are forgotten again right after the import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an importer found, brought in by requests of the operator: a host that runs serves them, or one for a moment.
+"""Brings in what an importer found, by requests of the operator. Without a running host one is started for them.
 
 A request has turns of one conversation, or an entry; its id is a digest of what it has and where that stood. The log
 has the ids of turns and the journal those of entries: so a second import has nothing to send, and one that was cut
@@ -50,7 +50,7 @@ IMPORTED: Final = "imported"
 """The category that imported entries are below."""
 _MOST_RECORDS: Final = 200
 _SHARE: Final = 0.7
-"""Of the largest request that a host takes."""
+"""Size limit of one request, in bytes."""
 _UNDER_WAY: Final = 2_000
 _UNDER_WAY_ALONE: Final = 50_000
 """Records that wait at the same time: they hold up others' requests for a third of a second. Without a host more of
@@ -63,7 +63,7 @@ _SESSIONS_HELD: Final = 8
 
 @dataclass(slots=True)
 class Imported:
-    """What came of an import.
+    """The report of an import.
 
     Args:
         known: records that were there already.
@@ -259,7 +259,7 @@ class Import:
         return self._known.setdefault(session, frozenset(known))
 
     def _done_requests(self) -> set[str]:
-        """Return which entries were imported before, also those that are gone since."""
+        """Return the entries that were imported before, including those that are gone since."""
         journal = self._home / JOURNAL_FILE
         if not journal.exists():
             return set()
@@ -311,7 +311,7 @@ class Import:
         return Reply.model_validate(orjson.loads(data))
 
     def _end_earlier(self) -> None:
-        """Wait until what an import before this one left has been served: what is there by then is not sent again."""
+        """Wait until the requests of an earlier import have been served, so that none is sent again."""
         deadline = time.monotonic() + _LONGEST_SECONDS
         while [*(self._mailbox.root / REQUESTS).glob("import*-*.json")]:
             self._wait(deadline)

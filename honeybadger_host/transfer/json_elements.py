@@ -13,7 +13,7 @@ import orjson
 from honeybadger_host.transfer.records import Found, Skipped, SourceFile
 
 CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
-"""What ChatGPT and Claude call the files of their conversations."""
+"""Names of the conversation files of ChatGPT and Claude."""
 _NEXT: Final = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
 """All up to the next bracket; nothing while a text goes on behind what was read."""
 _CHUNK: Final = 1 << 20
@@ -25,11 +25,11 @@ ReadsOne: TypeAlias = Callable[[Mapping[str, Any], str, SourceFile], Iterator[Fo
 
 
 class Broken(ValueError):
-    """What follows cannot be read."""
+    """The rest of the file cannot be read."""
 
 
 def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found]:
-    """Yield what the elements of a file say; one that cannot be read hides no other.
+    """Yield the elements of a file; an unreadable one hides no other.
 
     Args:
         what: what one is called, for people.

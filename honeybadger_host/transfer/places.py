@@ -1,4 +1,4 @@
-"""Where a file of a group goes: from a home into an export, and from there into a home."""
+"""Paths of a group's files: from a home into an export, and from there into a home."""
 
 from __future__ import annotations
 

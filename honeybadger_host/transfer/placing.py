@@ -17,7 +17,7 @@ from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_transfer import forget_loaded, read_loaded
 
 STAGING: Final = ".loading"
-"""Below `groups/` and `data/`: files that are to be put in their place."""
+"""Files below `groups/` and `data/` that still wait to be put in their place."""
 PARTS: Final = ("groups", "data")
 
 

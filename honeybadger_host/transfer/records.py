@@ -1,4 +1,4 @@
-"""What an importer is: a function from a file of another program to what it says, in its order."""
+"""The interface of importers: a function from a file of another program to its records, in their order."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class SourceFile:
 
 
 Source: TypeAlias = Callable[[], Iterator[SourceFile | Skipped]]
-"""What is to be read: its files, in the order of their names, the same each time."""
+"""The files to read, ordered by name, the same each time."""
 Importer: TypeAlias = Callable[[SourceFile], Iterator[Found]]
 """A file -> what it says; nothing for one that is not of the format."""
 

@@ -24,7 +24,7 @@ _GAP: Final = (
     r"(?:\s\([^)\n]{1,32}\)|\s(?:for|of|on|at|to|from|i|we|he|she|they|you|für|vom|zum|pour|du|de|del|para|per|do|voor)"
     r"(?:\s[^\s:=]{1,32}+){1,5}?)??"
 )
-"""What the secret is for: `the password for the router is …`."""
+"""The purpose of a secret: `the password for the router is …`."""
 _VALUE: Final = r"(?=(?P<secret>[!-~\u00a1-\u024f\u0400-\u04ff]{4,200}))"
 """A lookahead: when it is not a secret, the next keyword may be inside it."""
 

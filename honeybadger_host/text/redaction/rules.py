@@ -93,7 +93,7 @@ def is_random(value: str) -> bool:
 
 
 def _changes(value: str) -> tuple[int, int]:
-    """Return how often a digit is beside a letter; and that plus how often a capital follows a small letter."""
+    """Return the count of digits next to a letter, and that plus the count of capitals after a small letter."""
     digit_changes = sum(1 for _ in _DIGIT_CHANGE.finditer(value))
     return digit_changes, digit_changes + sum(1 for _ in _CASE_CHANGE.finditer(value))
 
