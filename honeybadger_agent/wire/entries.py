@@ -228,6 +228,30 @@ class ListMemoryCategories(Request[CategoriesResult], audience="default"):
     """List the categories of long-term memory with their counts. Use this before saving, to reuse a category."""
 
 
+MAX_CONDITIONS: Final = 16
+OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
+
+
+def _checked_where(value: dict[str, Any]) -> dict[str, Any]:
+    if len(value) > MAX_CONDITIONS:
+        raise PydanticCustomError("too_long", "", {"max_length": MAX_CONDITIONS})
+    for path, condition in value.items():
+        if path.partition(".")[0] not in ("content", "metadata"):
+            raise PydanticCustomError("must_be", "conditions on paths as content.status or metadata.year")
+        if not isinstance(condition, dict):
+            continue
+        for operator, wanted in condition.items():
+            if operator not in OPERATORS:
+                raise PydanticCustomError("must_be", f"values, or objects of {', '.join(OPERATORS)}")
+            if operator[1] in "gl" and (not isinstance(wanted, int | float | str) or isinstance(wanted, bool)):
+                raise PydanticCustomError("must_be", "conditions with a number or a text after $gt, $gte, $lt and $lte")
+    return value
+
+
+Where = Annotated[dict[str, Any], AfterValidator(_checked_where)]
+"""Conditions that all hold: a dotted path -> the value there, or an object of operators and values."""
+
+
 class EntryRow(Result):
     id: str
     category: str
@@ -239,6 +263,10 @@ class EntryRow(Result):
     pinned: bool = False
     valid_until: str | None = Field(default=None, description="UTC, RFC 3339")
     updated: str | None = Field(description="UTC, RFC 3339")
+    content: str | None = Field(default=None, description="Only with `with_content`; so are the next three.")
+    metadata: dict[str, Any] | None = None
+    created: str | None = Field(default=None, description="UTC, RFC 3339")
+    version: str | None = None
 
 
 class EntryFolder(Result):
@@ -257,10 +285,11 @@ class EntriesResult(Result):
         description="The category asked for and those below it, one level more than listed; empty with `name`."
     )
     is_complete: bool = Field(description="False while files of the group are still being indexed.")
+    has_more: bool = Field(default=False, description="More entries follow: ask again with a greater `offset`.")
 
 
 class ListMemoryEntries(Request[EntriesResult], audience="programs"):
-    """List the entries of long-term memory by category and name, with sizes, without their text."""
+    """List the entries of long-term memory by category and name, with sizes; on request with their texts."""
 
     category: Category | None = Field(default=None, description="Only in it and below it; default: all.")
     depth: Annotated[int, Field(ge=0, le=8)] | None = Field(
@@ -273,3 +302,11 @@ class ListMemoryEntries(Request[EntriesResult], audience="programs"):
     author: OneLine | None = Field(default=None, description="Only those that this one saved.")
     limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(default=None, description="Default 200.")
     offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
+    with_content: bool | None = Field(
+        default=None, description="True: with text, metadata and version, at most 1 MiB in a reply."
+    )
+    where: Where | None = Field(
+        default=None,
+        description='Only those for which all of it holds, as {"content.status": "open", "metadata.year": {"$gte": '
+        "2020}}: a path into JSON contents or into metadata.",
+    )

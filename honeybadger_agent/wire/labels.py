@@ -22,10 +22,17 @@ CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}"
 MAX_CATEGORY_CHARACTERS: Final = 200
 GENERAL: Final = "general"
 """The category of what has none (RB4)."""
+STORE: Final = "store/"
+"""Categories that begin so, in any case, hold programs' documents: nothing recalls, searches or curates them."""
 ENTRY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """The host makes ids of 12 characters; a person who writes a file may choose."""
 _HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's categories of what is not seen, or ends a line; joiners are part of some scripts and emoji."""
+
+
+def is_store(category: str) -> bool:
+    """Return whether the entries of a category are programs' documents, see `STORE`."""
+    return category[: len(STORE)].lower() == STORE
 
 
 def is_name(text: str) -> bool:

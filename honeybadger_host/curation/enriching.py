@@ -19,7 +19,7 @@ import structlog
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
-from honeybadger_agent.wire.labels import Category, Title
+from honeybadger_agent.wire.labels import Category, Title, is_store
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.asking import Answer, Asker, Question
 from honeybadger_host.curation.extraction import facts, whole_sentences
@@ -153,11 +153,12 @@ class Enrichment:
         text = entry.content.strip()
         is_long = len(text) >= _LEAST_CHARACTERS and len([*whole_sentences(text)]) >= _LEAST_SENTENCES
         is_imported = entry.known_origin is not None and entry.known_origin.kind == "imported"
-        if not is_long or entry.by == CONSOLIDATOR or entry.name is not None or is_imported:
+        if not is_long or entry.by == CONSOLIDATOR or entry.name is not None or is_imported or is_store(entry.category):
             return None
         if self.uses.asker is None and not facts(text):
             return None
-        categories = [*self.uses.entry_files.categories(group)][:_MOST_CATEGORIES]
+        all_categories = self.uses.entry_files.categories(group)
+        categories = [category for category in all_categories if not is_store(category)][:_MOST_CATEGORIES]
         about = f"[{entry.id}] {entry.category}" + (f"; {entry.title}" if entry.title else "")
         asked = f"## Categories\n{', '.join(categories)}\n\n## Saved Text\n{about}\n{text}\n"
         return _Source(entry, hashlib.sha256(data).hexdigest(), asked)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN
+from honeybadger_agent.wire import STORE
 from honeybadger_host.curation.applying import merges_of
 from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, Known
@@ -119,7 +120,7 @@ def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
     files = [
         (signature.mtime_ns, source.file)
         for source, signature in sources(uses.home, group, set())
-        if source.kind == "entry"
+        if source.kind == "entry" and f"/memory/{STORE}" not in source.file.lower()
     ]
     ids = Counter(name_in(file) for _, file in files)
     entries: list[Entry] = []

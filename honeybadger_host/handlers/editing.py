@@ -66,7 +66,13 @@ class _Editing:
         if payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
             raise Refusal("invalid", "payload says nothing that is to change", field="payload")
         before = self._now_in(asked.group, payload.id)
-        texts = cleaned(asked, payload, self.screen, heading=(before and before.title) or "")
+        texts = cleaned(
+            asked,
+            payload,
+            self.screen,
+            heading=(before and before.title) or "",
+            category=before.category if before else "",
+        )
         category = None if payload.category is None else self.places.entries.place(asked.group, payload.category)
         bound_for: tuple[str, str | None] | None = None
         places: list[str] = []

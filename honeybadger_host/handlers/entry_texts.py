@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory
+import orjson
+
+from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory, is_store
 from honeybadger_host.domain import Asked
 from honeybadger_host.handlers.redaction import CleanTexts, Screen
 from honeybadger_host.memory.entry import Json
@@ -30,11 +32,22 @@ class Texts:
     origin_from: str | None = None
 
 
-def cleaned(asked: Asked, payload: SaveMemory | EditMemory, screen: Screen, *, heading: str = "") -> Texts:
+def _is_json(text: str) -> bool:
+    """Return whether a text is a JSON object or array."""
+    try:
+        return isinstance(orjson.loads(text), dict | list)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def cleaned(
+    asked: Asked, payload: SaveMemory | EditMemory, screen: Screen, *, heading: str = "", category: str = ""
+) -> Texts:
     """Return the texts of a payload. Raises Refusal.
 
     Args:
         heading: what the text stands below when the payload has no title.
+        category: where the entry is when the payload does not say.
     """
     texts = CleanTexts(asked, screen)
 
@@ -55,7 +68,10 @@ def cleaned(asked: Asked, payload: SaveMemory | EditMemory, screen: Screen, *, h
         raise Refusal("invalid", why, field="payload.origin")
     aliases, tags = lines("aliases", payload.aliases), lines("tags", payload.tags)
     content = None
-    if payload.content is not None:
+    if payload.content is not None and is_store(payload.category or category) and _is_json(payload.content):
+        content, changed = screen.data(asked, "payload.content", payload.content)  # exact: it is shown to no model
+        texts.changed.update(changed)
+    elif payload.content is not None:
         content = texts.said("payload.content", payload.content, heading=title or heading)
     metadata = None if payload.metadata is None else texts.tree("payload.metadata", payload.metadata)
     return Texts(content, name, title, aliases, tags, metadata, dict(texts.changed), origin_from)

@@ -51,8 +51,11 @@ class Screen:
 
     def data(self, asked: Asked, member: str, text: str) -> tuple[str, Counter[str]]:
         """Return JSON byte for byte, or written anew without the credentials in it, and what was changed."""
-        value, changed = self.tree(asked, member, orjson.loads(text), is_shown=False)
-        return (orjson.dumps(value).decode() if changed else text), changed
+        try:
+            value, changed = self.tree(asked, member, orjson.loads(text), is_shown=False)
+            return (orjson.dumps(value).decode() if changed else text), changed
+        except (RecursionError, TypeError):
+            raise Refusal("invalid", f"{member} is nested too deep: 250 levels at most", field=member) from None
 
     def tree(
         self, asked: Asked, member: str, value: Any, *, heading: str = "", is_shown: bool = True

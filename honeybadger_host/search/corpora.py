@@ -17,7 +17,7 @@ import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.search.documents import Document
-from honeybadger_host.search.index_db import IndexFile
+from honeybadger_host.search.index_db import FOUND, IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
 from honeybadger_host.search.lookups import session_of
 
@@ -197,7 +197,7 @@ class Corpora:
         least, most = self._db.span(group)
         query = "SELECT number, file FROM sources WHERE number BETWEEN ? AND ? AND file LIKE 'data/%'"
         sessions = {number: session_of(file) for number, file in self._db.rows(query, (least, most))}
-        query = f"SELECT {_LOADED} FROM docs WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"  # noqa: S608  constant
+        query = f"SELECT {_LOADED} FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number LIMIT ?"  # noqa: S608  constants
         while rows := self._db.first_rows(query, (least, most, _LOADED_AT_ONCE), _BYTES_AT_ONCE):
             numbers, kinds, keys, files, authors, roles, times, categories, tags, lengths, terms = zip(
                 *rows, strict=True

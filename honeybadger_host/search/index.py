@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.wire import is_store
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.corpora import Corpora, Delta
 from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
@@ -316,10 +317,11 @@ class Index:
             queue.update(dict.fromkeys(files))
             raise
         queue.update(dict.fromkeys(left))
-        if changes.added or changes.removed:
-            self._corpora.tell(group, lambda: Delta([each.document() for each in changes.added], changes.removed))
+        added = [each for each in changes.added if not is_store(each.piece.category)]
+        if added or changes.removed:
+            self._corpora.tell(group, lambda: Delta([each.document() for each in added], changes.removed))
         if self._vectors is not None:
-            self._vectors.note((each.number for each in changes.added), changes.removed)
+            self._vectors.note((each.number for each in added), changes.removed)
 
     def _emptied(self) -> None:
         """Start over: the files are read in the background, or before the next search."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.wire import STORE
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
 from honeybadger_host.storage.files import FILE_MODE, identity_of
@@ -80,6 +81,8 @@ CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN
     DELETE FROM vectors WHERE doc = old.number; DELETE FROM sketches WHERE doc = old.number;
 END;
 """
+FOUND: Final = f"category NOT LIKE '{STORE}%'"
+"""The condition of documents that are searched and recalled; `LIKE` does not tell upper and lower case."""
 _TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "sketches")
 _REMEMBERED_TERMS: Final = 100_000
 """Terms whose id is cached: about 15 MiB."""

@@ -11,7 +11,7 @@ import structlog
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.documents import KINDS
-from honeybadger_host.search.index_db import IndexFile
+from honeybadger_host.search.index_db import FOUND, IndexFile
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
@@ -42,9 +42,8 @@ class IndexVectors:
         def find() -> list[Any]:
             with self._db.transaction() as db:
                 db.execute("DELETE FROM vectors WHERE doc IN (SELECT doc FROM vectors WHERE model <> ?)", (model,))
-                return db.execute(
-                    "SELECT number FROM docs WHERE number NOT IN (SELECT doc FROM vectors) ORDER BY number"
-                ).fetchall()
+                query = "SELECT number FROM docs WHERE number NOT IN (SELECT doc FROM vectors) AND {} ORDER BY number"
+                return db.execute(query.format(FOUND)).fetchall()
 
         self._without = {row[0]: None for row in self._db.guarded(find)}
 

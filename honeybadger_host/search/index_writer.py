@@ -133,7 +133,7 @@ class IndexWriter:
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
-                entries = (each for each in changes.added if each.kind == "entry")
+                entries = (each for each in changes.added if each.kind == "entry" and each.terms)
                 sketches = ((pair, each.number) for each in entries for pair in sketch(each.piece.text))
                 db.executemany("INSERT INTO sketches VALUES (?, ?)", sketches)
                 db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", changes.sources)

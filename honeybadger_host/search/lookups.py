@@ -14,7 +14,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Kind
-from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
+from honeybadger_host.search.index_db import FOUND, INDEX_FILE, IndexFile
 from honeybadger_host.search.nearly import sketch
 from honeybadger_host.search.parser import known_by
 from honeybadger_host.search.sources import source_of
@@ -178,8 +178,8 @@ class Lookups:
         return [Listed._make((*row, orjson.loads(marks) if marks else {})) for *row, marks in rows]
 
     def entries(self, group: str, keys: Iterable[str]) -> dict[str, int]:
-        """Return id -> number of those of the entries that are indexed and that a group may read."""
-        rows = self._db.rows_in("SELECT key, number FROM docs WHERE kind = 0 AND key IN", list(keys))
+        """Return id -> number of those of the entries that are searched and that a group may read."""
+        rows = self._db.rows_in(f"SELECT key, number FROM docs WHERE kind = 0 AND {FOUND} AND key IN", list(keys))  # noqa: S608  constant
         there = [(key, number) for key, number in rows if self._db.group_of(number) in (group, GLOBAL_GROUP)]
         return dict(sorted(there, key=lambda row: row[1]))  # the group's own after the global ones
 

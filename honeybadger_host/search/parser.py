@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from honeybadger_agent.wire import is_store
 from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.language.analyzer import document_terms, entry_terms
 from honeybadger_host.search.pieces import Piece
@@ -83,7 +84,9 @@ class Added(NamedTuple):
 
 
 def terms_of(kind: Kind, piece: Piece) -> list[str]:
-    """Return the terms by which a piece of a file is found."""
+    """Return the terms by which a piece of a file is found; a program's document has none."""
+    if is_store(piece.category):
+        return []
     if kind == "entry":
         return entry_terms(piece.text, piece.category, (*piece.names, *piece.tags))
     return document_terms("\n".join((*piece.names, piece.text)))

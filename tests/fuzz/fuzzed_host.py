@@ -213,6 +213,8 @@ def seeds() -> list[bytes]:
         ("edit_memory", {"id": "x", "content": "a", "category": "b/c", "name": "d.md", "expected_version": "e"}),
         ("delete_memory", {"id": "x"}),
         ("list_memory_entries", {"category": "a", "depth": 1, "name": "d.md", "limit": 5, "offset": 1}),
+        ("save_memory", {"content": '{"a": 1}', "category": "store/a", "name": "n", "replace": True}),
+        ("list_memory_entries", {"with_content": True, "where": {"content.a": {"$gte": 1}, "metadata.b": None}}),
         ("list_memory_categories", {}),
         (
             "search_memory",

@@ -1,0 +1,35 @@
+"""Names of any shape, as other programs choose them, written as names that categories, entries and sessions may have.
+
+`escaped` is the one escape of the protocol (docs/protocol.md, "Free names", with test vectors).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+MAX_ESCAPED_CHARACTERS: Final = 64
+_DIGITS: Final = 40
+_KEPT: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-")
+_ESCAPE: Final = re.compile(r"_([0-9a-f]{2})")
+
+
+def escaped(name: str) -> str:
+    """Return a name in 1-64 characters of `a-z 0-9 - _`, another one for every other name.
+
+    Raises UnicodeEncodeError: it has a lone surrogate.
+    """
+    data = name.encode()
+    text = "".join(chr(byte) if byte in _KEPT else f"_{byte:02x}" for byte in data)
+    if len(text) > MAX_ESCAPED_CHARACTERS:
+        return f"__{hashlib.sha256(data).hexdigest()[:_DIGITS]}"
+    return text or "_"
+
+
+def unescaped(text: str) -> str | None:
+    """Return the name that was escaped; None: it was too long, and only a digest of it is there."""
+    if text.startswith("__"):
+        return None
+    data = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), "" if text == "_" else text)
+    return data.encode("latin-1").decode(errors="replace")

@@ -1,0 +1,49 @@
+"""The protocol's one escape for free names."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_agent.escaping import escaped, unescaped
+from honeybadger_agent.mailbox import SESSION
+from honeybadger_agent.wire import CATEGORY, is_name
+
+_ROW = re.compile(r"\| `(\".*\")` \| `(\S+)` \|")
+PAGE = Path(__file__).parents[2] / "docs/protocol.md"
+VECTORS = [(row[1], row[2]) for row in map(_ROW.fullmatch, PAGE.read_text().split("\n")) if row is not None]
+
+
+def test_the_protocol_has_vectors() -> None:
+    assert len(VECTORS) == 8
+
+
+@pytest.mark.parametrize(("quoted", "text"), VECTORS)
+def test_each_vector_of_the_protocol_is_what_the_client_makes(quoted: str, text: str) -> None:
+    name = json.loads(quoted)
+    assert escaped(name) == text
+    assert unescaped(text) == (None if text.startswith("__") else name)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_every_name_is_a_category_a_name_and_a_session_and_comes_back(name: str) -> None:
+    text = escaped(name)
+    assert CATEGORY.fullmatch(text)
+    assert SESSION.fullmatch(text)
+    assert is_name(text)
+    assert text == text.lower()  # categories do not tell upper and lower case
+    assert unescaped(text) in ((None,) if text.startswith("__") else (name,))
+
+
+def test_a_lone_surrogate_has_no_name() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        escaped("\ud800")
+
+
+def test_what_people_called_their_folders_is_read_as_well_as_it_can_be() -> None:
+    assert [unescaped(text) for text in ("a_zz", "_ff", "a_")] == ["a_zz", "\ufffd", "a_"]

@@ -1,0 +1,159 @@
+"""Programs' documents in `store/…`, and lists with texts and conditions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Invalid, TooLarge
+from tests.commands import cli_json
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess
+
+DOCUMENT = '{"animal":  "quokka", "n": 1.50, "hidden": "a\u200bb", "deep": {"year": 2021, "tags": ["x"]}}'
+
+
+def put(agent: SyncClient, name: str, content: str, category: str = "store/zoo", **more: Any) -> None:
+    agent.save_memory(content, category=category, name=name, replace=True, **more)
+
+
+def test_documents_are_kept_exactly_listed_and_forgotten_and_never_recalled(make_host: HostFactory, home: Path) -> None:
+    host = make_host().start()
+    agent = SyncClient(home, "main", "ann")
+    put(agent, "quokka", DOCUMENT, title="The quokka")
+    agent.save_memory("a quokka without a name", category="Store/zoo")
+    seen = agent.save_memory("the wombat digs", category="zoo")
+    for again in range(2):  # from what is added to an index, and from what is loaded from it
+        assert agent.get_memory(category="store/zoo", name="quokka").content == DOCUMENT
+        assert [hit.id for hit in agent.search_memory("quokka wombat").hits] == [seen.id]
+        assert [hit.id for hit in agent.search_memory(category="store/zoo").hits] == []
+        context = agent.get_context("Tell me of the quokka and the wombat")
+        assert [(one.id, one.state) for one in context.recalled] == [(seen.id, "new")]
+        assert "quokka without" not in context.system
+        listed = agent.list_memory_entries(category="store")
+        assert [(row.category, row.name) for row in listed.entries] == [("store/zoo", "quokka"), ("store/zoo", None)]
+        assert listed.folders[-1].total == 2
+        assert agent.save_memory("a quokka without a name at all", category="zoo").similar == []
+        agent.delete_memory(agent.search_memory("quokka").hits[0].id)
+        if not again:
+            host.stop()
+            host.start()
+    cli_json("forget", "main", "--text", "quokka", home=home)
+    assert agent.list_memory_entries(category="store").total == 0
+    assert b"quokka" not in (home / "data/journal.db").read_bytes()
+
+
+def test_an_entry_that_was_recalled_and_moves_into_a_store_leaves_the_context(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    saved = agent.save_memory("the wombat digs at night", category="zoo")
+    agent.append_turn("user", "When does the wombat dig?")
+    assert [one.id for one in agent.get_context().recalled] == [saved.id]
+    agent.edit_memory(saved.id, category="store/zoo")
+    agent.append_turn("user", "And what else?")
+    assert "digs at night" not in agent.get_context().system
+    agent.edit_memory(saved.id, category="zoo")
+    assert agent.search_memory("wombat").hits[0].id == saved.id
+
+
+def test_nothing_of_a_store_is_curated(make_host: HostFactory, home: Path) -> None:
+    make_host().start()
+    agent = SyncClient(home, "main", "ann")
+    for category in ("zoo", "store/zoo"):
+        agent.save_memory("The quokka of the zoo eats leaves at noon", category=category)
+        agent.save_memory("The quokka of the zoo eats leaves at noon.", category=f"{category}/more")
+    assert cli_json("dream", "main", "--dry-run", home=home)["looked_at"] == 2
+
+
+def test_credentials_in_a_document_leave_it_json(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    saved = agent.save_memory('{"key": "AKIAIOSFODNN7EXAMPLE", "n": 1}', category="store/zoo", name="k")
+    assert saved.neutralised["secrets"] == 1
+    assert orjson.loads(saved.content) == {"key": "[REDACTED:aws-key-id]", "n": 1}
+    deep = "[" * 600 + "]" * 600
+    with pytest.raises(Invalid, match=r"payload.content is nested too deep"):
+        agent.save_memory(deep, category="store/zoo", name="deep")
+    with pytest.raises(Invalid, match=r"payload.turns.0.data is nested too deep"):
+        agent.append_turns([{"key": "a", "role": "user", "content": "hi", "data": deep}])
+
+
+def test_a_list_with_texts_pages_by_a_mebibyte(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    text = '"' + "a" * 32_000 + '"'
+    for n in range(40):
+        put(agent, f"{n:02}", f'{{"n": {n}, "t": {text}}}', metadata={"n": n})
+    found: list[tuple[str | None, object]] = []
+    listed = agent.list_memory_entries(category="store/zoo", with_content=True)
+    while True:
+        assert 0 < len(listed.entries) < 40
+        assert listed.total == 40
+        assert all((row.content or "").endswith(text + "}") and row.version and row.created for row in listed.entries)
+        found += [(row.name, (row.metadata or {})["n"]) for row in listed.entries]
+        if not listed.has_more:
+            break
+        listed = agent.list_memory_entries(category="store/zoo", with_content=True, offset=len(found))
+    assert found == [(f"{n:02}", n) for n in range(40)]
+    assert agent.list_memory_entries(category="store/zoo", limit=2).has_more
+    one = agent.list_memory_entries(category="store/zoo", name="07", with_content=True).entries[0]
+    assert orjson.loads(one.content or "")["n"] == 7
+    assert agent.list_memory_entries(category="store/zoo").entries[0].content is None
+
+
+CONDITIONS: list[tuple[dict[str, Any], str]] = [
+    ({}, "abcde"),
+    ({"content.kind": "cat"}, "ab"),
+    ({"content.kind": {"$ne": "cat"}}, "cde"),
+    ({"content.deep.year": {"$gt": 2020}}, "b"),
+    ({"content.deep.year": {"$gte": 2020, "$lt": 2022}}, "ab"),
+    ({"content.deep.year": {"$lte": 2020.0}}, "a"),
+    ({"content.deep.year": "2020"}, ""),
+    ({"content.kind": {"$gt": "bat"}}, "abc"),
+    ({"content.flag": True}, "c"),
+    ({"content.flag": 1}, ""),
+    ({"content.tags": ["x", 1]}, "c"),
+    ({"content.missing": None}, "abcde"),
+    ({"content.kind.length": {"$gt": 1}}, ""),
+    ({"metadata.owner": "ann"}, "ad"),
+    ({"metadata.owner": "ann", "content.kind": "cat"}, "a"),
+    ({"metadata.a.b": 1}, "e"),
+]
+
+
+def test_conditions_on_contents_and_metadata(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    put(agent, "a", '{"kind": "cat", "deep": {"year": 2020}}', metadata={"owner": "ann"})
+    put(agent, "b", '{"kind": "cat", "deep": {"year": 2021}}')
+    put(agent, "c", '{"kind": "dog", "flag": true, "tags": ["x", 1]}')
+    put(agent, "d", "not JSON", metadata={"owner": "ann"})
+    put(agent, "e", "[1]", metadata={"a": {"b": 1}})
+    for where, wanted in CONDITIONS:
+        listed = agent.list_memory_entries(category="store/zoo", where=where)
+        assert ("".join(row.name or "" for row in listed.entries), listed.total) == (wanted, len(wanted)), where
+    listed = agent.list_memory_entries(where={"content.kind": "cat"}, limit=1, offset=1, with_content=True)
+    assert (listed.total, listed.has_more, listed.entries[0].name) == (2, False, "b")
+    assert agent.list_memory_entries(where={"content.kind": "cat"}, limit=1).has_more
+    assert agent.list_memory_entries(category="store/zoo", name="a", where={"content.kind": "dog"}).total == 0
+    path = home / "groups/main" / agent.get_memory(category="store/zoo", name="b").file
+    path.write_bytes(path.read_bytes().replace(b"2021", b"1999"))
+    assert agent.list_memory_entries(where={"content.deep.year": {"$lt": 2000}}).entries[0].name == "b"
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "says"),
+    [
+        ({"kind": "cat"}, Invalid, "conditions on paths as content.status"),
+        ({"content.a": {"$in": [1]}}, Invalid, r"objects of \$eq, \$ne"),
+        ({"content.a": {"b": 1}}, Invalid, r"objects of \$eq, \$ne"),
+        ({"content.a": {"$gt": None}}, Invalid, "a number or a text"),
+        ({"content.a": {"$lte": True}}, Invalid, "a number or a text"),
+        ({f"content.{n}": 1 for n in range(17)}, TooLarge, "17 items, the limit is 16"),
+    ],
+)
+def test_a_condition_that_says_nothing_is_refused(
+    served: HostProcess, where: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=f"payload.where .*{says}"):
+        SyncClient(served.home, "main", "ann").list_memory_entries(where=where)
