@@ -14,6 +14,7 @@ from honeybadger_agent.wire.base import (
     OneLine,
     Request,
     Result,
+    Wire,
 )
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tag, Title
 from honeybadger_agent.wire.numbers import is_finite
@@ -211,6 +212,29 @@ class DeleteMemory(Request[EntryResult], changes=True, overwrites=True, settles=
     name: EntryName | None = Field(
         default=None, description="Instead of `id`: of an entry with a name.", json_schema_extra=FOR_PROGRAMS
     )
+
+
+class Operation(Wire):
+    """One change among several."""
+
+    type: Literal["save_memory", "edit_memory", "delete_memory"]
+    payload: dict[str, Any] = Field(description="As in a request of this type.")
+
+
+class ChangesResult(Result):
+    results: list[NewEntry] = Field(description="What each operation answers, in their order.")
+    proposal: str | None = Field(
+        default=None, description="Id under which all of it waits for a person: nothing was changed yet."
+    )
+
+
+class ChangeMany(Request[ChangesResult], changes=True, overwrites=True, audience="programs"):
+    """Save, edit and delete entries in one commit: all of it or, when one operation is refused, nothing.
+
+    Each operation meets what those before it have changed.
+    """
+
+    operations: list[Operation] = Field(min_length=1, max_length=100)
 
 
 class CategoryCount(Result):

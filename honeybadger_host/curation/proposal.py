@@ -85,7 +85,7 @@ class Gates(Part):
 class WriteAsked(Part):
     """A write that a sender asked for, in a group whose writes are reviewed."""
 
-    type: Literal["update_memory", "save_memory", "edit_memory", "delete_memory"]
+    type: Literal["update_memory", "save_memory", "edit_memory", "delete_memory", "change_many"]
     session: Session
     payload: dict[str, Any]
 

@@ -4,9 +4,9 @@ May import: context, search, memory, storage, text, domain, errors, settings, an
 the spool.
 
 Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `entry_places` and
-`entry_answers`, `editing`, `archiving`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context`; `search`;
-`sessions`, `working_memory`; `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and
-`task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
+`entry_answers`, `editing`, `changing_many`, `archiving`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`;
+`context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and
+`delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from honeybadger_host.context.recall import ContextRecall
 from honeybadger_host.domain import Asked, ChangeHandler, Handler, Keeps, QueryHandler
 from honeybadger_host.handlers import (
     archiving,
+    changing_many,
     conversation,
     delegation,
     editing,
@@ -136,6 +137,7 @@ def build_table(
         "edit_memory": editing.edit_memory(places, screen, is_agent),
         "delete_memory": entries.delete_memory(places),
     }
+    writes["change_many"] = changing_many.change_many(dict(writes), dependencies.whole_files)
     waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
     return {
         "ping": host.ping(runtime.agents.tools_of),

@@ -16,7 +16,17 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_agent.wire import REQUEST_TYPES, DeleteMemory, EditMemory, Refusal, SaveMemory, Wire, refusal_of
+from honeybadger_agent.wire import (
+    REQUEST_TYPES,
+    ChangeMany,
+    DeleteMemory,
+    EditMemory,
+    Refusal,
+    SaveMemory,
+    Wire,
+    parse_members,
+    refusal_of,
+)
 from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, WriteAsked, dump_proposal
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, Outcome
@@ -60,7 +70,7 @@ def reviewed(
         payload = {**prepared.payload}
         if "content" in payload and "content" in result:
             payload["content"] = result["content"]  # screened below its title, too
-        sources = _sources_of(asked.payload, str(result.get("id", "")))
+        sources = _sources_of(asked.payload, result)
         operation = Operation(
             n=1,
             op="write",
@@ -142,19 +152,24 @@ def _id_of(asked: Asked) -> str:
     return f"write-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
 
 
-def _sources_of(payload: Wire, result_id: str) -> tuple[str, ...]:
-    """Return the ids of the entries that a write changes or archives.
+def _sources_of(payload: Wire, result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids of the entries that a write changes or archives, each once.
 
     Args:
-        result_id: of the entry that the write was tried on; what is named by its name has it.
+        result: what the write was answered when it was tried; it has the id of an entry that is named by its name.
     """
     match payload:
+        case ChangeMany(operations=operations):
+            found: list[str] = []
+            for operation, one in zip(operations, result["results"], strict=True):
+                found += _sources_of(parse_members(REQUEST_TYPES[operation.type], operation.payload), one)
+            return tuple(dict.fromkeys(found))
         case EditMemory(id=id_, supersedes=ids):
             return tuple(dict.fromkeys((id_, *(ids or ()))))
         case DeleteMemory():
-            return (result_id,)
+            return (str(result["id"]),)
         case SaveMemory(supersedes=ids, replace=True):
-            return tuple(dict.fromkeys((result_id, *(ids or ()))))
+            return tuple(dict.fromkeys((str(result["id"]), *(ids or ()))))
         case SaveMemory(supersedes=ids):
             return tuple(dict.fromkeys(ids or ()))
     return ()

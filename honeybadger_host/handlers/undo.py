@@ -147,13 +147,14 @@ def check_kind(event: Row | Edit) -> None:
 
 
 def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
-    """Return those of a request's changes that are undone with that of an entry: one that was moved is removed and
-    written; those that gave way to it are written to the archive and removed behind it. A rewind and a pass of curation
-    change more than one.
+    """Return those of a request's changes that are undone with that of an entry: all that a sender asked for in one
+    request, as a move, what gave way to an entry, or several operations. A rewind and a pass of curation change more
+    than one.
     """
     entries = [each for each in rows if each.kind.removesuffix(REMOVED) in (ENTRY, ARCHIVED)]
     is_move = len(entries) == 2 and entries[0].kind != entries[1].kind
-    is_of_one = any(each.kind.startswith(ARCHIVED) for each in entries) and all(each.kind != PROPOSAL for each in rows)
+    is_asked = row.sender != OPERATOR or any(each.kind.startswith(ARCHIVED) for each in entries)
+    is_of_one = is_asked and all(each.kind != PROPOSAL for each in rows)
     if is_move or is_of_one:
         return entries
     alone = _retired_alone(rows)

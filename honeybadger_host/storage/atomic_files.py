@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, get_args
 
@@ -83,6 +83,15 @@ class WholeFiles:
             self._held[change.file] = change.text
         elif change.file in self._held:  # somebody looks at what is appended to
             self._held[change.file] = (self._held[change.file] or b"") + change.data
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Take back at the end what is applied within: one decision may be made of several, each upon the last."""
+        before = dict(self._held)
+        try:
+            yield
+        finally:
+            self._held.update(before)
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Forget everything: the next batch reads what it needs."""

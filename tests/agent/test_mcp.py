@@ -436,7 +436,18 @@ def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result()
     routers = {"delegate_to_agent", "list_available_agents"}
     assert (
         withheld
-        == {*("ping", "append_turn", "append_turns", "get_turns", "list_memory_entries", "stop_turn", "run_task")}
+        == {
+            *(
+                "ping",
+                "append_turn",
+                "append_turns",
+                "get_turns",
+                "list_memory_entries",
+                "change_many",
+                "stop_turn",
+                "run_task",
+            )
+        }
         | operators
         | routers
     )

@@ -215,6 +215,15 @@ def seeds() -> list[bytes]:
         ("list_memory_entries", {"category": "a", "depth": 1, "name": "d.md", "limit": 5, "offset": 1}),
         ("save_memory", {"content": '{"a": 1}', "category": "store/a", "name": "n", "replace": True}),
         ("list_memory_entries", {"with_content": True, "where": {"content.a": {"$gte": 1}, "metadata.b": None}}),
+        (
+            "change_many",
+            {
+                "operations": [
+                    {"type": "save_memory", "payload": {"content": "a", "name": "m", "replace": True}},
+                    {"type": "delete_memory", "payload": {"name": "m"}},
+                ]
+            },
+        ),
         ("list_memory_categories", {}),
         (
             "search_memory",

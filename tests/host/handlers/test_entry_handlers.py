@@ -417,3 +417,12 @@ def test_a_moment_that_cannot_be_read_or_is_not_known_is_not_gone_back_to(room: 
     for to, code in (("soon", "invalid"), ("f" * 32, "not_found")):
         refusal = room.refused("rewind", "operator", to=to)
         assert (refusal.code, refusal.field) == (code, "payload.to")
+
+
+def test_several_changes_in_one_are_decided_one_after_another(room: Room) -> None:
+    first, again = (
+        {"type": "save_memory", "payload": {"content": text, "name": "a", "replace": True}} for text in "12"
+    )
+    results = room.change("change_many", operations=[first, again])["results"]
+    assert [one["content"] for one in results] == ["1", "2"]
+    assert room.ask("get_memory", name="a")["content"] == "2"

@@ -1,0 +1,77 @@
+"""`change_many`: several changes of entries in one commit, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from honeybadger_agent.wire import REQUEST_TYPES, ChangeMany, Operation, Refusal, parse_members
+from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
+from honeybadger_host.storage.atomic_files import WholeFiles
+
+
+def change_many(
+    handlers: Mapping[str, ChangeHandler[Any]], files: WholeFiles
+) -> ChangeHandler[list[tuple[Asked, Any]]]:
+    """Return the handler of `change_many`: each operation is decided as if those before it were done.
+
+    Args:
+        handlers: request type -> what decides it.
+    """
+
+    def prepare(asked: Asked) -> list[tuple[Asked, Any]]:
+        payload: ChangeMany = asked.payload
+        prepared: list[tuple[Asked, Any]] = []
+        for place, operation in enumerate(payload.operations):
+            try:
+                one = replace(asked, payload=parse_members(REQUEST_TYPES[operation.type], operation.payload))
+                prepared.append((one, handlers[operation.type].prepare(one)))
+            except Refusal as refusal:
+                raise _of_operation(refusal, place, operation) from None
+        return prepared
+
+    def decide(asked: Asked, prepared: Sequence[tuple[Asked, Any]], now: datetime) -> Outcome:
+        payload: ChangeMany = asked.payload
+        results: list[Mapping[str, Any]] = []
+        changes: list[Change] = []
+        with files.trial():
+            for place, (operation, (one, loaded)) in enumerate(zip(payload.operations, prepared, strict=True)):
+                try:
+                    outcome = handlers[operation.type].decide(one, loaded, now)
+                except Refusal as refusal:
+                    raise _of_operation(refusal, place, operation) from None
+                for change in outcome.changes:
+                    files.apply(change)
+                results.append(outcome.result)
+                changes += outcome.changes
+        return Outcome({"results": results}, tuple(_net(changes)))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _of_operation(refusal: Refusal, place: int, operation: Operation) -> Refusal:
+    """Return a refusal that says which operation it is about."""
+    where = f"payload.operations.{place}"
+    message = f"{where} ({operation.type}): {refusal.message}; none of the operations was done"
+    field = f"{where}.{refusal.field}" if refusal.field else where
+    return Refusal(refusal.code, message, field=field)
+
+
+def _net(changes: Sequence[Change]) -> list[Change]:
+    """Return one change for each file, from what it held before the first to what it holds after the last."""
+    first: dict[str, Change] = {}
+    last: dict[str, Change] = {}
+    for change in changes:
+        first.setdefault(change.file, change)
+        last[change.file] = change
+    net: list[Change] = []
+    for file, change in last.items():
+        begun = first[file]
+        held = begun.replaces if isinstance(begun, FileWritten) else begun.data
+        if isinstance(change, FileWritten):
+            net.append(replace(change, replaces=held))
+        elif isinstance(change, FileRemoved) and held is not None:
+            net.append(replace(change, data=held))  # else it was made and removed by the same request
+    return net

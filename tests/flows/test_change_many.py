@@ -1,0 +1,146 @@
+"""`change_many`: several changes of entries in one commit, all of them or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Conflict, Invalid, TooLarge
+from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.wire import ErrorCode
+from tests.commands import cli_json, cli_text
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, assert_refused, request
+
+
+def put(name: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"type": "save_memory", "payload": {"content": content, "category": "store/a", "name": name, **more}}
+
+
+def delete(name: str) -> dict[str, Any]:
+    return {"type": "delete_memory", "payload": {"category": "store/a", "name": name}}
+
+
+def edit(id_: str, **more: Any) -> dict[str, Any]:
+    return {"type": "edit_memory", "payload": {"id": id_, **more}}
+
+
+def held(agent: SyncClient) -> dict[str | None, str | None]:
+    listed = agent.list_memory_entries(category="store/a", with_content=True)
+    return {row.name: row.content for row in listed.entries}
+
+
+def test_all_is_done_in_one_change_with_the_results_in_order(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    old = agent.save_memory("old", category="store/a", name="c")
+    gone = agent.save_memory("gone", category="store/a", name="d")
+    results = agent.change_many([put("a", "1"), put("b", "2"), edit(old.id, content="new"), delete("d")]).results
+    assert [(one.id == gone.id, one.content) for one in results] == [
+        (False, "1"),
+        (False, "2"),
+        (False, "new"),
+        (True, "gone"),
+    ]
+    assert held(agent) == {"a": "1", "b": "2", "c": "new"}
+    assert len({row["at"] for row in cli_json("log", "main", home=home)[:4]}) == 1
+
+
+def test_each_operation_meets_what_those_before_it_have_changed(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    first = agent.save_memory("0", category="store/a", name="kept")
+    operations = [
+        put("a", "1"),
+        put("a", "2", replace=True),
+        delete("a"),
+        put("a", "3"),
+        put("never", "was here"),
+        delete("never"),
+        edit(first.id, name="moved"),
+        put("kept", "anew"),
+    ]
+    agent.change_many(operations)
+    assert held(agent) == {"a": "3", "kept": "anew", "moved": "0"}
+    kinds = [(row["kind"], row["file"].rpartition("/")[2]) for row in cli_json("log", "main", home=home)]
+    assert len(kinds) == 4, "a file has one change, however often it was changed"
+    with pytest.raises(Conflict, match=r"operations.1 \(save_memory\): .* has this name"):
+        agent.change_many([put("x", "1"), put("x", "2")])
+    assert "x" not in held(agent)
+
+
+WRONG: list[tuple[dict[str, Any], ErrorCode, str, str]] = [
+    (put("b", " "), "invalid", "payload.operations.1.payload.content", "is blank"),
+    (put("b", "a" * 32_769), "too_large", "payload.operations.1.payload.content", "32768"),
+    (put("b", "x", colour="red"), "invalid", "payload.operations.1.payload.colour", "is unknown"),
+    (put("taken", "x"), "conflict", "payload.operations.1.payload.name", "has this name"),
+    (delete("b"), "not_found", "payload.operations.1.payload.name", "no entry of store/a has the name b"),
+    (edit("k3v9x2m4q7p1", content="x"), "not_found", "payload.operations.1.payload.id", "k3v9x2m4q7p1"),
+    (edit("k3v9x2m4q7p1"), "invalid", "payload.operations.1.payload", "says nothing that is to change"),
+    ({"type": "update_memory", "payload": {}}, "invalid", "payload.operations.1.type", "must be"),
+]
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_when_one_is_refused_none_is_done(
+    served: HostProcess, asker: RawSender, case: tuple[dict[str, Any], ErrorCode, str, str]
+) -> None:
+    operation, code, field, says = case
+    agent = SyncClient(served.home, asker.group, "asker")
+    agent.save_memory("x", category="store/a", name="taken")
+    reply = asker.ask("x", request("x", "change_many", payload={"operations": [put("a", "1"), operation]}))
+    assert_refused(reply, code, says=says, field=field)
+    assert held(agent) == {"taken": "x"}
+
+
+def test_the_number_of_operations_is_limited(served: HostProcess, asker: RawSender) -> None:
+    agent = SyncClient(served.home, asker.group, "asker")
+    with pytest.raises(Invalid, match=r"payload\.operations"):
+        agent.change_many([])
+    with pytest.raises(TooLarge, match="101 items, the limit is 100"):
+        agent.change_many([put(str(n), "x") for n in range(101)])
+    assert len(agent.change_many([put(str(n), "x") for n in range(100)]).results) == 100
+
+
+def test_it_is_done_once_whatever_is_killed_and_undone_as_a_whole(make_host: HostFactory, home: Path) -> None:
+    host = make_host().start()
+    agent = SyncClient(home, "main", "ann")
+    agent.save_memory("marigold", category="store/a", name="a")
+    host.kill()
+    sender = RawSender(home, sender="ben").make()
+    request_id = new_id()
+    operations = [put("a", "new", replace=True), put("b", "1"), put("c", "2")]
+    data = request(request_id, "change_many", payload={"operations": operations})
+    sender.drop(request_id, data)
+    host.start()
+    reply = sender.reply(request_id)
+    host.kill()
+    (sender.replies / f"{request_id}.json").unlink()
+    sender.drop(request_id, data)
+    host.start()
+    assert sender.reply(request_id) == reply
+    assert held(agent) == {"a": "new", "b": "1", "c": "2"}
+    rows = cli_json("log", "main", home=home)
+    assert len(rows) == 4
+    cli_json("undo", str(rows[1]["seq"]), home=home)
+    assert held(agent) == {"a": "marigold"}
+    cli_json("forget", "main", "--text", "marigold", home=home)
+    assert held(agent) == {}
+
+
+def test_where_writes_are_reviewed_all_of_it_waits_as_one(make_host: HostFactory, home: Path) -> None:
+    make_host({"memory.writes": "main=review"}).start()
+    agent = SyncClient(home, "main", "ann")
+
+    def decided(*operations: dict[str, Any], by: str = "accept") -> str:
+        proposal = agent.change_many(list(operations)).proposal
+        assert proposal is not None
+        return cli_text("review", by, "main", proposal, home=home).removeprefix(f"{proposal}: ")
+
+    assert decided(put("a", "1"), put("b", "2")) == "accepted; 1 applied\n"
+    assert held(agent) == {"a": "1", "b": "2"}
+    late = agent.change_many([put("c", "3"), delete("b")]).proposal
+    assert decided(delete("b"), put("a", "2", replace=True)) == "accepted; 1 applied\n"
+    assert cli_text("review", "accept", "main", late, home=home).endswith("1 stale\n")
+    assert held(agent) == {"a": "2"}
