@@ -14,7 +14,7 @@ RUN_TESTS ?= -m pytest
 # `make check` runs what failed once more, alone: see there.
 TWICE  := .ci/twice.py $(VENV)/.results
 
-.PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash fuzz mcp-js bench schemas clean help
+.PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash fuzz mcp-js coding-tools bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench  speed and memory, one table            make crash  the long crash suite"
 	@echo "make fuzz   any bytes as a request, for a minute   FUZZ_SECONDS=600 for longer"
 	@echo "make mcp-js the MCP server with a client in JavaScript (needs npm)"
+	@echo "make coding-tools  Claude Code, Codex and Gemini CLI from npm, from nothing to a recalled fact (needs npm, 700 MB)"
 	@echo "make clean  remove what these commands made"
 
 # An environment in one step: each step of pip builds the project anew, 5 s. What is never imported (four of five
@@ -148,6 +149,12 @@ mcp-js: $(VENV)/.dev
 	npm install --prefix tests/agent/mcp_client --no-package-lock --no-audit --no-fund
 	$(VENV)/bin/python -m pytest tests/agent/test_mcp_js.py
 
+# The real programs of coding tools, which ask a server of the test on loopback; needs node and npm.
+coding-tools: $(VENV)/.dev
+	@command -v npm >/dev/null || { echo "no npm here: the coding tools were NOT tested"; exit 1; }
+	npm install --prefix tests/agent/coding_tools --no-package-lock --no-audit --no-fund
+	$(VENV)/bin/python -m pytest -v tests/agent/test_coding_tools.py
+
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m bench
 
@@ -155,5 +162,5 @@ schemas: $(VENV)/.run
 	$(VENV)/bin/python -m honeybadger_agent.schemas docs/schemas
 
 clean:
-	rm -rf .venv .venv-313 .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/out tests/agent/mcp_client/node_modules
+	rm -rf .venv .venv-313 .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/out tests/agent/mcp_client/node_modules tests/agent/coding_tools/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -179,7 +179,8 @@ def hand_over(box: Box, tool: str, session: str, mark: Mark, event: Mapping[str,
 def send(box: Box, session: str, mark: Mark, batch: list[tuple[dict[str, Any], int]]) -> None:
     mark.stamp = max(time.time_ns() // 1_000, mark.stamp + 1)
     request_id = new_id(mark.stamp)
-    turns = [turn for turn, _ in batch]
+    speakers = {"user": f"user@{box.sender}", "assistant": box.sender}
+    turns = [{**turn, "sender": speakers[turn["role"]]} for turn, _ in batch]
     box.publish(request_id, "append_turns", session, {"turns": turns}, is_durable=True)
     mark.waiting[request_id] = (mark.offset, [turn["key"] for turn in turns])
     mark.offset = batch[-1][1]
@@ -434,7 +435,7 @@ class Box:
 
     def __init__(self, tool: str, folder: str) -> None:
         chosen = settings_of(tool)
-        sender = chosen.get("sender") or tool
+        self.sender = sender = chosen.get("sender") or tool
         self.group = group_of(folder, chosen.get("group") or "main")
         self.home, self.root = "", os.environ.get("HONEYBADGER_BOX", "")
         for kind, name in (("group", self.group), ("sender", sender)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from honeybadger_agent.hooks.hook import HEARTBEAT, MARKS, Refused, settings_of
+from honeybadger_agent.hooks.hook import HEARTBEAT, MARKS, Refused, settings_file, settings_of
 
 PLUGIN: Final = "honeybadger@honeybadger"
 _VERSION_SECONDS: Final = 10.0
@@ -84,7 +84,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
             remove=(("plugin", "remove", PLUGIN), ("plugin", "marketplace", "remove", "honeybadger")),
             settings=("CODEX_HOME", ".codex", "config.toml"),
             then="Codex runs no hook that you have not trusted, and does not say so. Start `codex`, enter /hooks and "
-            "trust the four of honeybadger. Until then nothing is kept or recalled.",
+            "trust the four of honeybadger; again when they are new. Until then nothing is kept or recalled.",
         ),
         Tool(
             name="gemini",
@@ -122,7 +122,7 @@ class State:
     Args:
         version: as its program prints it; empty: the program is not on the PATH.
         troubles: why its hooks do not run, each with what to do.
-        heartbeat: when a hook ran last, in seconds since the epoch; None: never.
+        heartbeat: when a hook ran last, in seconds since the epoch; None: never since it was installed.
         kept: when turns were handed over last.
     """
 
@@ -147,6 +147,8 @@ def states(home: Path) -> Iterator[State]:
             continue
         sender = chosen.get("sender", tool.name)
         heartbeat, kept = _last_signs(home, sender)
+        if heartbeat is not None and heartbeat < Path(settings_file(tool.name)).stat().st_mtime:
+            heartbeat = None
         troubles = tuple(_TROUBLES[tool.name](tool.settings_file))
         yield State(tool, chosen.get("group", "main"), sender, _version(tool), troubles, heartbeat, kept)
 

@@ -113,7 +113,8 @@ def coding_tools(home: Path) -> Iterator[Finding]:
             continue
         who = f"{state.sender} in the group {state.group}"
         if state.heartbeat is None:
-            yield warning(name, f"{state.version}, {who}: no hook has run yet", f"start a new session of {name}")
+            now_what = state.tool.then or f"start a new session of {name}"
+            yield warning(name, f"{state.version}, {who}: no hook has run since it was installed", now_what)
             continue
         kept = f"turns were kept {_ago(state.kept)}" if state.kept else "no turn was kept yet"
         yield ok(name, f"{state.version}, {who}: a hook ran {_ago(state.heartbeat)}, {kept}")

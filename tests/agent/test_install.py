@@ -253,7 +253,9 @@ def test_the_doctor_says_why_hooks_do_not_run(user: User) -> None:
     files["claude-code"].write_text(json.dumps({"enabledPlugins": {PLUGIN: True}, "disableAllHooks": True}))
     assert "switches all hooks off -> remove disableAllHooks" in told("claude-code")
     files["claude-code"].write_text(json.dumps({"enabledPlugins": {PLUGIN: True}}))
-    assert told("claude-code").startswith("9.9.9, claude-code in the group main: no hook has run yet")
+    assert told("claude-code").startswith(
+        "9.9.9, claude-code in the group main: no hook has run since it was installed"
+    )
     enabled = f'[plugins."{PLUGIN}"]\nenabled = true\n'
     files["codex"].write_text(f"{enabled}[features]\nhooks = false\n")
     assert "switches hooks off" in told("codex")
@@ -263,7 +265,7 @@ def test_the_doctor_says_why_hooks_do_not_run(user: User) -> None:
     files["codex"].write_text(enabled + "".join(states[1:]))
     assert "not trusted" in told("codex")
     files["codex"].write_text(enabled + "".join(states))
-    assert "no hook has run yet" in told("codex")
+    assert "no hook has run since it was installed" in told("codex")
     files["codex"].write_text("[")
     assert "cannot be read" in told("codex")
     assert "the extension is not there" in told("gemini")
