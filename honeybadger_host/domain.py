@@ -273,10 +273,11 @@ def without_preparation(decide: Callable[[Asked, datetime], Outcome]) -> ChangeH
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Entries of long-term memory that a context puts before a model.
+    """What a context recalls before a model.
 
     Args:
-        entries: their ids; at least one.
+        entries: ids.
+        said: id and number in the index of turns and notes.
         turn: number of the turn they were recalled for.
         oldest: number of the oldest turn that is still shown.
     """
@@ -286,6 +287,7 @@ class Injection:
     entries: tuple[str, ...]
     turn: int
     oldest: int
+    said: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +302,10 @@ class Served:
         settings, identity: JSON: the host's settings, and who the sender was.
         skips_newest: the newest turn is the message, and not in the text.
         files: file -> `GroupText.digest`; empty: there was none; None: it could not be served.
-        recalled: (id, state, turn, checksum) of each entry, in order.
+        recalled: (id, state, turn, checksum) of each entry, turn and note, in order.
         is_torn: the group was written to while the context was made.
-        injection: the entries that were put before the model.
+        injection: what was recalled.
+        parts: names of those that were asked for; None: all.
     """
 
     hash: str
@@ -321,6 +324,7 @@ class Served:
     recalled: Sequence[tuple[str, str, int, int]]
     is_torn: bool = False
     injection: Injection | None = None
+    parts: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,13 +162,17 @@ class Document(Section):
 class Recall(Section):
     """Long-term memory: search, and recall into contexts."""
 
-    enabled: bool = Field(True, description="false: no entry is put into a context; searching works all the same.")
+    enabled: bool = Field(True, description="false: nothing is recalled into a context; searching works all the same.")
     vectors: VectorsChoice = Field(
         "off",
         description="multilingual: search by meaning, too, with a local model; needs the extra "
         "honeybadger-host[vectors].",
     )
-    budget_tokens: int = Field(1500, ge=0, description="Estimated tokens of what is recalled; 0 means no limit.")
+    budget_tokens: int = Field(
+        2000,
+        ge=0,
+        description="Estimated tokens of what is recalled, at most half of a smaller context; 0 means no limit.",
+    )
     max_memory_bytes: int = Field(
         268_435_456,
         ge=0,

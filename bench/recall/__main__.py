@@ -7,12 +7,13 @@ import os
 import platform
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench.recall import locomo, precision, speed, synthetic
+from bench.recall import contexts, locomo, precision, speed, synthetic
 from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
 from bench.recall.systems import System, honeybadger, with_vectors
@@ -22,6 +23,7 @@ from honeybadger_host.search.signals import WEIGHTS
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.recall", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("rankings", "contexts"), default="rankings")
     parser.add_argument("--locomo", type=Path, action="append", default=[], help="a file in LoCoMo's format")
     parser.add_argument("--precision", type=Path, help="the folder of PrecisionMemBench")
     parser.add_argument("--speed", type=int, nargs="*", help="entries, and as many turns; default 10000 100000")
@@ -36,6 +38,9 @@ def main() -> int:
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"SQLite {sqlite3.sqlite_version}\nweights: {weights}"
     )
+    if arguments.what == "contexts":
+        report_contexts(arguments.locomo)
+        return 0
     more = {"honeybadger, vectors": with_vectors(open_embedder())} if arguments.vectors else {}
     for path in arguments.locomo:
         loaded = locomo.read(path)
@@ -78,6 +83,15 @@ def report(
             ours = answered
     for category, answered in by_category(ours).items():
         print(row(f"… {category}{'' if answered[0].question.is_counted else ' (apart)'}", answered))
+
+
+def report_contexts(paths: Sequence[Path]) -> None:
+    """Print what contexts recall of conversations, without a file of the project's own."""
+    sets = {path.name: locomo.load(path) for path in paths} or {"the project's own sets": synthetic.written()}
+    for name, talks in sets.items():
+        print(f"\n## Evidence in a context, {name}\n\n{contexts.HEAD}")
+        for line in contexts.rows(Path(tempfile.gettempdir()), talks):
+            print(line, flush=True)
 
 
 def report_precision(folder: Path, only: Sequence[str], *, has_vectors: bool) -> None:

@@ -1,6 +1,6 @@
 """The context for the next call of a model, with what is in it and why."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
@@ -8,9 +8,24 @@ from honeybadger_agent.wire.base import Count, Request, Result
 from honeybadger_agent.wire.conversation import Message
 from honeybadger_agent.wire.entries import OriginKind
 
+PartName = Literal[
+    "identity",
+    "global",
+    "specialists",
+    "persona",
+    "notes",
+    "summary",
+    "recalled",
+    "session",
+    "working",
+    "conversation",
+]
+PART_NAMES: Final[tuple[PartName, ...]] = get_args(PartName)
+
 
 class Recalled(Result):
-    id: str = Field(description="Id of the entry.")
+    id: str = Field(description="Id, as `get_memory` takes it.")
+    kind: Literal["entry", "turn", "note", "history"] = "entry"
     state: Literal["new", "in_view", "near_miss", "newest"] = Field(
         description="`new`: recalled for this message; `in_view`: recalled for an earlier message that is still shown; "
         "`newest`: nothing matched at the beginning of a session; `near_miss`: not in the context."
@@ -66,7 +81,8 @@ class ContextResult(Result):
     budget_tokens: int = Field(description="0 means no limit.")
     is_over_budget: bool = Field(description="The parts that are never cut are over the budget alone.")
     recalled: list[Recalled] = Field(
-        default_factory=list, description="Long-term entries that were considered for this message, best first (RB2)."
+        default_factory=list,
+        description="What was considered for this message: entries, turns, notes, paragraphs of HISTORY.md (RB2).",
     )
     as_of: PastContext | None = Field(default=None, description="Of a context as it was.")
 
@@ -80,6 +96,14 @@ class GetContext(Request[ContextResult], audience="default"):
     budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
     most_turns: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         default=None, description="Newest turns of the conversation to replay, at most; default: what the host replays."
+    )
+    parts: Annotated[list[PartName], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Only these parts; default: all. Without `conversation` the asker has it: what was recalled for "
+        "earlier messages is not repeated.",
+    )
+    max_characters: Annotated[int, Field(ge=1, le=4_000_000)] | None = Field(
+        default=None, description="`system` has at most so many; a character that is not ASCII counts as four."
     )
     as_of: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = Field(
         default=None,

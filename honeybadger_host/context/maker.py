@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
 
+from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_host import __version__
 from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
 from honeybadger_host.context.recall import Recalled
@@ -76,6 +77,7 @@ class Question:
     Args:
         message: what the user says now; None when nothing is asked, or when it is not known any more.
         skips_newest: the newest turn is the message; None: to be looked at.
+        parts: names of those that are wanted; None: all.
     """
 
     group: str
@@ -85,6 +87,7 @@ class Question:
     budget_tokens: int
     most_turns: int | None
     skips_newest: bool | None = None
+    parts: Sequence[PartName] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,12 @@ class ContextMaker:
         )
         if question.most_turns is not None:
             turns = turns[-question.most_turns :]
-        recalled = memory.recaller.recall(group, session, question.message, turns, now)
+        names = PART_NAMES if question.parts is None else question.parts
+        recalled = Recalled(why_none="it is not in payload.parts")
+        if "recalled" in names:
+            recalled = memory.recaller.recall(group, session, question.message, turns, now)
+        if "conversation" not in names:
+            recalled = recalled.without_conversation()
         files: dict[str, Loaded] = {}
         identity_files = [self._read(file, files) for file in identity.files]
         loaded = Parts(
@@ -159,12 +167,16 @@ class ContextMaker:
         )
         parts = parts_of(
             loaded,
+            names=names,
             budget_tokens=question.budget_tokens,
             history_budget_tokens=settings.history_budget_tokens,
             recall_budget_tokens=settings.recall_budget_tokens,
         )
         stable = stable_parts_of(parts)
-        context = build_context(group, parts, stable, question.message_tokens, budget_tokens=question.budget_tokens)
+        head = f"Group: {group}\n" if question.parts is None else ""
+        context = build_context(head, parts, stable, question.message_tokens, budget_tokens=question.budget_tokens)
+        for part in context.titled(RECALLED):
+            recalled = recalled.shown(part.recalled, part.missing, part.considered)
         log.debug(
             "context.built",
             group=group,
@@ -172,7 +184,7 @@ class ContextMaker:
             tokens=context.tokens,
             budget_tokens=context.budget_tokens,
             history_tokens_before=sum(turn.line_tokens for turn in window),
-            history_tokens=estimate_tokens(context.part(CONVERSATION).text),
+            history_tokens=sum(estimate_tokens(part.text) for part in context.titled(CONVERSATION)),
         )
         return Made(context, recalled, skips_newest, files)
 
@@ -246,7 +258,7 @@ def result_of(made: Made, hash_: str, stable_hash: str, seq: int) -> dict[str, A
         "tokens": context.tokens,
         "budget_tokens": context.budget_tokens,
         "is_over_budget": context.is_over_budget,
-        "recalled": made.recalled.considered(context.part(RECALLED).missing),
+        "recalled": made.recalled.rows({id_ for part in context.titled(RECALLED) for id_ in part.missing}),
     }
 
 

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from honeybadger_host.context.recall import RecalledEntries, fit
+from honeybadger_agent.wire import PART_NAMES, PartName
+from honeybadger_host.context.recollections import Recollection, fit
 from honeybadger_host.context.text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
@@ -34,12 +35,13 @@ CONVERSATION: Final = "## Recent Conversation"
 WEIGHTS: Final[Mapping[str, float]] = {
     FACTS: 0.45,
     CONVERSATION: 0.3,
-    RECALLED: 0.15,
+    RECALLED: 0.3,
     SUMMARY: 0.1,
     SESSION: 0.1,
     WORKING: 0.1,
 }
 """The share of the budget of each part when not everything fits."""
+_CHANGING: Final = (RECALLED, SESSION, WORKING, CONVERSATION)
 _FOLDED_BY: Final = 2
 """A file of more times the budget is cut without a look at whether all notes fit when they stand together."""
 _STEADY_BITS: Final = 6
@@ -80,7 +82,7 @@ class Parts:
     turns_file: str
     message: str | None
     working: Inventory | None = None
-    recalled: Sequence[RecalledEntries] = ()
+    recalled: Sequence[Recollection] = ()
     not_recalled: str | None = None
     identity: Sequence[GroupText | FileProblem] = ()
     specialists: str = ""
@@ -94,32 +96,43 @@ class Parts:
 
 def stable_parts_of(parts: Sequence[Part]) -> int:
     """Return how many parts, the first, change only with the files they show."""
-    return next(place for place, part in enumerate(parts) if part.title == RECALLED)
+    changing = (place for place, part in enumerate(parts) if part.title in _CHANGING)
+    return next(changing, len(parts))
 
 
 def parts_of(
-    loaded: Parts, *, budget_tokens: int = 0, history_budget_tokens: int, recall_budget_tokens: int = 0
+    loaded: Parts,
+    *,
+    names: Collection[PartName] = PART_NAMES,
+    budget_tokens: int = 0,
+    history_budget_tokens: int,
+    recall_budget_tokens: int = 0,
 ) -> list[Part]:
     """Return the parts of a context, in the order of its text.
 
     Args:
+        names: of the parts that are wanted.
         budget_tokens: of the whole context; 0 means no limit.
         history_budget_tokens: limit of the recent conversation within the budget; 0 means no limit of its own.
-        recall_budget_tokens: for what was recalled, as above.
+        recall_budget_tokens: for what was recalled, as above; beside other parts at most half of the budget.
     """
     folder = f"groups/{loaded.group}"
-    return [
-        *(_file("## Your Identity", file.file, file) for file in loaded.identity),
-        *(_file("## Global Context", file, text) for file, text in loaded.global_files),
-        *([Part(SPECIALISTS, "config/agents", loaded.specialists, "whole")] if loaded.specialists else []),
-        _file("## Group Context", f"{folder}/CLAUDE.md", loaded.persona),
-        _facts(f"{folder}/MEMORY.md", loaded.memory, budget_tokens),
-        _summary(f"{folder}/summary.md", loaded.summary),
-        _recalled(f"{folder}/memory", loaded.recalled, loaded.not_recalled, recall_budget_tokens),
-        *([] if loaded.session is None and not loaded.no_session else [_session(loaded)]),
-        *([] if loaded.working is None else [_working(loaded.working)]),
-        _conversation(loaded, history_budget_tokens),
-    ]
+    recall_tokens = recall_budget_tokens or WITHOUT_END
+    if budget_tokens and {*names} != {"recalled"}:
+        recall_tokens = min(recall_tokens, budget_tokens // 2)
+    parts: dict[PartName, list[Part]] = {
+        "identity": [_file("## Your Identity", file.file, file) for file in loaded.identity],
+        "global": [_file("## Global Context", file, text) for file, text in loaded.global_files],
+        "specialists": [Part(SPECIALISTS, "config/agents", loaded.specialists, "whole")] if loaded.specialists else [],
+        "persona": [_file("## Group Context", f"{folder}/CLAUDE.md", loaded.persona)],
+        "notes": [_facts(f"{folder}/MEMORY.md", loaded.memory, budget_tokens)],
+        "summary": [_summary(f"{folder}/summary.md", loaded.summary)],
+        "recalled": [_recalled(f"{folder}/memory", loaded.recalled, loaded.not_recalled, recall_tokens)],
+        "session": [] if loaded.session is None and not loaded.no_session else [_session(loaded)],
+        "working": [] if loaded.working is None else [_working(loaded.working)],
+        "conversation": [_conversation(loaded, history_budget_tokens)],
+    }
+    return [part for name, some in parts.items() if name in names for part in some]
 
 
 def _file(title: str, source: str, loaded: Loaded) -> Part:
@@ -217,28 +230,31 @@ def _summary(source: str, loaded: Loaded) -> Part:
 # -------------------------------------------------------------------------------------------------------------- recall
 
 
-def _recalled(source: str, recalled: Sequence[RecalledEntries], why_none: str | None, budget_tokens: int) -> Part:
-    """Return the recalled entries, whole, the best first."""
-    most = budget_tokens or WITHOUT_END
+def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | None, most: int) -> Part:
+    """Return what was recalled and no other part says: whole lines, the most important first."""
     part = Part(RECALLED, source, heading="", weight=WEIGHTS[RECALLED], most=most, why=why_none)
     if not recalled:
         return part
+    first = fit(recalled, most)
 
-    def cut(room: int | None) -> Part:
-        fitted = fit(recalled, room)
+    def settle(room: int, others: str = "") -> Part:
+        fitted = fit([one for one in recalled if not others or not one.is_in(others)], min(room, most))
+        wanted = {one.id for one in (*first.kept, *fitted.kept)}
+        considered = [one for one in recalled if one.id in wanted or one.kind == "entry"]
+        missing = [one.id for one in considered if one in fitted.left_out]
+        told = replace(part, missing=missing, recalled=fitted.kept, considered=considered)
         if not fitted.left_out:
-            return replace(part, text=fitted.text, state="whole", why=None, fit=cut)
+            why = None if fitted.kept else "all that matches the message stands in other parts"
+            return replace(told, text=fitted.text, state="whole" if fitted.kept else "absent", why=why)
         return replace(
-            part,
+            told,
             text=fitted.text,
             state="cut" if fitted.text else "left_out",
-            left_out=f"{len(fitted.left_out)} of {len(recalled)} entries",
-            why=f"{room} tokens are its share of context.budget_tokens, or recall.budget_tokens",
-            fit=cut,
-            missing=[one.id for one in fitted.left_out],
+            left_out=f"{len(fitted.left_out)} of {len(fitted.left_out) + len(fitted.kept)} lines",
+            why=f"{min(room, most)} tokens are its share of context.budget_tokens, or recall.budget_tokens",
         )
 
-    return cut(budget_tokens or None)
+    return replace(part, text=first.text, tokens=first.tokens, why=None, fit=settle, settle=settle)
 
 
 def _session(loaded: Parts) -> Part:

@@ -4,8 +4,9 @@ hash of what was served."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,18 +14,23 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.wire import Refusal
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.wire import PART_NAMES, Refusal
 from honeybadger_host.context.maker import ContextMaker, ContextMemory, ContextSettings, Question, result_of
-from honeybadger_host.context.recall import Recalled, RecalledEntries
+from honeybadger_host.context.recall import Recalled
+from honeybadger_host.context.recollections import Recollection, longest, shortened
 from honeybadger_host.domain import NOBODY, Identity, Served, Turn
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
 from honeybadger_host.memory.entry import marks_of, parse_entry
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.moments import Moment, moment_of
 from honeybadger_host.memory.past import PastDocuments, PastFiles, PastJournal, PastMarks, PastTurns, past_inventory
+from honeybadger_host.search.pieces import Piece, pieces_in, turns_of
+from honeybadger_host.search.shown import edited_notes
+from honeybadger_host.search.sources import Source, Unsearchable, files_called, source_of
 from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.journal_reader import read_changed_files
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
 _ONCE_SETTINGS: Final[Mapping[str, object]] = {"counter": "estimate", "max_file_bytes": 1 << 20}
 """What a context depended on that cannot be set any more, as it is now."""
@@ -35,33 +41,94 @@ class PastRecall:
 
     Args:
         served: the context that was served; None: none is known, and nothing was recalled.
+        files: of then; they say whose the words of notes were.
+        budget_tokens: `recall.budget_tokens` of then.
     """
 
-    def __init__(self, journal: PastJournal, served: Served | None) -> None:
+    def __init__(self, journal: PastJournal, served: Served | None, files: PastFiles, budget_tokens: int) -> None:
         self._journal = journal
         self._served = served
+        self._files = files
+        self._most_tokens = longest(budget_tokens)
         self.lost: list[str] = []
-        """Entries whose text of then is not known."""
+        """What was recalled and has a text of then that is not known."""
 
     def recall(self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime) -> Recalled:
-        """Return the entries of the served context, with their texts of then."""
+        """Return what the served context recalled, with its texts of then."""
         if self._served is None:
             return Recalled(why_none="no context was served just then: what it would have recalled is not known")
-        found = [self._entry(group, *one) for one in self._served.recalled]
-        return Recalled([one for one in found if one is not None], None if found else "nothing was recalled")
+        rows = self._served.recalled
+        wanted: dict[str, dict[str, int]] = {}
+        for id_, _, _, checksum in rows:
+            place, _, key = id_.rpartition("#")
+            wanted.setdefault(place, {})[key] = checksum
+        found: dict[str, Recollection] = {}
+        for place, keys in wanted.items():
+            found |= self._said(group, place, keys) if place else self._entries(group, keys)
+        shown_as = {f"{session}#{turn.number}": turn.line for turn in turns}
+        recollections = []
+        for id_, state, turn_number, _ in rows:
+            if (one := found.get(id_)) is None:
+                self.lost.append(id_ if "#" in id_ else f"entry {id_}")
+                continue
+            as_state: Any = state
+            recollections.append(replace(one, state=as_state, turn=turn_number, shown_as=shown_as.get(id_)))
+        return Recalled(recollections, None if recollections else "nothing was recalled")
 
-    def _entry(self, group: str, entry_id: str, state: Any, turn: int, checksum: int) -> RecalledEntries | None:
-        for file in self._journal.files_of_entry(group, entry_id):
-            for data in self._journal.found_in(file):
-                try:
-                    entry = parse_entry(data or b"", file)
-                except ValueError:
-                    continue
-                one = RecalledEntries(entry.id, entry.category, entry.content, state, turn, marks=marks_of(entry))
-                if one.checksum == checksum:
-                    return one
-        self.lost.append(f"entry {entry_id}")
-        return None
+    def _entries(self, group: str, wanted: Mapping[str, int]) -> dict[str, Recollection]:
+        found: dict[str, Recollection] = {}
+        for entry_id, checksum in wanted.items():
+            files = self._journal.files_of_entry(group, entry_id)
+            for name, data in ((file, data) for file in files for data in self._journal.found_in(file)):
+                with suppress(ValueError):
+                    entry = parse_entry(data or b"", name)
+                    one = Recollection(
+                        entry.id, "entry", entry.content, "new", 0, category=entry.category, marks=marks_of(entry)
+                    )
+                    if one.checksum == checksum:
+                        found[entry_id] = one
+                        break
+        return found
+
+    def _said(self, group: str, place: str, wanted: Mapping[str, int]) -> dict[str, Recollection]:
+        """Return turns of a session, or notes or paragraphs of a file, by their ids."""
+        found: dict[str, Recollection] = {}
+        for name in (group, GLOBAL_GROUP):
+            for source in map(source_of, files_called(name, place)):
+                if source is not None and source.kind != "session":
+                    for pieces in self._pieces(source):
+                        found |= self._matching(source, place, pieces, wanted)
+                        if len(found) == len(wanted):
+                            return found
+        return found
+
+    def _pieces(self, source: Source) -> Iterator[list[Piece]]:
+        if source.kind == "turn":
+            yield turns_of(self._journal.turn_lines(source.group, source.session))[0]
+            return
+        for data in self._journal.found_in(source.file):
+            with suppress(Unsearchable):
+                yield pieces_in(source, data or b"")
+
+    def _matching(
+        self, source: Source, place: str, pieces: Sequence[Piece], wanted: Mapping[str, int]
+    ) -> dict[str, Recollection]:
+        """Return the pieces that are as they were shown, also if a person had edited them."""
+        edited = edited_notes(self._files, source.file) if source.kind == "note" else {}
+        found: dict[str, Recollection] = {}
+        for piece in pieces:
+            if piece.key not in wanted:
+                continue
+            by: list[tuple[str, float | None]] = [(piece.author, piece.at)]
+            if (who := edited.get((piece.author, piece.text))) is not None:
+                by.insert(0, (who.author, parse_time(f"{who.at}Z").timestamp()))
+            for author, at in by:
+                id_ = f"{place}#{piece.key}"
+                text = piece.text.removeprefix("- ")
+                one = shortened(Recollection(id_, source.kind, text, "new", 0, author=author, at=at), self._most_tokens)
+                if one.checksum == wanted[piece.key]:
+                    found[id_] = one
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +182,11 @@ class PastContexts:
                 served.budget_tokens,
                 served.most_turns,
                 served.skips_newest,
+                None if served.parts is None else [name for name in PART_NAMES if name in served.parts],
             )
         journal = PastJournal(self.home, self.journal, moment.seq)
         files = PastFiles(journal, {} if served is None else served.files)
-        recall = PastRecall(journal, served)
+        recall = PastRecall(journal, served, files, settings.recall_budget_tokens)
         memory = ContextMemory(
             files,
             PastTurns(journal, settings.window_turns),

@@ -1,7 +1,7 @@
-"""Long-term entries in a context (RB2, RB11): found by the message, kept while its turn is shown, cut to a budget.
+"""What of memory is recalled for a message (RB2, RB11): entries, and what was said and noted, in one list.
 
-An entry recalled for an earlier message stays in the context as long as that message. Once the message is out of the
-context, the entry can be recalled again: a model is never assumed to know what it cannot see.
+What was recalled for an earlier message stays in the context as long as that message. Once the message is out of the
+context, it can be recalled again: a model is never assumed to know what it cannot see.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
-from zlib import crc32
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
-from honeybadger_agent.quoting import quoted
+from honeybadger_host.context.recollections import Recollection, State, longest, shortened
+from honeybadger_host.context.subject import reach_of
 from honeybadger_host.domain import Injection, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.budget import format_history
+from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.notes import EditedBy
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
-from honeybadger_host.search.shown import earned
+from honeybadger_host.search.shown import earned, edited_notes, name_of
 from honeybadger_host.settings import Recall
-from honeybadger_host.text.neutralise import estimate_tokens, neutralise
+from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.time_stamps import parse_time
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
@@ -32,98 +35,28 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_MOST_RECALLED: Final = 8
+_MOST_ENTRIES: Final = 8
+_FEW: Final = 8
+"""Turns and notes for a message that shares one rare word with memory."""
 _NEAR_MISSES: Final = 5
 _NEWEST: Final = 5
 """Entries shown at the beginning of a session when nothing matches."""
+_SHORTEST_LINE: Final = 16
+"""Tokens of a line with hardly any text: id, date, speaker."""
+_MOST_SAID: Final = 1000
+_WEAKEST: Final = 0.1
+"""Share of the best hit's score; below it are turns that only share their session with a good one."""
+_SHORT_QUESTION: Final = 40
+"""Tokens of a turn that comes with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens."""
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
-State: TypeAlias = Literal["new", "in_view", "newest"]
-_HEADINGS: Final[Mapping[State, str]] = {
-    "new": "Recalled from long-term memory (relevant to this message):",
-    "in_view": "Recalled earlier in this conversation:",
-    "newest": "Recalled from long-term memory (the newest, nothing matches this message):",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class RecalledEntries:
-    """An entry in a context.
-
-    Args:
-        turn: number of the turn it was recalled for.
-        hit: its hit in the search for this message; None when it did not match.
-        marks: see `entry.marks_of`.
-    """
-
-    id: str
-    category: str
-    content: str
-    state: State
-    turn: int
-    hit: Hit | None = None
-    marks: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """The members that say where it comes from."""
-        return {name: value for name, value in self.marks.items() if name.startswith("origin")}
-
-    @property
-    def checksum(self) -> int:
-        """What tells it from another version of the entry."""
-        return crc32(f"{self.category}\0{self.content}".encode("utf-8", "surrogatepass"))
-
-    @property
-    def line(self) -> str:
-        content = quoted(neutralise(self.content).text.strip())
-        return f"- [{self.id}] ({self.category or 'general'}): {content}\n"
-
-
-class Fitted(NamedTuple):
-    """The text of the entries that fit a budget, with headings, and those that did not."""
-
-    text: str
-    left_out: Sequence[RecalledEntries]
-
-
-def fit(recollections: Sequence[RecalledEntries], room_tokens: int | None) -> Fitted:
-    """Return the text of the first recollections that fit; an entry is left out, never cut.
-
-    Args:
-        recollections: new ones first, each kind best first.
-        room_tokens: estimate for the text; None means no limit.
-    """
-    kept: list[RecalledEntries] = []
-    left_out: list[RecalledEntries] = []
-    headed: set[State] = set()
-    used = 0
-    for recollection in recollections:
-        cost = estimate_tokens(recollection.line) + 1  # one for rounding
-        if recollection.state not in headed:
-            cost += estimate_tokens(_HEADINGS[recollection.state]) + 2
-        if room_tokens is not None and used + cost > room_tokens:
-            left_out.append(recollection)
-            continue
-        used += cost
-        headed.add(recollection.state)
-        kept.append(recollection)
-    return Fitted(_render(kept), left_out)
-
-
-def _render(recollections: Sequence[RecalledEntries]) -> str:
-    blocks: list[str] = []
-    for state, heading in _HEADINGS.items():
-        lines = [recollection.line for recollection in recollections if recollection.state == state]
-        if lines:
-            blocks.append(heading + "\n" + "".join(lines))
-    return "\n".join(blocks)
+_SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")
 
 
 def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str, int]:
-    """Return the entries of a ledger that were recalled for an earlier message that is still shown.
+    """Return what of a ledger was recalled for an earlier message that is still shown.
 
     Args:
-        ledger: entry id -> number of the turn it was recalled for.
+        ledger: id -> number of the turn it was recalled for.
         oldest: number of the oldest turn shown.
         current: number of this message's turn, recorded or not, so that a repeated request gets the same answer.
     """
@@ -132,61 +65,132 @@ def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """The entries recalled for one message.
+    """What is recalled for one message.
 
     Args:
-        recollections: new ones first, best first; then those of earlier messages, the latest first.
+        recollections: the most important first; more than fit.
         why_none: why there are none.
-        near_misses: the best of the hits that were not good enough, with the reason.
-        injection: to be noted in the ledger once a model has seen them.
+        repeated: ids of those that stand in another part of the context, so they are not shown.
+        near_misses: the best of the entries that were not good enough, with the reason.
+        injection: to be noted in the ledger once a model has seen it; see `shown`.
+        documents: id -> number in the index, of what is not an entry.
     """
 
-    recollections: Sequence[RecalledEntries] = ()
+    recollections: Sequence[Recollection] = ()
     why_none: str | None = None
+    repeated: Collection[str] = ()
     near_misses: Sequence[tuple[Hit, str]] = ()
     injection: Injection | None = None
+    documents: Mapping[str, int] = field(default_factory=dict)
 
-    def considered(self, missing: Collection[str]) -> list[dict[str, Any]]:
-        """Return a row for every entry that was considered, as `wire.Recalled`.
+    def shown(
+        self, kept: Sequence[Recollection], missing: Collection[str], considered: Sequence[Recollection]
+    ) -> Recalled:
+        """Return this without what was not shown.
+
+        Args:
+            kept: what is in the text.
+            missing: ids of those that have no room there.
+            considered: what it takes to make the text again, in order.
+        """
+        injection = None
+        if self.injection is not None:
+            new = [one.id for one in kept if one.state != "in_view"]
+            entries = tuple(id_ for id_ in new if id_ not in self.documents)
+            said = tuple((id_, self.documents[id_]) for id_ in new if id_ in self.documents)
+            injection = replace(self.injection, entries=entries, said=said) if new else None
+        accounted = {*missing, *(one.id for one in kept)}
+        repeated = {one.id for one in considered if one.id not in accounted}
+        return replace(self, recollections=considered, repeated=repeated, injection=injection)
+
+    def without_conversation(self) -> Recalled:
+        """Return this for an asker that has the conversation, and with it what was recalled for earlier messages."""
+        new = [one for one in self.recollections if one.state != "in_view" and one.shown_as is None]
+        return replace(self, recollections=new)
+
+    def rows(self, missing: Collection[str]) -> list[dict[str, Any]]:
+        """Return a row for everything that was considered, as `wire.Recalled`.
 
         Args:
             missing: ids of those that did not fit into the context.
         """
         rows: list[dict[str, Any]] = []
         for one in self.recollections:
-            row: dict[str, Any] = {"id": one.id, "state": one.state, **one.origin}
+            if one.id in self.repeated:
+                continue
+            row: dict[str, Any] = {"id": one.id, "kind": one.kind, "state": one.state, **one.origin}
             if one.hit is not None:
                 row |= earned(one.hit)
-            row["why"] = _WHY[one.state] if one.state != "in_view" else f"recalled for turn {one.turn}, still shown"
+            row["why"] = _why(one)
             if one.id in missing:
                 row |= {"state": "near_miss", "why": "no room in recall.budget_tokens or context.budget_tokens"}
             rows.append(row)
         return rows + [
-            {"id": hit.key, "state": "near_miss", **earned(hit), "why": why} for hit, why in self.near_misses
+            {"id": hit.key, "kind": "entry", "state": "near_miss", **earned(hit), "why": why}
+            for hit, why in self.near_misses
         ]
 
 
-_WHY: Final[Mapping[State, str]] = {
-    "new": "it matches the message",
-    "newest": "nothing matches, and the session begins: the newest entries",
-}
+def _why(one: Recollection) -> str:
+    if one.state == "newest":
+        return "nothing matches, and the session begins: the newest entries"
+    if one.answered:
+        return f"{one.answered} answers it"
+    return "it matches the message" if one.state == "new" else f"recalled for turn {one.turn}, still shown"
+
+
+class _Asked(NamedTuple):
+    """A message, and what of its conversation is shown.
+
+    Args:
+        replayed: id of a turn -> its line in the conversation.
+        current: number of the message's turn.
+        entries: id -> turn it was recalled for, of the entries in view.
+        said: likewise, with its number in the index, of what was said and noted.
+        is_first: nobody has answered in this session yet.
+    """
+
+    group: str
+    session: str
+    message: str
+    now: datetime
+    replayed: Mapping[str, str]
+    current: int
+    entries: Mapping[str, int]
+    said: Mapping[str, tuple[int, int]]
+    is_first: bool
+
+
+class _Hits(NamedTuple):
+    """What a search found.
+
+    Args:
+        newest, expired: numbers of entries.
+    """
+
+    entries: list[Hit]
+    said: list[Hit]
+    newest: list[int]
+    expired: list[int]
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRecall:
-    """Recalls entries for the contexts of all groups.
+    """Recalls for the contexts of all groups.
 
     Args:
+        files: they say whose the words of notes are.
         history_budget_tokens: decides which turns are still shown.
     """
 
     index: Index
     ledger: InjectionLedger
+    files: GroupFiles
     settings: Recall
     history_budget_tokens: int
 
     def recall(self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime) -> Recalled:
-        """Return the entries to recall for this message.
+        """Return what to recall for this message.
 
         Args:
             message: what the user says now; None means the newest turn, if it is the user's.
@@ -202,56 +206,181 @@ class ContextRecall:
             return Recalled(why_none="there is no message to recall for")
         shown = format_history(turns, self.history_budget_tokens).turns
         oldest = shown[0].number if shown else current
+        entries = in_view(self.ledger.recalled(group, session), oldest=oldest, current=current)
+        said = self.ledger.said(group, session)
+        turns_of_said = in_view({id_: turn for id_, (turn, _) in said.items()}, oldest=oldest, current=current)
+        asked = _Asked(
+            group,
+            session,
+            message,
+            now,
+            {f"{session}#{turn.number}": turn.line for turn in turns},
+            current,
+            entries,
+            {id_: said[id_] for id_ in turns_of_said},
+            is_first=not any(turn.role == "assistant" for turn in turns),
+        )
         try:
-            is_answered = any(turn.role == "assistant" for turn in turns)
-            earlier = in_view(self.ledger.recalled(group, session), oldest=oldest, current=current)
-            recalled = self._choose(group, message, earlier, current, now, is_first=not is_answered)
+            recalled = self._choose(asked)
         except WorldFailed as error:
             log.error("recall.failed", group=group, error=str(error))
             return Recalled(why_none=f"the search index cannot be used: {error}")
-        new = tuple(one.id for one in recalled.recollections if one.state != "in_view")
-        return replace(recalled, injection=Injection(group, session, new, current, oldest)) if new else recalled
+        return replace(recalled, injection=Injection(group, session, (), current, oldest))
 
-    def _choose(
-        self, group: str, message: str, earlier: Mapping[str, int], current: int, now: datetime, *, is_first: bool
-    ) -> Recalled:
-        if not self.index.has_entries(group):
-            return Recalled(why_none="there are no entries yet")
-        limit = _MOST_RECALLED + len(earlier) + _NEAR_MISSES
-        vector = self.index.vector_of(message)
+    def _choose(self, asked: _Asked) -> Recalled:
+        hits = self._search(asked)
+        recollections, near_misses = self._entries(asked, hits)
+        said, documents = self._said(asked, hits.said)
+        if not recollections and hits.newest:
+            found = self.index.lookups.show(hits.newest)
+            newest = [found[number] for number in hits.newest if number in found]
+            recollections = [_recollection(one, "newest", asked.current) for one in newest]
+        recollections += said
+        why_none = None if recollections else "nothing in long-term memory matches the message"
+        return Recalled(recollections, why_none, near_misses=near_misses, documents=documents)
 
-        def ask(corpus: Corpus) -> tuple[list[Hit], list[int], list[int]]:
+    def _search(self, asked: _Asked) -> _Hits:
+        index = self.index
+        has_entries = index.has_entries(asked.group)
+        vector = index.vector_of(asked.message)
+
+        def ask(corpus: Corpus) -> _Hits:
             from honeybadger_host.search.ranking import Filters, newest, search
 
-            expired = self.index.lookups.expired(group, now.timestamp())
+            expired = index.lookups.expired(asked.group, asked.now.timestamp()) if has_entries else []
             # what shares no word would fail `objection` and only take up room
-            entries = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
-            hits = search(corpus, message, now=now, limit=limit, filters=entries, vector=vector)
-            return hits, newest(corpus, limit=_NEWEST, filters=entries) if is_first else [], expired
+            filters = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
+            limit = _MOST_ENTRIES + len(asked.entries) + _NEAR_MISSES
+            entries = (
+                search(corpus, asked.message, now=asked.now, limit=limit, filters=filters, vector=vector)
+                if has_entries
+                else []
+            )
+            said = search(
+                corpus,
+                asked.message,
+                now=asked.now,
+                limit=min(_MOST_SAID, self.settings.budget_tokens // _SHORTEST_LINE or _MOST_SAID),
+                filters=Filters(kinds=_SAID),
+                vector=vector,
+            )
+            fallback = newest(corpus, limit=_NEWEST, filters=filters) if has_entries and asked.is_first else []
+            return _Hits(entries, said, fallback, expired)
 
-        (hits, fallback, expired), _ = self.index.search(group, ask)
+        hits, _ = index.search(asked.group, ask)
+        return hits
+
+    def _entries(self, asked: _Asked, hits: _Hits) -> tuple[list[Recollection], list[tuple[Hit, str]]]:
+        """Return the entries, new ones first, and near misses."""
         from honeybadger_host.search.ranking import objection
 
-        good = {hit.key: hit for hit in hits if objection(hit) is None}
-        new = [hit for hit in good.values() if hit.key not in earlier][:_MOST_RECALLED]
-        numbers = {key: one for key, one in self.index.lookups.entries(group, earlier).items() if one not in expired}
-        found = self.index.lookups.show([*(hit.number for hit in new), *numbers.values(), *fallback])
-        recollections = [_recollection(found[hit.number], "new", current, hit) for hit in new if hit.number in found]
+        earlier, lookups = asked.entries, self.index.lookups
+        good = {hit.key: hit for hit in hits.entries if objection(hit) is None}
+        new = [hit for hit in good.values() if hit.key not in earlier][:_MOST_ENTRIES]
+        known = lookups.entries(asked.group, earlier) if earlier else {}
+        numbers = {key: number for key, number in known.items() if number not in hits.expired}
+        found = lookups.show([*(hit.number for hit in new), *numbers.values()])
+        recollections = [
+            _recollection(found[hit.number], "new", asked.current, hit) for hit in new if hit.number in found
+        ]
         for key, turn in sorted(earlier.items(), key=lambda item: -item[1]):
             if key in numbers and numbers[key] in found:
                 recollections.append(_recollection(found[numbers[key]], "in_view", turn, good.get(key)))
-        if not recollections:
-            recollections = [
-                _recollection(found[number], "newest", current, None) for number in fallback if number in found
-            ]
         missed = [
-            (hit, objection(hit) or f"{_MOST_RECALLED} others match better")
-            for hit in hits
+            (hit, objection(hit) or f"{_MOST_ENTRIES} others match better")
+            for hit in hits.entries
             if hit not in new and hit.key not in earlier
         ]
-        why_none = None if recollections else "nothing in long-term memory matches the message"
-        return Recalled(recollections, why_none, missed[:_NEAR_MISSES])
+        return recollections, missed[:_NEAR_MISSES]
+
+    def _said(self, asked: _Asked, hits: Sequence[Hit]) -> tuple[list[Recollection], dict[str, int]]:
+        """Return turns and notes, those that match first, then those in view; and id -> number in the index."""
+        lookups = self.index.lookups
+        shown = lookups.show([hit.number for hit in hits])
+        found = {number: one for number, one in shown.items() if _is_new(one, asked)}
+        speakers = {one.author for one in found.values() if one.author.casefold() != one.role}
+        best = [hit for hit in hits if hit.number in found]
+        best = [hit for hit in best if hit.score >= _WEAKEST * best[0].score]
+        match reach_of(asked.message, best, speakers):
+            case "few":
+                best = best[:_FEW]
+            case "nothing":
+                best = []
+            case "all":
+                pass
+        questions = self._questions([found[hit.number] for hit in best])
+        in_view = sorted(asked.said.items(), key=lambda item: -item[1][0])
+        earlier = lookups.show([number for _, (_, number) in in_view])
+        most_tokens = longest(self.settings.budget_tokens)
+        made: dict[str, Recollection] = {}
+        numbers: dict[str, int] = {}
+
+        def add(one: Found, hit: Hit | None = None, answered: str = "") -> None:
+            if (id_ := name_of(one)) not in made:
+                turn, _ = asked.said.get(id_, (asked.current, 0))
+                state: State = "in_view" if id_ in asked.said else "new"
+                recollection = _recollection(one, state, turn, hit, answered, asked.replayed.get(id_))
+                if (who := self._edited(one)) is not None:
+                    recollection = replace(recollection, author=who.author, at=parse_time(f"{who.at}Z").timestamp())
+                made[id_], numbers[id_] = shortened(recollection, most_tokens), one.number
+
+        by_number = {hit.number: hit for hit in best}
+        for hit in best:
+            if (question := questions.get(hit.number)) is not None and _is_new(question, asked):
+                add(question, by_number.get(question.number), name_of(found[hit.number]))
+            add(found[hit.number], hit)
+        for id_, (_, number) in in_view:
+            if number in earlier and name_of(earlier[number]) == id_:
+                add(earlier[number])
+        return list(made.values()), numbers
+
+    def _edited(self, found: Found) -> EditedBy | None:
+        """Return the person who edited a note last."""
+        if found.kind != "note":
+            return None
+        return edited_notes(self.files, found.file).get((found.author, found.text))
+
+    def _questions(self, answers: Sequence[Found]) -> dict[int, Found]:
+        """Return the number of a turn -> the turn before it, if that is another's and short."""
+        turns = {one.number: one for one in answers if one.kind == "turn"}
+        before = self.index.lookups.before(list(turns)) if turns else {}
+        found = self.index.lookups.show(list(before.values()))
+        return {
+            number: found[earlier]
+            for number, earlier in before.items()
+            if earlier in found
+            and found[earlier].author != turns[number].author
+            and estimate_tokens(found[earlier].text) <= _SHORT_QUESTION
+        }
 
 
-def _recollection(found: Found, state: State, turn: int, hit: Hit | None) -> RecalledEntries:
-    return RecalledEntries(found.key, found.category, found.text, state, turn, hit, found.marks)
+def _is_new(found: Found, asked: _Asked) -> bool:
+    """Return whether a document is neither the message nor its turn."""
+    if found.kind == "turn" and found.session == asked.session and int(found.key) >= asked.current:
+        return False
+    return found.text.strip() != asked.message.strip()
+
+
+def _recollection(
+    found: Found,
+    state: State,
+    turn: int,
+    hit: Hit | None = None,
+    answered: str = "",
+    shown_as: str | None = None,
+) -> Recollection:
+    is_entry = found.kind == "entry"
+    return Recollection(
+        found.key if is_entry else name_of(found),
+        found.kind,
+        found.text if is_entry else found.text.removeprefix("- "),
+        state,
+        turn,
+        category=found.category,
+        author="" if is_entry else found.author,
+        at=None if is_entry else found.at,
+        answered=answered,
+        shown_as=shown_as,
+        hit=hit,
+        marks=found.marks,
+    )

@@ -7,10 +7,11 @@ row in the explanation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from honeybadger_agent.wire import ContextSection, SectionState
+from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.memory.budget import divide
 from honeybadger_host.text.neutralise import estimate_tokens
 
@@ -31,8 +32,12 @@ class Part:
         heading: replaces the title above the text; empty when the text has its own headings.
         weight: its share when not everything fits; unused shares go to the other parts.
         most: tokens of text that are kept free for it, when it is another with each message.
+        tokens: of the text, when they are not to be estimated.
         fit: tokens of text, at least 0 -> the part cut to fit; None: it is never cut.
-        missing: ids of the entries that were left out.
+        settle: (tokens of text, the other parts as they stand) -> the part without what these say, cut to fit;
+            None: it never says what another does.
+        missing: ids of what was recalled and left out.
+        recalled, considered: what was recalled and is in the text, and what it takes to make the text again.
     """
 
     title: str
@@ -44,8 +49,12 @@ class Part:
     heading: str | None = None
     weight: float = 0.0
     most: int = WITHOUT_END
+    tokens: int | None = None
     fit: Callable[[int], Part] | None = field(default=None, compare=False)
+    settle: Callable[[int, str], Part] | None = field(default=None, compare=False)
     missing: Sequence[str] = ()
+    recalled: Sequence[Recollection] = ()
+    considered: Sequence[Recollection] = ()
 
     @property
     def flexible_need(self) -> int:
@@ -55,7 +64,8 @@ class Part:
     @property
     def need(self) -> int:
         """Tokens of the whole part with its heading, rounded up."""
-        return estimate_tokens(self.text) + self.overhead if self.text else 0
+        tokens = estimate_tokens(self.text) if self.tokens is None else self.tokens
+        return tokens + self.overhead if self.text else 0
 
     @property
     def overhead(self) -> int:
@@ -85,6 +95,8 @@ class Part:
         )
 
     def fitted(self, share_tokens: int) -> Part:
+        if self.settle is not None:
+            return replace(self, most=min(self.most, max(0, share_tokens - self.overhead)))
         if self.fit is None or self.need <= share_tokens:
             return self
         return self.fit(max(0, share_tokens - self.overhead))
@@ -111,13 +123,13 @@ class Context:
     def is_over_budget(self) -> bool:
         return 0 < self.budget_tokens < self.tokens
 
-    def part(self, title: str) -> Part:
-        """Return the first part with this title."""
-        return next(part for part in self.parts if part.title == title)
+    def titled(self, title: str) -> list[Part]:
+        """Return the parts with this title."""
+        return [part for part in self.parts if part.title == title]
 
 
 def build_context(
-    group: str, parts: Sequence[Part], stable_parts: int, message_tokens: int | None, *, budget_tokens: int
+    head: str, parts: Sequence[Part], stable_parts: int, message_tokens: int | None, *, budget_tokens: int
 ) -> Context:
     """Return the context; the same arguments give the same bytes.
 
@@ -128,20 +140,25 @@ def build_context(
     conversation grows, and a provider finds this beginning in its cache.
 
     Args:
+        head: the first line; may be empty.
         parts: in the order of the text.
         stable_parts: how many of them, the first, are not another with each message.
         message_tokens: of what the user says now; None when nothing is asked yet.
         budget_tokens: for system text and message together, see `estimate_tokens`; 0 means no limit.
     Source: HB5, HB6, RB2.
     """
-    head = f"Group: {group}\n"
     if budget_tokens:
         fixed = estimate_tokens(head) + sum(part.need for part in parts if part.fit is None)
         parts = _fitted(parts, stable_parts, message_tokens or 0, budget_tokens, fixed)
+    others = _joined([part for part in parts if part.settle is None])
+    parts = [part if part.settle is None else part.settle(part.most, others) for part in parts]
     stable = head + _joined(parts[:stable_parts])
     system = stable + _joined(parts[stable_parts:])
-    rows = [ContextSection(title=head.strip(), source="request", state="whole", tokens=estimate_tokens(head))]
-    rows += [part.row for part in parts]
+    rows = [part.row for part in parts]
+    if head:
+        rows.insert(
+            0, ContextSection(title=head.strip(), source="request", state="whole", tokens=estimate_tokens(head))
+        )
     if message_tokens is not None:
         rows.append(ContextSection(title="message", source="request", state="whole", tokens=message_tokens))
     return Context(system, stable, parts, rows, estimate_tokens(system) + (message_tokens or 0), budget_tokens)

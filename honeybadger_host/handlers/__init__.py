@@ -216,7 +216,13 @@ def _context_handler(settings: Settings, dependencies: Dependencies, runtime: Ag
         dependencies.turn_logs,
         dependencies.sessions,
         inventory_of(dependencies.working_memory, is_on=settings.working.enabled),
-        ContextRecall(dependencies.index, dependencies.ledger, settings.recall, settings.history.budget_tokens),
+        ContextRecall(
+            dependencies.index,
+            dependencies.ledger,
+            dependencies.files,
+            settings.recall,
+            settings.history.budget_tokens,
+        ),
         dependencies.watermarks,
     )
     journal = dependencies.journal

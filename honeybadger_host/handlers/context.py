@@ -48,9 +48,11 @@ class ContextHandler:
         payload: GetContext = asked.payload
         now = to_milliseconds(now)  # as it is kept
         group, settings = asked.group, self.maker.settings
-        budget = settings.budget_tokens if payload.budget_tokens is None else payload.budget_tokens
         tokens = None if payload.message is None else estimate_tokens(payload.message)
-        question = Question(group, asked.session, payload.message, tokens, budget, payload.most_turns)
+        budget = _budget_of(payload, settings.budget_tokens, tokens or 0)
+        question = Question(
+            group, asked.session, payload.message, tokens, budget, payload.most_turns, parts=payload.parts
+        )
         identity = self._identity(asked, payload)
         if payload.as_of is not None:
             sender = payload.agent if isinstance(payload, PreviewContext) else asked.sender
@@ -83,6 +85,7 @@ class ContextHandler:
             [(one.id, one.state, one.turn, one.checksum) for one in made.recalled.recollections],
             is_torn,
             made.recalled.injection,
+            payload.parts,
         )
         return Answer(result, served)
 
@@ -96,6 +99,15 @@ class ContextHandler:
             why = f"there is no agent {payload.agent!r}: `honeybadger-host status` lists them"
             raise Refusal("not_found", why, field="payload.agent")
         return identity
+
+
+def _budget_of(payload: GetContext, default_tokens: int, message_tokens: int) -> int:
+    """Return the budget of system text and message in tokens; four characters are one. 0 means no limit."""
+    budget = default_tokens if payload.budget_tokens is None else payload.budget_tokens
+    if payload.max_characters is None:
+        return budget
+    most = max(1, payload.max_characters // 4) + message_tokens
+    return min(budget, most) if budget else most
 
 
 @lru_cache(64)

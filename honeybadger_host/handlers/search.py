@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.domain import Asked, QueryHandler
-from honeybadger_host.errors import FileProblem, JournalError
+from honeybadger_host.errors import JournalError
 from honeybadger_host.handlers.entries import is_pinned_note
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.notes import EditedBy
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
-from honeybadger_host.search.pieces import as_found
-from honeybadger_host.search.shown import earned, name_of
+from honeybadger_host.search.shown import earned, edited_notes, name_of
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
@@ -114,7 +112,7 @@ def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]
     edited: Mapping[str, tuple[str, int]] = {}
     with contextlib.suppress(JournalError):  # then they are as their files say
         edited = EditReader(journal).newest_of(entries) if entries else {}
-    notes = {file: _edited_notes(files, file) for file in {one.file for one in found if one.kind == "note"}}
+    notes = {file: edited_notes(files, file) for file in {one.file for one in found if one.kind == "note"}}
 
     def as_edited(one: Found) -> Found:
         if one.kind == "note":
@@ -124,14 +122,6 @@ def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]
         return one._replace(author=author, at=at / 1000) if at / 1000 > (one.at or 0.0) else one
 
     return [[as_edited(one) for one in same] for same in shown]
-
-
-def _edited_notes(files: GroupFiles, file: str) -> Mapping[tuple[str, str], EditedBy]:
-    """Return author and text of a note, as search finds it -> who edited it."""
-    with contextlib.suppress(FileProblem):
-        if (text := files.read(file)) is not None:
-            return {as_found(note): edited for note, edited in text.edited.items()}
-    return {}
 
 
 def _in_order(found: Mapping[int, Found], hits: Sequence[Hit]) -> list[int]:

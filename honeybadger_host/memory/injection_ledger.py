@@ -35,12 +35,17 @@ CREATE TABLE IF NOT EXISTS recalled (
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
     UNIQUE (grp, session, entry)
 );
+CREATE TABLE IF NOT EXISTS said (          -- turns and notes; `doc`: number in the search index
+    number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL, turn INTEGER NOT NULL,
+    doc INTEGER NOT NULL, UNIQUE (grp, session, id)
+);
 CREATE TABLE IF NOT EXISTS last (      -- when each entry was recalled last; entry '': since when that is known
     grp TEXT NOT NULL, entry TEXT NOT NULL, at REAL NOT NULL,
     PRIMARY KEY (grp, entry)
 ) WITHOUT ROWID;
 """
 _KEEP_LAST: Final = "INSERT INTO last VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at"
+_KEEP_SAID: Final = "INSERT OR REPLACE INTO said (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
 _KEEP: Final = "INSERT OR REPLACE INTO recalled (grp, session, entry, turn) VALUES (?, ?, ?, ?)"
 _OLD_SERVED: Final = (  # older versions kept contexts here
     "SELECT served.hash, grp, session, sender, seq, at, coalesce(s.text, ''), coalesce(i.text, ''), made FROM served "
@@ -78,6 +83,15 @@ class InjectionLedger:
             found.update(db.execute(query, (group, session)).fetchall())
         return found
 
+    def said(self, group: str, session: str) -> dict[str, tuple[int, int]]:
+        """Return id of a turn or note -> number of the turn it was recalled for, and its own in the index."""
+        found: dict[str, tuple[int, int]] = {}
+        with self._saying_failures():
+            db = self._opened()
+            query = "SELECT id, turn, doc FROM said WHERE grp = ? AND session = ?"
+            found.update({id_: (turn, doc) for id_, turn, doc in db.execute(query, (group, session))})
+        return found
+
     def last_recalled(self, group: str) -> tuple[dict[str, datetime], datetime]:
         """Return entry id -> when a context had it last, and since when that is known."""
         rows, since = [], self._clock()
@@ -113,10 +127,14 @@ class InjectionLedger:
     def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
         group, session = injection.group, injection.session
         now = self._clock()
-        scrolled_out = "DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?"
-        db.execute(scrolled_out, (group, session, injection.oldest))
+        for table in ("recalled", "said"):
+            scrolled_out = f"DELETE FROM {table} WHERE grp = ? AND session = ? AND turn < ?"  # noqa: S608  one of two
+            db.execute(scrolled_out, (group, session, injection.oldest))
         db.executemany(_KEEP, [(group, session, entry, injection.turn) for entry in injection.entries])
-        db.execute("DELETE FROM recalled WHERE number <= (SELECT max(number) FROM recalled) - ?", (_MOST_ROWS,))
+        db.executemany(_KEEP_SAID, [(group, session, id_, injection.turn, doc) for id_, doc in injection.said])
+        for table in ("recalled", "said"):
+            too_many = f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?"  # noqa: S608  as above
+            db.execute(too_many, (_MOST_ROWS,))
         db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
 
     def every_served(self, group: str) -> Iterator[Served]:
@@ -148,8 +166,8 @@ class InjectionLedger:
             db = self._opened()
             self._contexts.take_in(group, served)
             db.execute("BEGIN IMMEDIATE")
-            for table in ("recalled", "last"):
-                db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of two names
+            for table in ("recalled", "said", "last"):
+                db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of three names
             db.executemany(_KEEP, [(group, *row) for row in shown])
             db.executemany(_KEEP_LAST, [(group, *row) for row in last])
             db.execute("COMMIT")
@@ -167,7 +185,9 @@ class InjectionLedger:
                 for table in ("recalled", "last"):
                     of_one = f"DELETE FROM {table} WHERE grp = ? AND entry = ?"  # noqa: S608  one of two names
                     db.executemany(of_one, [(group, entry) for entry in entries])
-                db.execute("DELETE FROM recalled WHERE grp = ? AND session = ?", (group, session))
+                for table in ("recalled", "said"):
+                    of_session = f"DELETE FROM {table} WHERE grp = ? AND session = ?"  # noqa: S608  one of two names
+                    db.execute(of_session, (group, session))
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             db.execute("PRAGMA synchronous = OFF")
 

@@ -80,6 +80,10 @@ class PastJournal:
         rows = self._rows(_TURNS, (turns_file(group, session), self.seq, most))
         return [turn for (data,) in rows[::-1] if (turn := _read(parse_turn, data)) is not None]
 
+    def turn_lines(self, group: str, session: str) -> bytes:
+        """Return all turns of a session as lines of its log, the newest first."""
+        return b"".join(data for (data,) in self._rows(_TURNS, (turns_file(group, session), self.seq, -1)))
+
     def files_of_entry(self, group: str, entry: str) -> list[str]:
         """Return the files that an entry ever had, the newest first."""
         rows = self._rows(_OF_ENTRY, (f"/{entry}.json",))

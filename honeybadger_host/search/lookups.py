@@ -98,6 +98,14 @@ class Lookups:
             )
         return found
 
+    def before(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Return number of a turn -> number of the turn before it in its session, where there is one."""
+        query = (
+            "SELECT docs.number, (SELECT max(earlier.number) FROM docs AS earlier "
+            "WHERE earlier.source = docs.source AND earlier.number < docs.number) FROM docs WHERE docs.number IN"
+        )
+        return {number: earlier for number, earlier in self._db.rows_in(query, numbers) if earlier is not None}
+
     def opened(self, files: Sequence[str], key: str) -> Found | None:
         """Return the document with a key in the first of these files that has it; the newest if there are two."""
         marks = ",".join("?" * len(files))

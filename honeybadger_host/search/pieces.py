@@ -67,8 +67,11 @@ def pieces_of(source: Source, data: bytes, signature: Signature, seen: Hashes | 
     Args:
         seen: of notes, how often each occurs before `data`, see `hash_of`.
     """
-    if source.kind == "entry":
-        return [_entry(source, data, signature)]
+    return [_entry(source, data, signature)] if source.kind == "entry" else pieces_in(source, data, seen)
+
+
+def pieces_in(source: Source, data: bytes, seen: Hashes | None = None) -> list[Piece]:
+    """Return the pieces of a file that is not an entry; as `pieces_of`."""
     if source.kind == "session":
         return _numbered(_told(source, data), seen)
     try:

@@ -1,10 +1,17 @@
-"""How what was found is shown: its name, and what earned its score. Pure."""
+"""How what was found is shown: its name, and what earned its score, and who edited it last."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.notes import EditedBy
+from honeybadger_host.memory.past import PastFiles
 from honeybadger_host.search.lookups import Found
+from honeybadger_host.search.pieces import as_found
 
 if TYPE_CHECKING:
     from honeybadger_host.search.scoring import Hit
@@ -35,3 +42,11 @@ def earned(hit: Hit) -> dict[str, Any]:
         points = {"terms": round(text, 3), **{name: value for name, value in points.items() if name not in _TEXT}}
     words = {word: round(value, 3) for word, value in hit.terms.items()}
     return {"score": round(hit.score, 3), "points": points, "words": words}
+
+
+def edited_notes(files: GroupFiles | PastFiles, file: str) -> Mapping[tuple[str, str], EditedBy]:
+    """Return author and text of a note, as search finds it -> the person who edited it, and when."""
+    with suppress(FileProblem):
+        if (text := files.read(file)) is not None:
+            return {as_found(note): edited for note, edited in text.edited.items()}
+    return {}

@@ -142,6 +142,7 @@ class _Served(_Model):
     files: dict[str, str | None]
     recalled: list[tuple[str, str, int, int]]
     is_torn: bool
+    parts: list[str] | None = None
 
 
 class _Event(_Model):

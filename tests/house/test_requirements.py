@@ -181,6 +181,11 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/context/test_recollection.py::test_the_lines_are_those_of_the_seed",
         "host/handlers/test_search_handlers.py::test_at_most_eight_entries_are_recalled_and_the_others_are_near_misses",
     ],
+    "RB2 turns, notes and history are recalled beside entries, in a budget of their own": [
+        "host/handlers/test_recalled_talk.py::test_a_turn_is_recalled_with_its_day_and_speaker_and_opens",
+        "host/handlers/test_recalled_talk.py::test_an_entry_comes_before_what_was_said",
+        "flows/test_recall.py::test_what_was_said_elsewhere_is_recalled_also_after_a_kill",
+    ],
     "RB2 on the first turn without a hit the newest five": [
         "flows/test_recall.py::test_a_session_that_begins_with_nothing_that_matches_gets_the_newest",
     ],
@@ -194,6 +199,7 @@ ROWS: Final[dict[str, list[str]]] = {
     "RB11 recall, fallback, delta, injection": [
         "flows/test_recall.py::test_after_a_kill_everything_is_found_with_and_without_the_index",
         "host/context/test_recollection.py::test_an_entry_is_in_view_as_long_as_its_turn_is",
+        "host/handlers/test_recalled_talk.py::test_what_was_recalled_stays_as_long_as_its_message_and_is_not_new_again",
         "host/context/test_text.py::test_everything_stands_in_the_seeds_order",
     ],
     "RB12 recall can be switched off": [
@@ -349,6 +355,9 @@ ROWS: Final[dict[str, list[str]]] = {
     "CM6 load and save about 1 ms, compaction under 10 ms": [
         "flows/test_sessions.py::test_the_bench_measures_load_save_and_compaction",
     ],
+    "CM7 facts, summary and tasks of a session are in the context and are searched": [
+        "flows/test_sessions.py::test_what_the_document_tells_is_a_part_of_the_context_and_is_searched",
+    ],
     "CM4 token counts of messages, as estimated and as a model reported them": [
         "host/handlers/test_handlers.py::test_append_turn_numbers_and_keeps_what_was_said",
     ],
@@ -418,7 +427,7 @@ def test_every_requirement_has_its_tests(row: str) -> None:
 
 
 def test_no_row_of_this_issue_is_left_out() -> None:
-    rows = {"HB": range(1, 11), "AM": range(1, 8), "AB": (1, 2, 3, 4, 5, 6, 8), "RB": range(1, 15), "CM": range(1, 7)}
+    rows = {"HB": range(1, 11), "AM": range(1, 8), "AB": (1, 2, 3, 4, 5, 6, 8), "RB": range(1, 15), "CM": range(1, 8)}
     asked = {f"{seed}{number}" for seed, numbers in rows.items() for number in numbers}
     assert {row.split()[0] for row in ROWS} == asked
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.context.recall import RecalledEntries, State, fit, in_view
+from honeybadger_host.context.recall import in_view
+from honeybadger_host.context.recollections import Recollection, State, fit
 from honeybadger_host.text.neutralise import estimate_tokens
 
 
-def one(entry: str, content: str, state: State = "new", category: str = "general") -> RecalledEntries:
-    return RecalledEntries(entry, category, content, state, 1)
+def one(entry: str, content: str, state: State = "new", category: str = "general") -> Recollection:
+    return Recollection(entry, "entry", content, state, 1, category=category)
 
 
 def test_the_lines_are_those_of_the_seed() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from honeybadger_agent.wire import ContextSection
 from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
-from honeybadger_host.context.recall import RecalledEntries
+from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
@@ -41,7 +41,7 @@ def notes(*contents: str) -> str:
     return "".join(f"\n## Notes (researcher, 2026-11-21 06:05)\n- {content}\n" for content in contents)
 
 
-TEA = RecalledEntries("k3v9x2m4q7p1", "user-preferences", "Likes tea in the morning", "new", 3)
+TEA = Recollection("k3v9x2m4q7p1", "entry", "Likes tea in the morning", "new", 3, category="user-preferences")
 EMPTY = Parts("main", None, None, None, (), (), NO_TURNS, None)
 
 
@@ -54,7 +54,7 @@ def parts(
     turns: Sequence[Turn] = (),
     message: str | None = None,
     working: Inventory | None = None,
-    recalled: Sequence[RecalledEntries] = (),
+    recalled: Sequence[Recollection] = (),
 ) -> Parts:
     not_recalled = None if recalled else "nothing in long-term memory matches the message"
     return Parts(
@@ -83,7 +83,7 @@ def built(
         recall_budget_tokens=recall_budget_tokens,
     )
     tokens = None if given.message is None else estimate_tokens(given.message)
-    return build_context(given.group, parts, stable_parts_of(parts), tokens, budget_tokens=budget_tokens)
+    return build_context(f"Group: {given.group}\n", parts, stable_parts_of(parts), tokens, budget_tokens=budget_tokens)
 
 
 def row(context: Context, title: str) -> ContextSection:
@@ -275,7 +275,7 @@ def test_notes_over_their_share_leave_the_oldest_out_and_say_how_many() -> None:
     assert f"fact {left_out - 1:03} " not in context.system
     assert "fact 199 " in context.system
     assert context.system.count(": fact") == 200 - left_out
-    assert 400 < context.tokens <= 1000  # the rest is kept free for the conversation
+    assert 350 < context.tokens <= 1000  # the rest is kept free for the conversation
     assert "context.budget_tokens" in (section.why or "")
 
 
@@ -290,7 +290,7 @@ def test_a_summary_over_its_share_keeps_its_beginning() -> None:
 def test_history_over_its_own_budget_is_cut_to_it_whatever_room_there_is() -> None:
     turns = turns_of(*(f"turn {number} " + "x" * 792 for number in range(51)))
     context = built(parts(turns=turns), 32_000, 8000)
-    assert 7700 < estimate_tokens(context.part(CONVERSATION).text) <= 8000
+    assert 7700 < estimate_tokens(context.titled(CONVERSATION)[0].text) <= 8000
     section = row(context, "## Recent Conversation")
     dropped = 51 - context.system.count("[user]: ")
     assert (section.state, section.left_out) == ("cut", f"{dropped} older turns")
@@ -472,9 +472,9 @@ def test_what_is_recalled_has_a_budget_of_its_own_and_says_what_is_out() -> None
     recalled = row(context, "Recalled from long-term memory")
     assert recalled.state == "cut"
     assert recalled.tokens <= 350
-    assert recalled.left_out == f"{len(context.part(RECALLED).missing)} of 8 entries"
+    assert recalled.left_out == f"{len(context.titled(RECALLED)[0].missing)} of 8 lines"
     assert "recall.budget_tokens" in (recalled.why or "")
-    assert list(context.part(RECALLED).missing) == [f"e{number}" for number in range(3, 8)]
+    assert list(context.titled(RECALLED)[0].missing) == [f"e{number}" for number in range(3, 8)]
 
 
 def test_what_is_recalled_shares_the_whole_budget_with_the_rest() -> None:
@@ -487,6 +487,6 @@ def test_what_is_recalled_shares_the_whole_budget_with_the_rest() -> None:
     context = built(full, budget_tokens=2000)
     assert context.tokens <= 2000
     tokens = {section.title: section.tokens for section in context.sections}
-    assert 150 < tokens["Recalled from long-term memory"] < 400
+    assert 400 < tokens["Recalled from long-term memory"] < 600
     assert tokens["## Remembered Facts"] > 600
     assert tokens["## Recent Conversation"] > 400

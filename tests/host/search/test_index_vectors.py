@@ -163,7 +163,9 @@ def test_a_vector_alone_puts_nothing_into_a_context_and_takes_no_ones_place(worl
         world.entry(f"o{number}", f"w{number} x{number}")
     world.entry("good", "Zoltan keeps the zither")
     world.settle()
-    recaller = ContextRecall(world.index, ledger_of(world.home), Recall(), 8000)
+    recaller = ContextRecall(
+        world.index, ledger_of(world.home), GroupFiles(world.home, max_cache_bytes=0), Recall(), 8000
+    )
 
     def recalled(message: str) -> list[str]:
         found = recaller.recall("main", "main", message, [Turn(1, NOW, "assistant", "a", "a", "hm", 1)], NOW)

@@ -1,0 +1,155 @@
+"""The lines of a context for what was recalled, and which of them fit (RB2, RB11). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from zlib import crc32
+
+from honeybadger_agent.quoting import quoted
+from honeybadger_host.search.documents import Kind
+from honeybadger_host.text.neutralise import estimate_tokens, neutralise, one_line
+
+if TYPE_CHECKING:
+    from honeybadger_host.search.scoring import Hit
+
+State: TypeAlias = Literal["new", "in_view", "newest"]
+ENTRIES: Final = "Recalled from long-term memory (relevant to this message):\n"
+SAID: Final = "Recalled from long-term memory, said or noted before (relevant to this message):\n"
+IN_VIEW: Final = "Recalled earlier in this conversation:\n"
+NEWEST: Final = "Recalled from long-term memory (the newest, nothing matches this message):\n"
+_HEADINGS: Final = (ENTRIES, SAID, IN_VIEW, NEWEST)
+SHORTENED: Final = " [... shortened]"
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s+|\n")
+_IN_NAMES: Final = {ord(mark): " " for mark in "[]():"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """An entry, a note, a paragraph of HISTORY.md or a turn in a context.
+
+    Args:
+        id: as `get_memory` takes it.
+        content: its text; of a long one that is not an entry, the beginning.
+        turn: number of the turn it was recalled for.
+        category: of an entry.
+        author, at: who said it and when, seconds since the epoch; of what is not an entry.
+        answered: id of the turn that is shown because this turn is its question; else empty.
+        shown_as: how a replayed turn stands in the conversation; None: it is not replayed.
+        hit: its hit in the search for this message; None when it did not match.
+        marks: see `entry.marks_of`.
+    """
+
+    id: str
+    kind: Kind
+    content: str
+    state: State
+    turn: int
+    category: str = ""
+    author: str = ""
+    at: float | None = None
+    answered: str = ""
+    shown_as: str | None = None
+    hit: Hit | None = None
+    marks: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The members that say where it comes from."""
+        return {name: value for name, value in self.marks.items() if name.startswith("origin")}
+
+    @property
+    def about(self) -> str:
+        """What stands in brackets: the category of an entry, else date and speaker."""
+        if self.kind == "entry":
+            return self.category or "general"
+        day = "" if self.at is None else datetime.fromtimestamp(self.at, UTC).date().isoformat()
+        speaker = " ".join(one_line(self.author).text.translate(_IN_NAMES).split())
+        return ", ".join(part for part in (day, speaker) if part) or self.kind
+
+    @property
+    def checksum(self) -> int:
+        """What tells it from another version of the same."""
+        about = self.category if self.kind == "entry" else self.about
+        return crc32(f"{about}\0{self.content}".encode("utf-8", "surrogatepass"))
+
+    @property
+    def line(self) -> str:
+        return f"- [{self.id}] ({self.about}): {quoted(neutralise(self.content).text.strip())}\n"
+
+    @property
+    def heading(self) -> str:
+        match self.state:
+            case "new":
+                return ENTRIES if self.kind == "entry" else SAID
+            case "in_view":
+                return IN_VIEW
+            case "newest":
+                return NEWEST
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a prompt says it already: a turn that is replayed, a note whose sentences all stand there."""
+        match self.kind:
+            case "entry":
+                return False
+            case "turn":
+                return self.shown_as is not None and self.shown_as in text
+            case _:
+                sentences = (one.strip("-*> \t") for one in _SENTENCE_END.split(neutralise(self.content).text))
+                return all(sentence in text for sentence in sentences)
+
+
+def longest(budget_tokens: int) -> int:
+    """Return how many tokens of a turn or a note are shown at most; 0 means all."""
+    return budget_tokens // 4
+
+
+def shortened(recollection: Recollection, most_tokens: int) -> Recollection:
+    """Return a recollection with the beginning of its text when it has more tokens; an entry stays whole."""
+    content = recollection.content
+    if recollection.kind == "entry" or not most_tokens or estimate_tokens(content) <= most_tokens:
+        return recollection
+    characters = most_tokens * 4 if content.isascii() else most_tokens
+    return replace(recollection, content=content[:characters].rstrip() + SHORTENED)
+
+
+class Fitted(NamedTuple):
+    """The text of the recollections that fit a budget, with headings; these, and those that do not fit.
+
+    Args:
+        tokens: of the text, or a little more: each line is rounded up.
+    """
+
+    text: str
+    tokens: int
+    kept: Sequence[Recollection]
+    left_out: Sequence[Recollection]
+
+
+def fit(recollections: Sequence[Recollection], room_tokens: int | None) -> Fitted:
+    """Return the text of the first recollections that fit; none is cut.
+
+    Args:
+        recollections: the most important first.
+        room_tokens: estimate for the text; None means no limit.
+    """
+    kept: list[Recollection] = []
+    left_out: list[Recollection] = []
+    lines: dict[str, list[str]] = {}
+    used = 0
+    for recollection in recollections:
+        line, heading = recollection.line, recollection.heading
+        cost = estimate_tokens(line) + 1  # one for rounding
+        if heading not in lines:
+            cost += estimate_tokens(heading) + 2
+        if room_tokens is not None and used + cost > room_tokens:
+            left_out.append(recollection)
+            continue
+        used += cost
+        lines.setdefault(heading, []).append(line)
+        kept.append(recollection)
+    blocks = [heading + "".join(lines[heading]) for heading in _HEADINGS if heading in lines]
+    return Fitted("\n".join(blocks), used, kept, left_out)
