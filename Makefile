@@ -14,7 +14,7 @@ RUN_TESTS ?= -m pytest
 # `make check` runs what failed once more, alone: see there.
 TWICE  := .ci/twice.py $(VENV)/.results
 
-.PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash fuzz mcp-js coding-tools bench schemas clean help
+.PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash fuzz mcp-js coding-tools wheels packages bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
@@ -27,6 +27,7 @@ help:
 	@echo "make fuzz   any bytes as a request, for a minute   FUZZ_SECONDS=600 for longer"
 	@echo "make mcp-js the MCP server with a client in JavaScript (needs npm)"
 	@echo "make coding-tools  Claude Code, Codex and Gemini CLI from npm, from nothing to a recalled fact (needs npm, 700 MB)"
+	@echo "make wheels  both packages as files in dist/         make packages  and whether uvx, pipx and the image take them"
 	@echo "make clean  remove what these commands made"
 
 # An environment in one step: each step of pip builds the project anew, 5 s. What is never imported (four of five
@@ -154,6 +155,17 @@ coding-tools: $(VENV)/.dev
 	@command -v npm >/dev/null || { echo "no npm here: the coding tools were NOT tested"; exit 1; }
 	npm install --prefix tests/agent/coding_tools --no-package-lock --no-audit --no-fund
 	$(VENV)/bin/python -m pytest -v tests/agent/test_coding_tools.py
+
+wheels: $(VENV)/.dev
+	rm -rf dist
+	$(VENV)/bin/python -m hatchling build -t wheel -d dist
+	cd honeybadger_agent && ../$(VENV)/bin/python -m hatchling build -t wheel -d ../dist
+
+# What people do with the wheels, with uv and pipx of an environment of their own; needs an index of packages.
+packages: wheels
+	$(PYTHON) -m venv $(VENV)/tools
+	$(VENV)/tools/bin/pip install -q --disable-pip-version-check uv pipx
+	HB_PACKAGES=1 PATH="$$PWD/$(VENV)/tools/bin:$$PATH" $(VENV)/bin/python -m pytest -v tests/house/test_packages.py
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m bench
