@@ -7,12 +7,13 @@ from collections import Counter
 
 import orjson
 
+from honeybadger_agent.wording import shortened
 from honeybadger_host.storage.edits import Edit, edited_lines
 from honeybadger_host.storage.journal_schema import Row
 
 
-def gist_of(event: Row | Edit) -> str:
-    """Return one line that tells a change from its neighbours."""
+def gist_of(event: Row | Edit, most: int = 80) -> str:
+    """Return one line of at most `most` characters that tells a change from its neighbours."""
     if isinstance(event, Edit):
         return edited_lines(event)
     kind, text = event.kind, event.data.decode("utf-8", "replace")
@@ -42,7 +43,9 @@ def gist_of(event: Row | Edit) -> str:
                     text = ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
                 case "proposal" | "proposal_removed":
                     states = Counter(each["state"] for each in value["operations"])
-                    text = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+                    told = next((each.get("result") or each.get("why") for each in value["operations"]), None)
+                    counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+                    text = ": ".join(filter(None, (counts, told)))
                 case "session" | "session_removed":
                     text = f"up to turn {(value.get('honeybadger') or value)['turns']}"
                 case "working" | "working_removed":
@@ -50,4 +53,4 @@ def gist_of(event: Row | Edit) -> str:
                 case _:
                     text = str(value["content"])
     line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))  # a terminal obeys the others
-    return line if len(line) <= 80 else line[:77] + "..."
+    return shortened(line, most)

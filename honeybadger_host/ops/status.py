@@ -85,6 +85,10 @@ def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict
         "stuck": sum(len(one.stuck) for inbox in inboxes for one in inbox.both),
         "turns": {
             "running": host.pipeline.turn_queue.running,
+            "under_way": [
+                {"group": asked.group, "sender": asked.sender, "session": asked.session, "turn": asked.request_id}
+                for asked in host.pipeline.turn_queue.under_way
+            ],
             "waiting": sum(one.pending for inbox in inboxes for one in inbox.both[1:]),
         },
         "large_memories": large_memories,

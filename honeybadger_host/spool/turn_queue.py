@@ -122,6 +122,11 @@ class TurnQueue:
     def running(self) -> int:
         return len(self._lanes)
 
+    @property
+    def under_way(self) -> list[Asked]:
+        """The messages that are being answered, one of each group. Any thread."""
+        return [running.asked for running in list(self._lanes.values())]
+
     def running_of(self, group: str, sender: str) -> str:
         """Return the id of a sender's turn that runs in a group, empty when none does. Any thread."""
         running = self._lanes.get(group)

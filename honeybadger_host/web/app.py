@@ -17,7 +17,20 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.web import context, groups, health, live, memory, notes, review, search, talk, tasks, timeline
+from honeybadger_host.web import (
+    context,
+    entries,
+    groups,
+    health,
+    live,
+    memory,
+    notes,
+    review,
+    search,
+    talk,
+    tasks,
+    timeline,
+)
 from honeybadger_host.web.access import SESSION_SECONDS, Access
 from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
 from honeybadger_host.web.forms import home_of, shown_of
@@ -31,7 +44,7 @@ _RELOAD_SECONDS: Final = 3
 _TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
-_PAGES: Final = (groups, context, memory, notes, search, review, timeline, tasks, health, live, talk)
+_PAGES: Final = (groups, context, memory, entries, notes, search, review, timeline, tasks, health, live, talk)
 
 
 def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIApp:
@@ -48,7 +61,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
         cookie = access.enter(request.query_params.get("token", ""))
         if cookie is None:
             return problem(
-                403, "This link was used, or is not one", "A link works once. Run honeybadger-host web for a new one."
+                403, "This link was used, or is wrong", "A link works once. Run honeybadger-host web for a new one."
             )
         answer = page("enter.html", Shown())
         answer.set_cookie(cookie_name, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/")
@@ -85,13 +98,13 @@ def _static(request: Request) -> Response:
 
 def _missing(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    what = {404: "There is no such page", 405: "That is not something this page does"}.get(status, "That did not work")
-    return problem(status, what, "Go on with one of the pages above.", shown=shown_of(request))
+    what = {404: "Not found", 405: "Not allowed"}.get(status, "That failed")
+    return problem(status, what, "There is no such page. Choose one above.", shown=shown_of(request))
 
 
 def _refused(request: Request, error: Exception) -> Response:
     code = error.code if isinstance(error, RequestFailed) else "internal"
-    what = {"not_found": "That is not there", "conflict": "It has changed meanwhile"}.get(code, "The host refuses that")
+    what = {"not_found": "Not found", "conflict": "It has changed meanwhile"}.get(code, "The host refused it")
     told = str(error).replace("payload.", "")
     return problem(_STATUS.get(code, 502), what, told, shown=shown_of(request), typed=_typed(request))
 
@@ -102,7 +115,7 @@ def _host_down(request: Request, error: Exception) -> Response:
     )
     again = _RELOAD_SECONDS if request.method == "GET" else None
     if again is None:
-        told += " Nothing was changed; what you typed is below. Go back when it runs, and send it again."
+        told += " Nothing was changed, and what you typed is below. Send it again when the host runs."
     return problem(503, "The host is down", told, retry_after=again, shown=shown_of(request), typed=_typed(request))
 
 
@@ -110,7 +123,7 @@ def _no_answer(request: Request, error: Exception) -> Response:
     again = _RELOAD_SECONDS if request.method == "GET" else None
     told = str(error)
     if again is None:
-        told += ". Look at the timeline whether it was done."
+        told += ". The timeline says whether it was done."
     return problem(
         504, "The host does not answer yet", told, retry_after=again, shown=shown_of(request), typed=_typed(request)
     )
@@ -118,13 +131,13 @@ def _no_answer(request: Request, error: Exception) -> Response:
 
 def _host_error(request: Request, error: Exception) -> Response:
     if isinstance(error, NotFound):
-        return problem(404, "That is not there", str(error), shown=shown_of(request))
-    return problem(500, "That cannot be read now", str(error), shown=shown_of(request))
+        return problem(404, "Not found", str(error), shown=shown_of(request))
+    return problem(500, "This cannot be read now", str(error), shown=shown_of(request))
 
 
 def _failed(request: Request, error: Exception) -> Response:
     log.error("page.failed", path=request.url.path, error=type(error).__name__, exc_info=error)
-    return problem(500, "This page failed", "It is a bug of the page; its log says more.", shown=shown_of(request))
+    return problem(500, "This page failed", "This is a bug; the log of the page says more.", shown=shown_of(request))
 
 
 def _typed(request: Request) -> dict[str, str]:

@@ -11,9 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import ContextResult, PreviewContext
+from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.storage.journal_position import read_position
-from honeybadger_host.web.asking import Home, RequestFailed, made, session_named
-from honeybadger_host.web.forms import group_of, home_of, member, shown_of
+from honeybadger_host.storage.journal_reader import read_turn
+from honeybadger_host.web.asking import Home, NotFound, RequestFailed, made, session_named
+from honeybadger_host.web.entries import texts_of
+from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, shown_of
 from honeybadger_host.web.rendering import compared, href, page
 
 
@@ -47,6 +50,7 @@ def _context(request: Request) -> Response:
         agents=agents,
         sessions=home.sessions(group),
         context=shown,
+        texts=texts_of(home, group, [one.id for one in shown.recalled]),
         is_earlier=then is not None,
         why_not=why_not.replace("payload.", ""),
         difference=None if then is None else compared(*(_text_of(one).splitlines() for one in (then, now))),
@@ -69,9 +73,9 @@ def _address_of(group: str, source: str) -> str | None:
     """Return the page that shows a source of a context; None: there is none."""
     match source.split("/"):
         case ["groups", of, "memory", *_] if of == group:
-            return href("g", group, "memory")
+            return href("g", group, "memory", kind="entries")
         case ["groups", of, "MEMORY.md" | "CLAUDE.md" | "summary.md"] if of == group:
-            return href("g", group, "notes")
+            return href("g", group, "memory", kind="notes")
         case ["data", "sessions", of, name] if of == group:
             return href("g", group, "talk", session=name.removesuffix(".jsonl"))
     return None
@@ -92,4 +96,16 @@ def _command(group: str, wanted: _Wanted) -> str:
     return " ".join(parts)
 
 
-ROUTES: Final = (Route("/g/{group}/context", _context),)
+def _why(request: Request) -> Response:
+    """Lead to the context that an answer was given from, as the journal says; it is looked for from the newest on."""
+    home, group = home_of(request), group_of(request)
+    session = session_named(member(request, "session", 100) or "main")
+    turn = checked_number(request.query_params.get("turn", ""), "turn")
+    said = read_turn(home.journal, turns_file(group, session), str(turn))
+    served = None if said is None else said.get("context")
+    if said is None or served is None:
+        raise NotFound(f"turn {turn} of session {session} keeps no context: only answers that this host made do")
+    return go(href("g", group, "context", session=session, as_of=served["hash"]))
+
+
+ROUTES: Final = (Route("/g/{group}/context", _context), Route("/g/{group}/why", _why))

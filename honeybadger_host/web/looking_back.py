@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,11 +29,43 @@ from honeybadger_host.web.asking import Home
 _STRETCH: Final = 20_000
 """Changes that are looked at for one page, unless enough are found before: 20 ms."""
 _MOST_LINES: Final = 400
+_MOST_WORDS: Final = 160
 ACTIVITY_HOURS: Final = 48
 _UNDOABLE: Final = REVISED_KINDS | {
     "note",
     *(f"{kind}{end}" for kind in ("entry", "archived", "text") for end in ("", REMOVED)),
 }
+
+
+_TOLD: Final = {
+    "note": "noted",
+    "note_archived": "archived a note",
+    "note_removed": "took notes out",
+    "note_restored": "put notes back",
+    "note_edited": "edited a note",
+    "edit_undone": "took an edit back",
+    "turn": "said",
+    "message": "sent a message",
+    "feedback": "gave feedback",
+    "entry": "saved an entry",
+    "entry_removed": "removed an entry",
+    "archived": "archived an entry",
+    "archived_removed": "took an entry out of the archive",
+    "task": "scheduled a task",
+    "task_removed": "removed a task",
+    "task_record": "updated a task",
+    "text": "changed a file",
+    "text_removed": "removed a file",
+    "edit": "edited a file",
+    "edit_new": "wrote a file",
+    "edit_removed": "removed a file",
+    "proposal": "proposed or decided",
+    "history": "summarised the conversation",
+    "session": "updated the session",
+    "watermark": "read the conversation",
+    "working": "kept in working memory",
+}
+"""Kind of a change -> what its author did."""
 
 
 class Line(NamedTuple):
@@ -46,6 +79,11 @@ class Line(NamedTuple):
     file: str
     gist: str
     can_undo: bool
+
+    @property
+    def told(self) -> str:
+        """What its author did."""
+        return _TOLD.get(self.kind, self.kind.replace("_", " "))
 
 
 class Looked(NamedTuple):
@@ -92,29 +130,35 @@ def activity(journal: Path, group: str | None, now: datetime) -> list[int]:
     return [counts.get(hour, 0) for hour in range(ACTIVITY_HOURS)]
 
 
-def note_changes(journal: Path, group: str) -> dict[str, Row]:
-    """Return the text of each note of the last stretch, as it stands in the file, and the change that wrote it."""
+def note_history(journal: Path, group: str, note: str) -> list[Line]:
+    """Return the changes of the last stretch that gave a note its text, newest first.
+
+    Args:
+        note: as it stands in the file.
+    """
     newest = newest_seq(journal)
     if not newest:
-        return {}
+        return []
     after = max(0, newest - _STRETCH)
     rows = [
         row
         for kind in ("note", NOTE_EDITED)
-        for row in reversed(read_log(journal, LogFilter(group, kind=kind, after=after), _STRETCH))
+        for row in read_log(journal, LogFilter(group, kind=kind, after=after), _STRETCH)
     ]
-    return {_note_of(row).decode("utf-8", "replace").strip("\n"): row for row in rows}
-
-
-def _note_of(row: Row) -> bytes:
-    if row.kind != NOTE_EDITED:
-        return row.data
-    return b"".join(line for hunk in revision_of(row.data).hunks for line in hunk.added)
+    found: list[Line] = []
+    text = note.encode().strip(b"\n")
+    for row in sorted(rows, key=lambda row: -row.seq):
+        hunks = revision_of(row.data).hunks if row.kind == NOTE_EDITED else ()
+        written = b"".join(line for hunk in hunks for line in hunk.added) if hunks else row.data
+        if written.strip(b"\n") == text:
+            found.append(_line(row))
+            text = b"".join(line for hunk in hunks for line in hunk.removed).strip(b"\n")
+    return found
 
 
 def _line(row: Row | Edit) -> Line:
     can_undo = isinstance(row, Edit) or row.kind in _UNDOABLE
-    return Line(row.seq, row.at, row.group, row.sender, row.kind, row.file, gist_of(row), can_undo)
+    return Line(row.seq, row.at, row.group, row.sender, row.kind, row.file, gist_of(row, _MOST_WORDS), can_undo)
 
 
 class Difference(NamedTuple):
@@ -169,12 +213,31 @@ def _told(row: Row | Edit, signed: Sequence[tuple[str, bytes]], unknown: str = "
     return Difference(_line(row), lines, unknown)
 
 
-def blamed_in(home: Home, file: str) -> list[tuple[str, Blamed]]:
-    """Return whose each line of a group's file is, or each member of an entry. Raises JournalError, WorldFailed.
+class Block(NamedTuple):
+    """Lines of a file in a row that one change wrote, or a member of an entry.
+
+    Args:
+        place: number of the first line, name of the member.
+    """
+
+    place: str
+    text: str
+    blamed: Blamed
+
+
+def blamed_in(home: Home, file: str) -> list[Block]:
+    """Return whose each part of a group's file is. Raises JournalError, NotFound, WorldFailed.
 
     It follows the file through the whole journal, so it is read when somebody asks for it, never for another page.
     """
     held = read_whole(home.path / file)
     if held is None or not home.journal.exists():
         raise NotFound(f"{file} is not there, or no host has served this home yet")
-    return blame_of(home.journal, file, held)
+    parts = blame_of(home.journal, file, held)
+    blocks: list[Block] = []
+    for _, group in groupby(parts, lambda part: part[1].origin if part[0].isdigit() else part[0]):
+        lines = [*group]
+        text = "\n".join(str(one.shown) for _, one in lines).strip("\n")
+        if text.strip():
+            blocks.append(Block(lines[0][0], text, lines[0][1]))
+    return blocks

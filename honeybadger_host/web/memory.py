@@ -1,153 +1,277 @@
-"""Entries of long-term memory: the tree, one entry with its history, and what a person does with it."""
+"""What a group remembers as one table: notes and entries, newest first; searched, filtered, archived and pinned."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Final
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from honeybadger_agent.wire import EditMemory, EntryResult, Forget, GetMemory, ListMemoryEntries
-from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.text.time_stamps import time_stamp
-from honeybadger_host.web.asking import Conflict, Invalid, made
+from honeybadger_agent.wire import (
+    ArchiveMemory,
+    EditMemory,
+    EditNote,
+    EntryRow,
+    GroupFilesResult,
+    Hit,
+    ListMemoryCategories,
+    ListMemoryEntries,
+    ReadGroupFiles,
+    SearchMemory,
+)
+from honeybadger_agent.wire import Request as Asked
+from honeybadger_host.curation.notes import NOTE_ID
+from honeybadger_host.memory.notes import PREFACE, NoteBook, is_pinned, parse_notes
+from honeybadger_host.web.asking import Home, Invalid, RequestFailed, made
 from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
-from honeybadger_host.web.looking_back import blamed_in, look_back
-from honeybadger_host.web.rendering import compared, href, page
+from honeybadger_host.web.notes import id_of
+from honeybadger_host.web.rendering import href, page
 
-_FORGET_SECONDS: Final = 600.0
-_RETIRED_IN: Final = timedelta(seconds=10)
-"""An entry is retired by the end of its validity, which must not have come when the host decides."""
+_KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
+_MAX_HITS: Final = 100
+_BULK: Final = ("archive", "pin", "unpin")
 
 
-def _entries(request: Request) -> Response:
-    group, category, offset = group_of(request), member(request, "category", 200), number(request, "offset")
-    asked = made(ListMemoryEntries, category=category, limit=PER_PAGE, offset=offset)
-    found = home_of(request).read(group, asked)
-    depth = category.count("/") + 1 if category else 0
+class Remembered(NamedTuple):
+    """A note or an entry as a row.
+
+    Args:
+        id: empty: nobody signed the note, so it is changed in the file only.
+        author: empty: a person wrote it into the file.
+        place: section of a note, category of an entry.
+        at: when it was written; empty: unknown.
+    """
+
+    kind: str
+    id: str
+    title: str
+    text: str
+    author: str
+    place: str
+    at: str
+    is_pinned: bool = False
+    valid_until: str | None = None
+    is_archived: bool = False
+
+
+class _Wanted(NamedTuple):
+    """Which rows are shown.
+
+    Args:
+        place: section or category; None: any.
+        notes, entries: how many of each stand on the pages before.
+    """
+
+    kind: str
+    query: str | None
+    author: str | None
+    place: str | None
+    notes: int
+    entries: int
+
+    @property
+    def filters(self) -> dict[str, str | None]:
+        """Members of an address that shows the first page of the same."""
+        kind = None if self.kind == "all" else self.kind
+        return {"kind": kind, "query": self.query, "author": self.author, "place": self.place}
+
+
+class _Rows(NamedTuple):
+    """Args:
+    further: how many notes and entries stand before the next page; None: there is none.
+    """
+
+    rows: Sequence[Remembered]
+    total: int
+    further: tuple[int, int] | None = None
+    is_complete: bool = True
+
+
+def _memory(request: Request) -> Response:
+    home, group, wanted = home_of(request), group_of(request), _wanted(request)
+    files = home.read(group, ReadGroupFiles())
+    book = parse_notes(files.memory or "")
+    if wanted.query is None and wanted.kind != "archived":
+        found = _listed(home, group, book, wanted)
+    else:
+        found = _searched(home, group, book, wanted)
+    categories = home.read(group, ListMemoryCategories()).categories
+    sections = {note.section for place in book.places if (note := book.signed(place)) is not None}
     return page(
         "memory.html",
         shown_of(request),
         found=found,
-        folders=[each for each in found.folders if each.category.count("/") == depth],
-        category=category,
-        above=(category or "").rpartition("/")[0],
-        offset=offset,
-        per_page=PER_PAGE,
+        wanted=wanted,
+        kinds=_KINDS,
+        authors=sorted({*filter(None, book.by_author), *(row.author for row in found.rows if row.author)}),
+        places=sorted({*sections, *(each.category for each in categories)}, key=str.casefold),
+        before=wanted.notes + wanted.entries,
+        files=files if not wanted.notes + wanted.entries else _NO_FILES,
+        problems=files.problems,
+        **_told(request),
     )
 
 
-def _entry(request: Request) -> Response:
-    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
-    entry = home.read(group, made(GetMemory, id_))
-    before = number(request, "before") or None
-    is_entry = entry.kind == "entry"
-    return page(
-        "entry.html",
-        shown_of(request),
-        entry=entry,
-        looked=look_back(home.journal, LogFilter(group, file=entry.id, before=before)) if is_entry else None,
-        done=member(request, "done", 20),
-        seq=number(request, "seq"),
+_NO_FILES: Final = GroupFilesResult(persona=None, memory=None, summary=None)
+
+
+def _wanted(request: Request) -> _Wanted:
+    kind = member(request, "kind", 20) or "all"
+    if kind not in _KINDS:
+        raise Invalid(f"kind {kind!r} is none of {', '.join(_KINDS)}")
+    words = (member(request, "query"), member(request, "author", 80), member(request, "place", 200))
+    return _Wanted(kind, *words, number(request, "notes"), number(request, "entries"))
+
+
+def _listed(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
+    """Return one page of notes and entries together, newest first."""
+    notes = [] if wanted.kind == "entries" else [*_places_of(book, wanted)]
+    entries: Sequence[EntryRow] = ()
+    total, is_complete = len(notes), True
+    if wanted.kind != "notes":
+        with contextlib.suppress(Invalid):  # a section of notes that is no name of a category
+            asked = made(
+                ListMemoryEntries,
+                category=wanted.place,
+                author=wanted.author,
+                newest=True,
+                limit=PER_PAGE,
+                offset=wanted.entries,
+            )
+            found = home.read(group, asked)
+            entries, is_complete = found.entries, found.is_complete
+            total += found.total
+    of_notes = (_note(group, book, place) for place in notes[wanted.notes : wanted.notes + PER_PAGE])
+    both = merge(of_notes, map(_entry, entries), key=lambda row: row.at, reverse=True)
+    rows = [row for row, _ in zip(both, range(PER_PAGE), strict=False)]
+    shown = Counter(row.kind for row in rows)
+    further = (wanted.notes + shown["note"], wanted.entries + shown["entry"])
+    return _Rows(rows, total, further if sum(further) < total else None, is_complete)
+
+
+def _places_of(book: NoteBook, wanted: _Wanted) -> Iterator[int]:
+    """Yield the places of the notes that are wanted, newest first."""
+    places = [*reversed(book.places)] if wanted.author is None else book.by_author.get(wanted.author, ())
+    for place in places:
+        note = book.signed(place)
+        section = note.section if note is not None else ""
+        if wanted.place is None or section.casefold() == wanted.place.casefold():
+            yield place
+
+
+def _note(group: str, book: NoteBook, place: int) -> Remembered:
+    text = book.preface if place == PREFACE else book.notes[place]
+    if (note := book.signed(place)) is None:
+        heading, _, rest = text.partition("\n") if place != PREFACE else ("", "", text)
+        return Remembered("note", "", "", rest.strip("\n"), "", heading.removeprefix("## "), "", is_pinned(text))
+    at = f"{note.at.replace(' ', 'T')}:00Z"
+    return Remembered("note", id_of(group, text), "", note.content, note.author, note.section, at, is_pinned(text))
+
+
+def _entry(row: EntryRow) -> Remembered:
+    title, author, at = row.title or row.name or "", row.author or "", row.updated or ""
+    return Remembered("entry", row.id, title, row.begins, author, row.category, at, row.pinned, row.valid_until)
+
+
+def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
+    """Return the best hits among notes and entries, or the newest archived ones."""
+    is_archived = wanted.kind == "archived"
+    scopes = {"notes": ("notes",), "entries": ("entries",)}.get(wanted.kind, ("notes", "entries"))
+    hits: list[Hit] = []
+    is_complete = True
+    for scope in scopes:
+        asked = made(SearchMemory, query=wanted.query, scope=scope, archived=is_archived or None, limit=_MAX_HITS)
+        found = home.read(group, asked)
+        hits += (hit for hit in found.hits if hit.kind in ("note", "entry"))
+        is_complete = is_complete and found.is_complete
+    by_points = wanted.query is not None
+    hits.sort(key=lambda hit: (hit.score or 0.0, hit.time or "") if by_points else (0.0, hit.time or ""), reverse=True)
+    sections = _sections(group, book)
+    rows = [_hit(hit, sections) for hit in hits]
+    if wanted.author is not None:
+        rows = [row for row in rows if row.author == wanted.author]
+    if wanted.place is not None:
+        below = wanted.place.casefold()
+        rows = [row for row in rows if f"{row.place.casefold()}/".startswith(f"{below}/")]
+    return _Rows(rows[:_MAX_HITS], len(rows[:_MAX_HITS]), None, is_complete)
+
+
+def _sections(group: str, book: NoteBook) -> Mapping[str, str]:
+    """Return id -> section of the signed notes."""
+    signed = ((place, note) for place in book.places if (note := book.signed(place)) is not None)
+    return {id_of(group, book.notes[place]): note.section for place, note in signed}
+
+
+def _hit(hit: Hit, sections: Mapping[str, str]) -> Remembered:
+    is_note = hit.kind == "note"
+    text = hit.text.removeprefix("- ").partition("\n> Archived")[0]
+    return Remembered(
+        hit.kind,
+        "" if is_note and hit.id not in sections and not hit.archived else hit.id,
+        "",
+        text,
+        hit.author or "",
+        sections.get(hit.id, "") if is_note else hit.category or "",
+        hit.time or "",
+        hit.pinned or (is_note and is_pinned(text)),
+        hit.valid_until,
+        hit.archived,
     )
 
 
-def _blame(request: Request) -> Response:
-    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
-    entry = home.read(group, made(GetMemory, id_))
-    file = entry.file if entry.file.startswith("groups/") else f"groups/{group}/{entry.file}"
-    return page(
-        "blame.html",
-        shown_of(request),
-        of=entry.id,
-        back=href("g", group, "entry", id=entry.id),
-        file=file,
-        blamed=blamed_in(home, file),
-    )
+def _told(request: Request) -> dict[str, Any]:
+    """Return what a bulk action came to, as its address says."""
+    refused = Counter(code for code in request.query_params.getlist("refused") if code in _WHY_NOT)
+    why_not = [(count, _WHY_NOT[code]) for code, count in sorted(refused.items())]
+    seqs = [seq for seq in (member(request, "seqs", 2000) or "").split(",") if seq.isdigit()]
+    return {"done": member(request, "done", 20), "seqs": seqs, "why_not": why_not}
 
 
-def _edited(request: Request, form: dict[str, str]) -> Response:
-    """Replace what was typed into the form, if the entry is as it was when the form was made."""
-    group = group_of(request)
-    home, id_, version = home_of(request), form.get("id", ""), form.get("version", "")
-    if not version:
-        raise Invalid("version is missing: load the page again")
-    content, title, category = (form.get(name, "").strip("\n") for name in ("content", "title", "category"))
-    tags = [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()]
-    asked = made(
-        EditMemory,
-        id_,
-        content=content,
-        title=title or None,
-        category=category or None,
-        tags=None if form.get("tags") == form.get("tags_were") else tags,
-        expected_version=version,
-    )
-    try:
-        _, seq = home.ask(group, asked)
-    except Conflict as error:
-        return _conflict(request, home.read(group, made(GetMemory, id_)), form, str(error))
-    return go(href("g", group, "entry", id=id_, done="edited", seq=seq))
+_WHY_NOT: Final = {
+    "conflict": "changed meanwhile",
+    "not_found": "gone meanwhile",
+    "unavailable": "only just written: try again in a few seconds",
+    "invalid": "not something that can be changed here",
+}
 
 
-def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str) -> Response:
-    """Return what the entry is by now beside what was typed; saving again is based on what it is."""
-    return page(
-        "conflict.html",
-        shown_of(request),
-        code=409,
-        is_note=False,
-        entry=now,
-        form=form,
-        why=why,
-        lines=compared(now.content.splitlines(), form.get("content", "").splitlines()) or [],
-    )
+def _acted(request: Request, form: dict[str, str]) -> Response:
+    """Archive, pin or unpin what was chosen, each by a request of its own, and say what became of it."""
+    home, group, wanted = home_of(request), group_of(request), _wanted(request)
+    action = form.get("action", "")
+    chosen = [value for name, value in form.items() if name.startswith("chosen-")]
+    if action not in _BULK:
+        raise Invalid("that is not something that can be done with notes and entries: load the page again")
+    if not chosen:
+        raise Invalid("nothing was chosen: tick the notes and entries first")
+    seqs: list[int] = []
+    refused: list[str] = []
+    for id_ in chosen:
+        try:
+            _, seq = home.ask(group, _asked(action, id_))
+        except RequestFailed as error:
+            if error.code not in _WHY_NOT:
+                raise
+            refused.append(error.code)
+            continue
+        seqs += () if seq is None else (seq,)
+    told = {"done": action, "seqs": ",".join(map(str, seqs)), "refused": refused}
+    return go(href("g", group, "memory", **wanted.filters, **told))
 
 
-def _changed(request: Request, form: dict[str, str]) -> Response:
-    """Pin, unpin, retire, or bring back: one member of the entry, if it is as it was shown."""
-    group = group_of(request)
-    action, id_, version = form.get("action", ""), form.get("id", ""), form.get("version", "")
-    actions: dict[str, dict[str, object]] = {
-        "pin": {"pinned": True},
-        "unpin": {"pinned": False},
-        "retire": {"valid_until": time_stamp(datetime.now(UTC) + _RETIRED_IN)},
-        "return": {"valid_until": "never"},
-    }
-    if action not in actions or not version:
-        raise Invalid("that is not something that can be done with an entry: load the page again")
-    home = home_of(request)
-    try:
-        _, seq = home.ask(group, made(EditMemory, id_, expected_version=version, **actions[action]))
-    except Conflict as error:
-        now = home.read(group, made(GetMemory, id_))
-        return _conflict(request, now, {**form, "content": now.content}, str(error))
-    return go(href("g", group, "entry", id=id_, done=action, seq=seq))
-
-
-def _forgotten(request: Request, form: dict[str, str]) -> Response:
-    """Show what would be forgotten; forget it when that was shown and confirmed."""
-    group = group_of(request)
-    home, id_ = home_of(request), form.get("id", "")
-    is_meant = form.get("confirm") == id_ and bool(id_)
-    result, _ = home.ask(group, made(Forget, id=id_, dry_run=not is_meant), seconds=_FORGET_SECONDS)
-    return page(
-        "forget.html",
-        shown_of(request),
-        id=id_,
-        result=result,
-        is_done=is_meant,
-        is_asked_again="confirm" in form and not is_meant,
-    )
+def _asked(action: str, id_: str) -> Asked[Any]:
+    if action == "archive":
+        return made(ArchiveMemory, id_)
+    kind: type[Asked[Any]] = EditNote if id_.startswith(NOTE_ID) else EditMemory
+    return made(kind, id_, pinned=action == "pin")
 
 
 ROUTES: Final = (
-    Route("/g/{group}/memory", _entries),
-    Route("/g/{group}/entry", _entry),
-    Route("/g/{group}/entry/blame", _blame),
-    Route("/g/{group}/entry/edit", posted(_edited), methods=["POST"]),
-    Route("/g/{group}/entry/change", posted(_changed), methods=["POST"]),
-    Route("/g/{group}/forget", posted(_forgotten), methods=["POST"]),
+    Route("/g/{group}/memory", _memory),
+    Route("/g/{group}/memory/act", posted(_acted), methods=["POST"]),
 )

@@ -1,9 +1,9 @@
-"""The notes of a group by author, and its persona and summary, as they are served; a note is edited or pinned."""
+"""Notes of MEMORY.md: which one an id names, its editing and pinning, and whose each line is."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,72 +11,27 @@ from starlette.routing import Route
 
 from honeybadger_agent.wire import EditNote, ReadGroupFiles
 from honeybadger_host.curation.notes import notes_of
-from honeybadger_host.domain import MEMORY, NOTE_EDITED
-from honeybadger_host.memory.notes import PREFACE, NoteBook, is_pinned, parse_notes
+from honeybadger_host.domain import MEMORY
+from honeybadger_host.memory.notes import is_pinned, parse_notes
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.web.asking import Conflict, Home, made
-from honeybadger_host.web.forms import go, group_of, home_of, member, number, posted, shown_of
-from honeybadger_host.web.looking_back import Difference, blamed_in, difference_of, look_back, note_changes
+from honeybadger_host.web.forms import go, group_of, home_of, member, posted, shown_of
+from honeybadger_host.web.looking_back import Difference, blamed_in, difference_of, look_back
 from honeybadger_host.web.rendering import compared, href, page
 
-_PER_PAGE: Final = 30
 _PINS: Final = {"pin": True, "unpin": False}
 
 
-class _Note(NamedTuple):
-    """A note as it is shown.
-
-    Args:
-        author: empty: a person wrote it into the file.
-        id: as search shows it; empty: nobody signed it.
-        seq: of the change that wrote it; None: it is not among the last ones, or a person changed it since.
-        is_edited: that change gave it another text.
-    """
-
-    section: str
-    author: str
-    at: str
-    text: str
-    is_pinned: bool
-    id: str = ""
-    seq: int | None = None
-    is_edited: bool = False
-
-
-def _notes(request: Request) -> Response:
-    group, author, offset = group_of(request), request.query_params.get("author"), number(request, "offset")
-    home = home_of(request)
-    files = home.read(group, ReadGroupFiles())
-    changes = note_changes(home.journal, group) if home.may_write else {}
-    book = parse_notes(files.memory or "")
-    authors = {name: len(places) for name, places in book.by_author.items()}
-    places = [*reversed(book.places)] if author is None else [*book.by_author.get(author, ())]
-    return page(
-        "notes.html",
-        shown_of(request),
-        notes=[_shown(group, book, place, changes) for place in places[offset : offset + _PER_PAGE]],
-        total=len(places),
-        authors=authors,
-        author=author,
-        files=files,
-        offset=offset,
-        per_page=_PER_PAGE,
-    )
-
-
-def _shown(group: str, book: NoteBook, place: int, changes: Mapping[str, Row]) -> _Note:
-    text = book.preface if place == PREFACE else book.notes[place]
-    if (note := book.signed(place)) is None:
-        heading, _, rest = text.partition("\n") if place != PREFACE else ("", "", text)
-        return _Note(heading.removeprefix("## "), "", "", rest.strip("\n"), is_pinned(text))
-    at, row = f"{note.at.replace(' ', 'T')}:00Z", changes.get(text.strip("\n"))
-    seq, is_edited = (None, False) if row is None else (row.seq, row.kind == NOTE_EDITED)
-    return _Note(note.section, note.author, at, note.content, is_pinned(text), _id_of(group, text), seq, is_edited)
-
-
-def _id_of(group: str, note: str) -> str:
+def id_of(group: str, note: str) -> str:
+    """Return the id of a note as it stands in MEMORY.md."""
     return next(iter(notes_of(group, note.encode())))
+
+
+def note_in(home: Home, group: str, id_: str) -> str | None:
+    """Return the signed note of an id as it stands in MEMORY.md; None: it does not stand there."""
+    memory = (home.read(group, ReadGroupFiles()).memory or "").encode()
+    found = notes_of(group, memory).get(id_)
+    return None if found is None or not found.author else memory[slice(*found.span)].decode()
 
 
 def _edited(request: Request, form: dict[str, str]) -> Response:
@@ -109,7 +64,7 @@ def _conflict(request: Request, form: dict[str, str], change: Difference) -> Res
     book = parse_notes(home_of(request).read(group, ReadGroupFiles()).memory or "")
     added = {_bare(text) for sign, text in change.lines if sign == "+"} - {""}
     found: list[dict[str, Any]] = [
-        {"id": _id_of(group, book.notes[place]), "content": note.content, "is_pinned": is_pinned(book.notes[place])}
+        {"id": id_of(group, book.notes[place]), "content": note.content, "is_pinned": is_pinned(book.notes[place])}
         for place in book.places
         if (note := book.signed(place)) is not None and added & _lines(note.content)
     ]
@@ -137,14 +92,13 @@ def _blame(request: Request) -> Response:
         "blame.html",
         shown_of(request),
         of=file.rpartition("/")[2],
-        back=href("g", group, "notes"),
+        back=href("g", group, "memory", kind="notes"),
         file=file,
         blamed=blamed_in(home_of(request), file),
     )
 
 
 ROUTES: Final = (
-    Route("/g/{group}/notes", _notes),
     Route("/g/{group}/notes/blame", _blame),
     Route("/g/{group}/notes/edit", posted(_edited), methods=["POST"]),
 )

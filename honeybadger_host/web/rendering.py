@@ -15,16 +15,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
-from honeybadger_agent.wording import count_of, in_words
+from honeybadger_agent.wording import count_of, in_words, shortened
 from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
+from honeybadger_host.web.markdown import markdown
 
 _MOST_SHOWN: Final = 20_000
 """Characters of one text on a page."""
-_MOST_WORDS: Final = 70
-"""Characters of a text that stand for it."""
+_MOST_WORDS: Final = 160
+"""Characters of a text that stand for it: about two lines of a table."""
 _MOST_COMPARED: Final = 4000
 """Lines of two texts."""
+_AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))
+"""Seconds of a unit, and its short name."""
 _STATIC: Final = ("style.css", "htmx.min.js", "page.js")
 
 
@@ -80,8 +83,16 @@ def _visible(text: str) -> Iterator[Markup]:
 
 def first_words(text: str) -> str:
     """Return how a text begins, on one line; a note without its dash."""
-    line = " ".join(text.removeprefix("- ")[:400].split())
-    return line if len(line) <= _MOST_WORDS else f"{line[:_MOST_WORDS]}…"
+    return shortened(" ".join(text.removeprefix("- ")[:400].split()), _MOST_WORDS)
+
+
+def shown_markdown(text: str) -> Markup:
+    """Return Markdown as HTML; what is longer than a page shows is cut, and said."""
+    shown = markdown(text[:_MOST_SHOWN], visible)
+    left = len(text) - _MOST_SHOWN
+    return (
+        shown if left <= 0 else shown + Markup('<p class="muted">… and {} more</p>').format(count_of(left, "character"))
+    )
 
 
 def when(at: str | int | None) -> Markup:
@@ -92,11 +103,30 @@ def when(at: str | int | None) -> Markup:
     """
     if at is None or at == "":
         return Markup('<span class="muted">unknown</span>')
-    try:
-        moment = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else parse_time(at).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
+    moment = _moment(at)
+    if moment is None:
         return escape(at)
     return Markup('<time datetime="{}">{:%Y-%m-%d %H:%M} UTC</time>').format(time_stamp(moment, "auto"), moment)
+
+
+def age(at: str | int | None) -> Markup:
+    """Return how long ago a time was as HTML, `5 min`, with the time itself beside it for the mouse. As `when`."""
+    moment = None if at is None else _moment(at)
+    if moment is None:
+        return when(at)
+    seconds = (datetime.now(UTC) - moment).total_seconds()
+    size, unit = next(((size, unit) for size, unit in _AGES if seconds >= size), (1, ""))
+    told = f"{int(seconds // size)} {unit}" if unit else "now"
+    return Markup('<time datetime="{}" title="{:%Y-%m-%d %H:%M} UTC" data-age>{}</time>').format(
+        time_stamp(moment, "auto"), moment, told
+    )
+
+
+def _moment(at: str | int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else parse_time(at).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def href(*parts: str, **query: object) -> str:
@@ -150,6 +180,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    environment.filters |= {"age": age, "markdown": shown_markdown}
     environment.filters |= {"visible": visible, "when": when, "in_words": in_words, "first_words": first_words}
     environment.filters["in_ascii"] = lambda text: ascii(text)[1:-1]
     environment.globals |= {"href": href, "bars": bars, "count_of": count_of, "static_version": static_version()}

@@ -11,11 +11,17 @@ from starlette.routing import Route
 
 from honeybadger_agent.wire import DecideProposal, ListProposals, ProposalRow
 from honeybadger_agent.wire.proposals import UNDECIDED, is_lossless
-from honeybadger_host.web.asking import Invalid, made
+from honeybadger_host.curation.proposal import Operation
+from honeybadger_host.curation.proposal_files import proposal_in
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.web.asking import Home, Invalid, made
+from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, posted, shown_of
-from honeybadger_host.web.rendering import compared, href, page
+from honeybadger_host.web.rendering import compared, first_words, href, page
 
 _MOST_LISTED: Final = 1000
+_MOST_TOLD: Final = 3
 
 
 class _Shown(NamedTuple):
@@ -34,12 +40,29 @@ def _review(request: Request) -> Response:
     return page(
         "review.html",
         shown_of(request),
-        rows=found.proposals[offset:],
+        rows=[(row, _gist(home_of(request), group, row)) for row in found.proposals[offset:]],
         total=len(found.proposals) + found.left_out,
         every=every,
         offset=offset,
         per_page=PER_PAGE,
     )
+
+
+def _gist(home: Home, group: str, row: ProposalRow) -> list[str]:
+    """Return what the first undecided operations of a proposal come to, or its first ones; read from its file."""
+    try:
+        data = read_whole(home.path / row.file)
+        operations = () if data is None else proposal_in(data, group, row.id).operations
+    except (ValueError, WorldFailed):  # the row says what is wrong with it
+        return []
+    undecided = [one for one in operations if one.state in UNDECIDED]
+    return [gist_of_operation(one) for one in (undecided or operations)[:_MOST_TOLD]]
+
+
+def gist_of_operation(operation: Operation) -> str:
+    """Return an operation in a few words: what it does, and the text it comes to."""
+    words = operation.title or operation.result or operation.why or ", ".join(operation.sources)
+    return first_words(words) if operation.op == "write" else f"{operation.op.replace('_', ' ')}: {first_words(words)}"
 
 
 def _proposal(request: Request) -> Response:
@@ -52,6 +75,7 @@ def _proposal(request: Request) -> Response:
         shown_of(request),
         row=row,
         operations=operations[offset : offset + PER_PAGE],
+        texts=_texts(request, group, row),
         total=len(operations),
         lossless=sum(each.is_lossless for each in operations),
         retired=sum(each.operation["op"] == "retire" for each in operations),
@@ -61,6 +85,13 @@ def _proposal(request: Request) -> Response:
         done=member(request, "done", 20),
         seq=number(request, "seq"),
     )
+
+
+def _texts(request: Request, group: str, row: ProposalRow) -> dict[str, str]:
+    """Return id -> text of what the operations take up; of a write that waits what it would change."""
+    sources = [source for operation in row.operations for source in operation.get("sources", ())]
+    missing = [source for source in sources if source not in row.before][:PER_PAGE]
+    return {**texts_of(home_of(request), group, missing), **row.before}
 
 
 def _read(request: Request, group: str, name: str) -> ProposalRow:

@@ -31,11 +31,13 @@ from honeybadger_agent.wire import (
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
 from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, posted, shown_of
 from honeybadger_host.web.live import Streams, event
-from honeybadger_host.web.rendering import href, page
+from honeybadger_host.web.rendering import href, page, shown_markdown
 
 _LOOK_SECONDS: Final = 0.2
 _MOST_TURNS: Final = 50
 _MOST_MESSAGES: Final = 20
+_STOP_SECONDS: Final = 30.0
+"""The host may take 20 to write the answer of a turn that was stopped."""
 
 
 def _talk(request: Request) -> Response:
@@ -52,6 +54,7 @@ def _talk(request: Request) -> Response:
         agents=home.agents(),
         sessions=home.sessions(group),
         turns=history.messages,
+        most_turns=_MOST_TURNS,
         messages=home.read(group, made(GetMessages, limit=_MOST_MESSAGES)).messages,
         turn=turn,
         sent=sent,
@@ -111,7 +114,7 @@ def _said(request: Request, form: dict[str, str]) -> Response:
     session, agent = session_named(form.get("session", "main")), form.get("agent") or None
     asked = made(Chat, form.get("content", ""), form.get("as") or None, agent)
     turn = home_of(request).say(group, asked, session=session)
-    return go(href("g", group, "talk", session=session, agent=agent, turn=turn) + "#answer")
+    return go(href("g", group, "talk", session=session, agent=agent, turn=turn))
 
 
 async def _answer(request: Request) -> Response:
@@ -122,11 +125,20 @@ async def _answer(request: Request) -> Response:
 
 
 async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
+    """Yield the tools of an answer as they run, its text so far as HTML, and its end."""
+    text = ""
     with contextlib.closing(StreamTail(mailbox.stream_path(turn))) as tail:
         while True:
             is_waiting = mailbox.is_waiting(turn, TURNS)  # first: it is removed after the reply stands
-            for line in await run_in_threadpool(tail.read):
-                yield event(line.kind, line.model_dump(exclude_none=True))
+            lines = await run_in_threadpool(tail.read)
+            for line in lines:
+                if line.kind == "text":
+                    text += line.text or ""
+                else:
+                    text = "" if line.kind == "began" else text
+                    yield event(line.kind, line.model_dump(exclude_none=True))
+            if any(line.kind == "text" for line in lines):
+                yield event("text", await run_in_threadpool(shown_markdown, text))
             reply = await run_in_threadpool(_reply, mailbox, turn)
             if reply is not None or not is_waiting:
                 yield event("ended", None if reply is None or reply.error is None else reply.error.message)
@@ -137,8 +149,8 @@ async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
 def _stopped(request: Request, form: dict[str, str]) -> Response:
     group = group_of(request)
     session, turn = session_named(form.get("session", "main")), form.get("turn", "")
-    home_of(request).ask(group, made(StopTurn, turn=turn), session=session)
-    return go(href("g", group, "talk", session=session, turn=turn))
+    home_of(request).ask(group, made(StopTurn, turn=turn), session=session, seconds=_STOP_SECONDS)
+    return go("/" if form.get("from") == "home" else href("g", group, "talk", session=session, turn=turn))
 
 
 def _told(request: Request, form: dict[str, str]) -> Response:

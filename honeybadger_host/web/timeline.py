@@ -54,10 +54,17 @@ def _change(request: Request) -> Response:
 
 
 def _undone(request: Request, form: dict[str, str]) -> Response:
-    home, seq = home_of(request), checked_number(form.get("seq", ""), "seq")
-    group = difference_of(home, seq).line.group
-    asked_in = home.any_group() if group == GLOBAL_GROUP else group  # what is for every group is undone through any
-    _, done = home.ask(asked_in, made(Undo, seq))
+    """Undo one change, or several by their numbers with commas, the newest first."""
+    home = home_of(request)
+    seqs = sorted((checked_number(seq, "seq") for seq in form.get("seq", "").split(",")), reverse=True)
+    done: int | None = None
+    group = ""
+    for seq in seqs:
+        group = difference_of(home, seq).line.group
+        # what is for every group is undone through any
+        _, done = home.ask(home.any_group() if group == GLOBAL_GROUP else group, made(Undo, seq))
+    if len(seqs) > 1 and home.has_group(group):
+        return go(href("g", group, "memory", done="undo"))
     return go(href("change", str(done)) if done is not None else href("timeline"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import quote
 
 import orjson
 
@@ -27,7 +28,7 @@ ANSWER: Final = (
     "stairs are narrow."
 )
 LONG_QUESTION: Final = "Which movers were there, one by one?"
-LONG_ANSWER: Final = " ".join(f"{number}. The movers of the year {1900 + number}." for number in range(1, 25))
+LONG_ANSWER: Final = " ".join(f"The movers of the year {1900 + number}." for number in range(1, 25))
 """Takes five seconds: a busy browser sees it being written."""
 _FACTS: Final = (
     ("The movers are Silva & Filhos, they want 1,850 EUR.", "moving", "The movers", ["moving", "money"]),
@@ -108,7 +109,9 @@ class Scene:
         broken = RawSender(self.home, GROUP, "scanner").make()
         broken.drop("receipt-17", b'{"v": 1, "type": "update_memory", "payload": {"content": "total 12')
         broken.reply("receipt-17")
+        note = wait_for(lambda: planner.search_memory("room balcony", scope="notes").hits, what="a note")[0]
         self.names |= {
+            "note": quote(note.id),
             "proposal": orjson.loads(dreamed.stdout)["proposals"][0]["id"],
             "task": task.id,
             "seq": str(wait_for(lambda: planner.get_context().seq)),

@@ -7,17 +7,18 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.browser.chromium import new_tab, opened_browser
+from tests.browser.chromium import Tab, new_tab, opened_browser
 from tests.browser.scene import GROUP, QUESTION, Scene, scene_host
 from tests.page import Page
 
 _WIDTH: Final = 1000
+_TELEPHONE: Final = 390
 _MOST_HEIGHT: Final = 1100
 _SHOTS: Final = {
-    "groups": "/",
+    "home": "/",
     "context": f"/g/{GROUP}/context?message=Which+movers+do+we+have",
     "entry": f"/g/{GROUP}/entry?id={{entry}}",
-    "entries": f"/g/{GROUP}/memory",
+    "memory": f"/g/{GROUP}/memory",
     "review": f"/g/{GROUP}/review/{{proposal}}",
     "timeline": f"/g/{GROUP}/timeline",
     "search": f"/g/{GROUP}/search?query=movers+Lisbon",
@@ -25,7 +26,6 @@ _SHOTS: Final = {
     "tasks": f"/g/{GROUP}/tasks",
     "health": "/health",
 }
-_DARK: Final = ("context",)
 
 
 def shoot(folder: Path) -> list[Path]:
@@ -39,23 +39,25 @@ def shoot(folder: Path) -> list[Path]:
             scene.client("ann").chat(QUESTION)
             tab = new_tab(browser, served.link.partition("/enter")[0])
             tab.page.goto(served.link)
-            made: list[Path] = []
-            for name, address in _SHOTS.items():
-                for scheme in ("light", "dark") if name in _DARK else ("light",):
-                    tab.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-                    tab.resize(_WIDTH)
-                    tab.go(address.format(**scene.names))
-                    height = min(_MOST_HEIGHT, int(tab.page.evaluate("document.documentElement.scrollHeight")))
-                    path = folder / f"{name}{'-dark' if scheme == 'dark' else ''}.png"
-                    tab.page.screenshot(
-                        path=str(path), full_page=True, clip={"x": 0, "y": 0, "width": _WIDTH, "height": height}
-                    )
-                    made.append(path)
+            made = [_shot(tab, folder, name, address.format(**scene.names)) for name, address in _SHOTS.items()]
+            tab.page.emulate_media(color_scheme="dark")
+            made.append(_shot(tab, folder, "context-dark", _SHOTS["context"]))
+            tab.page.emulate_media(color_scheme="light")
+            made.append(_shot(tab, folder, "memory-telephone", _SHOTS["memory"], _TELEPHONE))
             tab.check()
             tab.context.close()
             served.stop()
             host.stop()
     return made
+
+
+def _shot(tab: Tab, folder: Path, name: str, address: str, width: int = _WIDTH) -> Path:
+    tab.resize(width)
+    tab.go(address)
+    height = min(_MOST_HEIGHT, int(tab.page.evaluate("document.documentElement.scrollHeight")))
+    path = folder / f"{name}.png"
+    tab.page.screenshot(path=str(path), full_page=True, clip={"x": 0, "y": 0, "width": width, "height": height})
+    return path
 
 
 if __name__ == "__main__":

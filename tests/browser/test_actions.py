@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+from typing import Any
 
 from playwright.sync_api import Error
 
-from tests.browser.chromium import Tab
+from tests.browser.chromium import TELEPHONE, Tab
 from tests.browser.conftest import MakeTab, Site
-from tests.browser.scene import LONG_ANSWER, LONG_QUESTION, REVIEWED
+from tests.browser.scene import LONG_ANSWER, LONG_QUESTION, QUESTION, REVIEWED
 from tests.hosting import wait_for
 
 
@@ -21,6 +22,7 @@ def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(
     first, second = open_tab(), open_tab()
     for tab, text in ((first, "Ann likes green tea"), (second, "Ann likes black tea")):
         tab.go(f"/g/{group}/entry?id={entry.id}")
+        tab.open_all()
         tab.page.get_by_label("Text").fill(text)
     first.press("Save")
     second.press("Save")
@@ -39,7 +41,9 @@ def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(
 def _changes(tab: Tab, group: str) -> str:
     tab.go(f"/g/{group}/timeline?kind=entry")
     told = ""
-    for address in tab.page.locator(".change > a").evaluate_all("all => all.map(each => each.getAttribute('href'))"):
+    for address in tab.page.locator(".change-what > a").evaluate_all(
+        "all => all.map(each => each.getAttribute('href'))"
+    ):
         tab.go(address)
         told += tab.words()
     return told
@@ -90,11 +94,11 @@ def test_an_answer_streams_with_its_tools_and_gets_feedback(tab: Tab, site: Site
     tab.go(f"/g/{group}/talk?session=s1")
     tab.page.get_by_label("Say something").fill(LONG_QUESTION)
     tab.page.get_by_label("As", exact=True).fill("ann")
-    tab.press("Send")
+    tab.page.get_by_role("button", name="Send").click()
     answer = tab.page.locator("#answer [data-text]")
     seen = [wait_for(lambda: str(answer.inner_text()))]
     tab.page.locator("#answer [data-tools] li").first.wait_for()
-    with contextlib.suppress(Error):  # the page loads itself again when the answer has ended
+    with contextlib.suppress(Error):  # it is replaced when the answer has ended
         while tab.page.locator("#answer").count() and len(seen) < 500:
             seen.append(str(tab.page.evaluate("document.querySelector('#answer [data-text]')?.textContent ?? ''")))
     assert len({*seen}) > 3, "the answer came in one piece"
@@ -110,7 +114,7 @@ def test_an_answer_streams_with_its_tools_and_gets_feedback(tab: Tab, site: Site
 def test_an_answer_is_stopped(tab: Tab, group: str) -> None:
     tab.go(f"/g/{group}/talk")
     tab.page.get_by_label("Say something").fill(LONG_QUESTION)
-    tab.press("Send")
+    tab.page.get_by_role("button", name="Send").click()
     tab.page.locator("#answer [data-text]").filter(has_text=re.compile("The movers")).wait_for()
     tab.page.get_by_role("button", name="Stop").click()  # the end of the answer may load the page first
     tab.wait_for_answer()
@@ -125,10 +129,148 @@ def test_a_context_can_be_copied_as_a_command(open_tab: MakeTab, group: str) -> 
     assert tab.page.evaluate("navigator.clipboard.readText()") == f"honeybadger-host context {group} --message hello"
 
 
+def test_what_one_says_is_shown_at_once_enter_sends_it_and_the_newest_stays_in_view(tab: Tab, group: str) -> None:
+    tab.resize(TELEPHONE)
+    tab.go(f"/g/{group}/talk?session=s2")
+    field = tab.page.get_by_label("Say something")
+    field.fill("the first line")
+    field.press("Shift+Enter")
+    field.press_sequentially("the second")
+    with tab.page.expect_request("**/talk/say"):
+        field.press("Enter")
+    assert field.input_value() == ""
+    tab.page.locator(".said.user").filter(has_text="the first line").wait_for()
+    tab.wait_for_answer()
+    for _ in range(3):
+        field.fill(LONG_QUESTION)
+        field.press("Enter")
+        tab.page.locator("[data-answer]").wait_for()
+        tab.wait_for_answer()
+    last = tab.page.locator(".said.agent").last
+    assert last.get_by_role("link", name="Why").count() == 1
+    hidden = "at => innerHeight - document.querySelector('.composer').offsetHeight - at.getBoundingClientRect().bottom"
+    wait_for(lambda: int(last.evaluate(hidden)) >= -5, what="the end of the answer in view")
+    tab.page.evaluate("scrollTo(0, 0)")
+    tab.go(f"/g/{group}/talk?session=s2")
+    wait_for(lambda: int(tab.page.locator(".said.agent").last.evaluate(hidden)) >= -5, what="the newest in view")
+
+
+def test_what_was_typed_stands_in_its_field_again_when_it_was_not_sent(tab: Tab, group: str) -> None:
+    tab.go(f"/g/{group}/talk")
+    tab.page.route("**/talk/say", lambda route: route.abort())
+    field = tab.page.get_by_label("Say something")
+    field.fill("are you there?")
+    field.press("Enter")
+    tab.page.locator("#conversation .warning").wait_for()
+    assert field.input_value() == "are you there?"
+    assert tab.page.locator(".said.user").count() == 0
+    tab.failed.clear()  # the request that was not let through
+
+
+def test_markdown_of_an_answer_is_shown_and_nothing_else_of_it_becomes_an_element(
+    tab: Tab, site: Site, group: str
+) -> None:
+    text = "# Plan\n1. **pack** `it`\n2. go\n\n| a | b |\n|---|---|\n| 1 | <b>2</b> |\n\n[x](javascript:ran(1))"
+    site.client(group).append_turn("assistant", text, sender="planner")
+    tab.go(f"/g/{group}/talk")
+    said = tab.page.locator(".said.agent .bubble")
+    assert said.locator("ol li").all_inner_texts() == ["pack it", "go"]
+    assert said.locator("strong").inner_text() == "pack"
+    assert said.locator("td").all_inner_texts() == ["1", "<b>2</b>"]
+    assert said.locator("a, b, script").count() == 0
+    assert "javascript:ran(1)" in said.inner_text()
+
+
+def test_rows_are_chosen_together_and_counted(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    for number in range(12):
+        client.save_memory(f"the box number {number} is packed")
+    tab.go(f"/g/{group}/memory")
+    archive = tab.page.get_by_role("button", name="Archive")
+    assert archive.is_disabled()
+    boxes = tab.page.locator("tbody input[type=checkbox]")
+    boxes.nth(1).click()
+    boxes.nth(10).click(modifiers=["Shift"])
+    assert tab.page.locator("[data-count]").inner_text() == "10 chosen"
+    tab.page.get_by_label("Choose all of this page").click()
+    assert tab.page.locator("[data-count]").inner_text() == "12 chosen"
+    tab.page.get_by_label("Choose all of this page").click()
+    assert archive.is_disabled()
+    tab.page.get_by_label("Search").press_sequentially("number 7")
+    tab.page.locator("tbody tr").first.filter(has_text="number 7").wait_for()
+    tab.page.locator("tbody input[type=checkbox]").first.click()  # what was swapped in is counted, too
+    assert tab.page.locator("[data-count]").inner_text() == "1 chosen"
+    tab.press("Pin")
+    assert "1 pinned." in tab.words()
+
+
+def test_five_tasks_are_done_from_the_first_page_in_a_few_clicks(tab: Tab, site: Site, group: str) -> None:
+    """Clicks from the first page on; docs/page.md names them."""
+    client = site.client(group)
+    for number in range(10):
+        client.save_memory(f"the vase number {number} is broken")
+    entry = client.save_memory("The movers are Silva & Filhos.")
+    client.chat(QUESTION)
+    assert site.client(REVIEWED).save_memory("the gate is green").proposal is not None
+    clicks: list[str] = []
+
+    def click(role: Any, name: str, **options: Any) -> None:
+        clicks.append(name)
+        tab.page.get_by_role(role, name=name, exact=True).first.click(**options)
+
+    def begin() -> None:
+        clicks.clear()
+        tab.go(f"/?named={group}")
+
+    begin()  # why is this in the prompt
+    click("link", group)
+    click("link", "Talk")
+    tab.page.get_by_role("link", name=re.compile("^Why")).last.click()
+    tab.page.locator(".recalled a").first.wait_for()
+    assert "The movers are Silva & Filhos." in tab.page.locator(".recalled").inner_text()
+    assert len(clicks) == 2
+
+    begin()  # take back a change
+    client.edit_memory(entry.id, content="The movers are the wrong ones.")
+    click("link", "Timeline")
+    seq = str(tab.page.locator(".change", has_text="the wrong ones").locator("button").get_attribute("aria-label"))
+    click("button", seq)
+    tab.page.get_by_role("heading").first.wait_for()
+    wait_for(lambda: client.get_memory(entry.id).content == "The movers are Silva & Filhos.", what="the change undone")
+    assert len(clicks) == 2
+
+    begin()  # archive ten
+    tab.page.locator(f'a[href="/g/{group}/memory?kind=entries"]').click()
+    tab.page.get_by_label("Search").fill("vase")
+    tab.page.locator("[data-count]").filter(has_text=re.compile("^10$")).wait_for()
+    tab.page.get_by_label("Choose all of this page").click()
+    tab.press("Archive")
+    assert "10 archived." in tab.words()
+
+    tab.go("/")  # answer a proposal
+    clicks.clear()
+    click("link", "Decide: the gate is green")
+    click("button", "Accept")
+    tab.page.get_by_text("Accepted.").wait_for()
+    assert len(clicks) == 2
+
+    tab.page.goto(f"{tab.base}/g/{group}/talk?session=s9")  # stop an agent
+    tab.page.get_by_label("Say something").fill(LONG_QUESTION)
+    tab.page.get_by_label("Say something").press("Enter")
+    tab.page.locator("[data-answer]").wait_for()
+    other = tab.context.new_page()
+    other.goto(f"{tab.base}/")
+    other.get_by_role("button", name=f"Stop the answer in {group}").click()
+    tab.wait_for_answer()
+    assert LONG_ANSWER[-20:] not in tab.words()
+    other.close()
+    tab.failed.clear()  # another tab was opened, by this test
+
+
 def test_everything_a_new_operator_does_is_done_with_the_keyboard_alone(tab: Tab, site: Site) -> None:
     """Why an entry is in a prompt; one operation accepted and undone, without the documentation."""
     client = site.client(REVIEWED, "cook")
-    proposal = client.save_memory("The spare key hangs in the cellar").proposal
+    client.save_memory("The spare key hangs in the cellar")
     tab.go("/")
     tab.page.keyboard.press("Tab")
     assert tab.page.evaluate("document.activeElement.className") == "skip"
@@ -136,20 +278,18 @@ def test_everything_a_new_operator_does_is_done_with_the_keyboard_alone(tab: Tab
     assert tab.page.evaluate("document.activeElement.id || location.hash") in ("main", "#main")
     _follow(tab, REVIEWED)
     _follow(tab, "Review")
-    _follow(tab, proposal or "")
+    _follow(tab, "The spare key hangs in the cellar")
     _follow(tab, "Accept")
     assert "Accepted." in tab.words()
-    _follow(tab, "What an agent sees")
+    _follow(tab, "Context")
     _to(tab, "What the user says now")
     tab.page.keyboard.type("Where is the spare key?")
     with tab.page.expect_navigation():
         tab.page.keyboard.press("Enter")
     assert re.search("Recalled .*words: ", tab.words())
-    entry = client.search_memory("spare key").hits[0].id
-    _follow(tab, entry)
-    change = str(tab.page.locator(".changes a").first.inner_text())
+    _follow(tab, "The spare key hangs in the cellar")
+    change = str(tab.page.locator(".changes button").first.get_attribute("aria-label"))
     _follow(tab, change)
-    _follow(tab, "Undo this change")
     assert client.search_memory("spare key", scope="entries").hits == []
 
 

@@ -20,7 +20,8 @@ from tests.people import newest_edit, wait_until_looked_at
 GROUP: Final = "hostile"
 _PAGES: Final = (
     *("/g/{group}/context?message=script+evil", "/g/{group}/context?session={session}", "/g/{group}/memory"),
-    *("/g/{group}/notes", "/g/{group}/notes?offset=30", "/g/{group}/notes/blame", "/g/{group}/tasks"),
+    *("/g/{group}/memory?kind=notes", "/g/{group}/memory?query=script+evil+x", "/g/{group}/notes/blame"),
+    *("/g/{group}/memory?kind=archived", "/g/{group}/tasks"),
     *("/g/{group}/search?query=script+evil+x&limit=100", "/g/{group}/timeline", "/timeline"),
     *("/g/{group}/talk?session={session}", "/g/{group}/talk", f"/g/{REVIEWED}/review", "/health", "/"),
 )
@@ -33,8 +34,8 @@ _SHAPE: Final = """() => {
     (each.tagName === "SCRIPT" && !each.getAttribute("src")?.startsWith("/static/")));
   const away = [...document.querySelectorAll("a[href], form[action], link[href]")].filter((each) =>
     new URL(each.getAttribute("href") ?? each.getAttribute("action"), document.baseURI).origin !== location.origin);
-  const link = document.querySelector("header a.brand").getBoundingClientRect();
   scrollTo(0, 0);
+  const link = document.querySelector("header a.brand").getBoundingClientRect();
   return {
     odd: odd.map((each) => each.outerHTML.slice(0, 200)),
     away: away.map((each) => each.outerHTML.slice(0, 200)),
@@ -130,9 +131,9 @@ def _one_by_one(tab: Tab, places: dict[str, str]) -> list[str]:
     found = [f"/g/{GROUP}/entry?id={places[name]}" for name in HOSTILE]
     for listed, link in (
         (f"/g/{GROUP}/tasks", "main th a"),
-        (f"/g/{REVIEWED}/review", "main .rows a"),
-        (f"/g/{GROUP}/timeline", ".change > a"),
-        (f"/g/{GROUP}/timeline?file=CLAUDE.md", ".change > a"),
+        (f"/g/{REVIEWED}/review", "main .needs .need-what > a"),
+        (f"/g/{GROUP}/timeline", ".change-what > a"),
+        (f"/g/{GROUP}/timeline?file=CLAUDE.md", ".change-what > a"),
         (f"/g/{GROUP}/search?query=handwritten&scope=entries", "#results li > a"),
     ):
         tab.go(listed)
@@ -156,6 +157,7 @@ def test_hostile_text_goes_through_a_form_and_back_as_it_was(
     entry = client.save_memory("harmless")
     tab = open_tab()
     tab.go(f"/g/{group}/entry?id={entry.id}")
+    tab.open_all()
     tab.page.get_by_label("Text").fill(HOSTILE[name])
     client.edit_memory(entry.id, content="somebody was quicker")
     tab.press("Save")

@@ -12,32 +12,35 @@ from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import GROUP, REVIEWED, Scene
 
 PAGES: Final = {
-    "groups": ("/", "family"),
+    "what needs you": ("/", "The car is parked at the harbour."),
+    "groups by name": ("/?named=fam", "family"),
     "context": (f"/g/{GROUP}/context?message=Which+movers+do+we+have", "Remembered Facts"),
     "context of then": (f"/g/{GROUP}/context?as_of=5", "Difference to now"),
-    "entries": (f"/g/{GROUP}/memory", "The movers"),
+    "memory": (f"/g/{GROUP}/memory", "The piano goes last"),
+    "archived": (f"/g/{GROUP}/memory?kind=archived", "Archived"),
+    "note": (f"/g/{GROUP}/entry?id={{note}}", "History"),
     "entry": (f"/g/{GROUP}/entry?id={{entry}}", "in cash"),
     "who wrote an entry": (f"/g/{GROUP}/entry/blame?id={{entry}}", "planner"),
-    "notes": (f"/g/{GROUP}/notes", "The piano goes last"),
+    "who wrote the notes": (f"/g/{GROUP}/notes/blame", "Ben wants the room"),
     "search": (f"/g/{GROUP}/search?query=movers", "points"),
-    "review": (f"/g/{REVIEWED}/review", "write asked for"),
+    "review": (f"/g/{REVIEWED}/review", "Ann likes the colour blue"),
     "write that waits": (f"/g/{REVIEWED}/review/{{write}}", "Ann likes the colour blue"),
     "proposal": (f"/g/{GROUP}/review/{{proposal}}", "merge"),
     "timeline": ("/timeline", "planner"),
-    "change": ("/change/{seq}", "When"),
+    "change": ("/change/{seq}", "Kind"),
     "tasks": (f"/g/{GROUP}/tasks", "0 9 * * 1-5"),
     "task": (f"/g/{GROUP}/tasks/{{task}}", "Say what is still to be done"),
     "health": ("/health", "scanner/receipt-17"),
     "doctor": ("/health/doctor", "served by process"),
     "talk": (f"/g/{GROUP}/talk", "because the stairs are narrow"),
-    "no such page": ("/nowhere", "There is no such page"),
+    "no such page": ("/nowhere", "Not found"),
 }
 """Name -> address, and what a person reads there."""
 _WCAG_22: Final = {"target-size": {"enabled": True}}
 """What axe does not look at unless it is told to."""
 _OF_COLOUR: Final = ["color-contrast", "link-in-text-block"]
 _FOCUSABLE: Final = """() => [...document.querySelectorAll(
-  "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+  "a[href], button:enabled, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
   .filter((each) => each.checkVisibility()).length"""
 _WALK: Final = """() => {
   window.walked = new Map();

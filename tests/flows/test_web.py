@@ -25,6 +25,12 @@ from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, ru
 from tests.page import Answer, Browser, Page
 from tests.people import newest_edit, settle
 
+SETTINGS = {
+    **AT_ONCE,
+    "memory.writes": "careful=review",
+    "curation.apply": "review",
+    "ops.scheduler.RETRY_SECONDS": 0.1,
+}
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}</textarea><form action=//evil>"
 
 
@@ -34,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HostProces
     folder = tmp_path_factory.mktemp("page") / "home"
     make_home(folder)
     with (
-        HostProcess(folder, {**AT_ONCE, "memory.writes": "careful=review", "curation.apply": "review"}) as host,
+        HostProcess(folder, SETTINGS) as host,
         Page(folder) as page,
     ):
         host.start()
@@ -86,9 +92,45 @@ def test_the_groups_are_counted_and_found_by_name(browser: Browser, folder: Path
     kitchen.save_memory("has a cat")
     kitchen.append_turn("user", "hello")
     row = read(browser, "/?named=KITCH").words.partition("Tokens today")[2]
-    assert re.match(r" kitchen cook 1 [01] 1 \d{4}-\d\d-\d\d \d\d:\d\d UTC 0 0 ", row), row
+    assert re.match(r" kitchen cook 1 [01] 1 (now|\d+ min) 0 0 ?", row), row
     assert "main" not in row
     assert "No group is called like that" in read(browser, "/?named=nothing").words
+
+
+def test_the_first_page_says_what_waits_with_its_text_and_leads_there(browser: Browser, folder: Path) -> None:
+    careful = agent(folder, "careful", "gardener")
+    asked = careful.save_memory("the roses are cut in March").proposal
+    (folder / "groups/careful/proposals/dream-broken.json").write_text("{")
+    sender = RawSender(folder, "main", "torn").make()
+    sender.drop("half", b'{"v": 1, "type": "pi')
+    sender.reply("half")
+    shown = read(browser, "/")
+    needs = shown.words.partition(" Groups ")[0]
+    assert re.search(r"dead letter not JSON: .* main/torn/half", needs), needs
+    assert "write asked for the roses are cut in March careful" in needs
+    assert "proposal It cannot be read: groups/careful/proposals/dream-broken.json" in needs
+    assert f'href="/g/careful/review/{asked}"' in shown.text
+    browser.press(read(browser, f"/g/careful/review/{asked}"), "Strike")
+    (folder / "groups/careful/proposals/dream-broken.json").unlink()
+    browser.post("/health/dead", {"name": "main/torn/half", "action": "drop"})
+    after = read(browser, "/").words
+    assert ("roses" in after, "dream-broken" in after, "main/torn/half" in after) == (False, False, False)
+
+
+def test_a_task_that_failed_waits_on_the_first_page(
+    browser: Browser, client: SyncClient, group: str, folder: Path
+) -> None:
+    failing = {"turns": [{"answers": [{"fails": "the model is on fire", "is_passing": False}]}]}
+    (folder / "unlucky.json").write_bytes(orjson.dumps(failing))
+    config = folder / "config/agents/unlucky.json"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('{"model": "scripted:unlucky.json"}')
+    task = wait_for(lambda: scheduled(client, "unlucky"), what="the agent")
+    assert task is not None
+    browser.press(read(browser, f"/g/{group}/tasks"), f"Run {task.id} now")
+    wait_for(lambda: client.list_tasks(task.id).tasks[0].state == "failed", what="the task to fail")
+    assert re.search(rf"task failed Morning: [^·]*the model is on fire[^·]* {group}", read(browser, "/").words)
+    config.unlink()
 
 
 def test_a_context_is_shown_with_sources_and_reasons_now_and_then(
@@ -114,18 +156,71 @@ def test_a_context_is_shown_with_sources_and_reasons_now_and_then(
     assert "is not a time" in read(browser, f"/g/{group}/context?as_of=nonsense").words
 
 
-def test_entries_are_listed_as_a_tree_and_by_pages(browser: Browser, client: SyncClient, group: str) -> None:
+def test_notes_and_entries_stand_in_one_table_newest_first_and_by_pages(
+    browser: Browser, client: SyncClient, group: str, folder: Path
+) -> None:
     for number in range(55):
         client.save_memory(f"fact number {number} of many", "facts/many")
-    client.save_memory("another", "other")
+    client.update_memory("a note about the facts", "Facts")
+    agent(folder, group, "cook").save_memory("another", "other")
     first = read(browser, f"/g/{group}/memory")
-    assert "1 to 50 of 56 entries" in first.words
-    assert "facts 55 entries" in first.words
-    assert "51 to 55 of 55 entries" in read(browser, f"/g/{group}/memory?category=facts&offset=50").words
-    assert browser.get(f"/g/{group}/memory?offset=x").status == 422
+    assert "1 to 50 of 57" in first.words
+    assert first.words.index("another") < first.words.index("fact number 54") < first.words.index("fact number 7 ")
+    older = re.search(r'rel="next" href="([^"]*)"', first.text)
+    assert older is not None
+    second = read(browser, older[1].replace("&amp;", "&"))
+    assert "51 to 57 of 57" in second.words
+    shown = first.words + second.words
+    assert [number for number in range(55) if f"fact number {number} " not in shown] == []
+    assert ("1 to 1 of 1" in read(browser, f"/g/{group}/memory?kind=notes").words) is True
+    assert "1 to 1 of 1" in read(browser, f"/g/{group}/memory?author=cook").words
+    assert "of 56" in read(browser, f"/g/{group}/memory?place=facts").words  # the note's section is called likewise
+    assert "a note about the facts" in read(browser, f"/g/{group}/memory?place=Facts&kind=notes").words
+    found = read(browser, f"/g/{group}/memory?query=another").words
+    assert ("another other cook" in found, "fact number" in found) == (True, False)
+    assert browser.get(f"/g/{group}/memory?notes=x").status == 422
+    assert browser.get(f"/g/{group}/memory?kind=x").status == 422
 
 
-def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
+def test_what_is_chosen_is_archived_and_pinned_at_once_and_brought_back_at_once(
+    browser: Browser, client: SyncClient, group: str, folder: Path
+) -> None:
+    for number in range(3):
+        client.update_memory(f"the shelf {number} is blue")
+        client.save_memory(f"the chair {number} is red")
+    settle(folder)
+    page = read(browser, f"/g/{group}/memory")
+    form = page.form("Archive")
+    chosen = dict(re.findall(r'name="(chosen-\d+)" value="([^"]*)"', page.text))
+    assert len(chosen) == 6
+    ids = [*chosen.values()]
+
+    def press(action: str) -> Answer:
+        answer = browser.post(form.action, {"action": action, "chosen-1": ids[0], "chosen-2": ids[-1]})
+        assert answer.status == 303, answer.words
+        return read(browser, answer.location)
+
+    assert "2 pinned." in press("pin").words
+    assert read(browser, f"/g/{group}/memory").words.count(" pinned ") == 2
+    changed = press("unpin")  # the note has another id since it was pinned
+    assert "1 unpinned. 1 not: changed meanwhile." in changed.words
+    page = read(browser, f"/g/{group}/memory")
+    every = dict(re.findall(r'name="(chosen-\d+)" value="([^"]*)"', page.text))
+    answer = browser.post(form.action, {"action": "archive", **every})
+    done = read(browser, answer.location)
+    assert "6 archived." in done.words
+    assert "There is nothing here yet." in done.words
+    assert (client.read_group_files().memory or "").strip() == ""
+    archived = read(browser, f"/g/{group}/memory?kind=archived").words
+    assert ("the shelf 1 is blue" in archived, "the chair 2 is red" in archived) == (True, True)
+    back = browser.press(done, "Undo")
+    assert "Taken back." in back.words
+    assert "1 to 6 of 6" in back.words
+    assert browser.post(form.action, {"action": "archive"}).status == 422
+    assert browser.post(form.action, {"action": "burn", "chosen-1": "x"}).status == 422
+
+
+def test_an_entry_is_edited_pinned_and_archived_by_changes_that_are_undone(
     browser: Browser, client: SyncClient, group: str
 ) -> None:
     entry = client.save_memory("works in Berlin", tags=["work", "office, home"])
@@ -133,11 +228,16 @@ def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
     for button, says in (
         ("Pin", "Pinned."),
         ("Unpin", "No longer pinned."),
-        ("Retire", "Retired"),
-        ("Recall it again", "It is recalled again."),
     ):
         page = browser.press(page, button)
         assert says in page.words, button
+    archived = browser.press(page, "Archive")
+    assert "1 archived." in archived.words
+    with pytest.raises(NotFound):
+        client.edit_memory(entry.id, content="x")
+    assert "It is in the archive" in read(browser, f"/g/{group}/entry?id={entry.id}").words
+    browser.press(archived, "Undo")
+    page = read(browser, f"/g/{group}/entry?id={entry.id}")
     page = browser.press(page, "Save", content="works in Bonn")
     assert "Saved." in page.words
     assert client.get_memory(entry.id).content == "works in Bonn"
@@ -178,32 +278,42 @@ def test_of_two_who_edit_one_entry_the_second_is_told_and_nobody_is_overwritten(
 def test_forgetting_shows_first_what_would_go(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     entry = client.save_memory("a secret wish for Xylophones")
     shown = browser.press(read(browser, f"/g/{group}/entry?id={entry.id}"), "Forget …")
-    assert "What would be forgotten" in shown.words
-    wrong = browser.press(shown, "Forget it for ever", confirm="yes")
+    assert "Delete this permanently?" in shown.words
+    assert "a secret wish for Xylophones" in shown.words
+    wrong = browser.press(shown, "Delete permanently", confirm="yes")
     assert "That was not its id. Nothing was changed." in wrong.words
     assert client.get_memory(entry.id).content == "a secret wish for Xylophones"
-    done = browser.press(wrong, "Forget it for ever", confirm=entry.id)
+    done = browser.press(wrong, "Delete permanently", confirm=entry.id)
     assert "nothing of it is left" in done.words
     assert b"Xylophones" not in (folder / "data" / "journal.db").read_bytes()
 
 
-def test_notes_are_shown_by_author_and_a_note_is_taken_out_by_its_change(
+def test_an_opened_note_has_its_history_and_is_archived_and_forgotten(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
     client.update_memory("likes tea")
     agent(folder, group, "cook").update_memory("likes cake")
-    both = read(browser, f"/g/{group}/notes").words
-    assert "researcher (1)" in both
-    assert both.index("likes cake") < both.index("likes tea")
-    assert "likes cake" not in read(browser, f"/g/{group}/notes?author=researcher").words.partition("1 to 1")[0][400:]
+    assert "likes cake" not in read(browser, f"/g/{group}/memory?author=researcher").words
     settle(folder)
-    browser.press(read(browser, f"/g/{group}/notes?author=cook"), "Take it out")
-    assert "likes cake" not in (client.read_group_files().memory or "")
-    shown = browser.press(read(browser, f"/g/{group}/notes"), "Forget …")
-    seq = shown.form("Forget it for ever").fields["id"]
-    assert "nothing of it is left" in browser.press(shown, "Forget it for ever", confirm=seq).words
+    cake = browser.press(note_page(browser, group, "cook"), "Save", content="likes carrot cake")
+    history = cake.words.partition("History")[2]
+    assert ("operator" in history, "cook" in history) == (True, True)
+    browser.press(cake, "Archive")
+    assert "cake" not in (client.read_group_files().memory or "")
+    shown = browser.press(note_page(browser, group, "researcher"), "Forget …")
+    assert "likes tea" in shown.words
+    seq = shown.form("Delete permanently").fields["id"]
+    assert "nothing of it is left" in browser.press(shown, "Delete permanently", confirm=seq).words
     assert "likes tea" not in (client.read_group_files().memory or "")
-    assert "researcher" in read(browser, f"/g/{group}/notes/blame").words
+    client.update_memory("likes jam\nand bread")
+    blame = read(browser, f"/g/{group}/notes/blame").words
+    assert re.search(r"likes jam and bread researcher now \d+", blame), blame
+
+
+def note_page(browser: Browser, group: str, author: str) -> Answer:
+    """Return the page of the newest note of an author."""
+    listed = read(browser, f"/g/{group}/memory?kind=notes&author={author}").text
+    return read(browser, re.findall(r'href="([^"]*/entry\?id=MEMORY[^"]*)"', listed)[0])
 
 
 def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
@@ -211,8 +321,7 @@ def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
 ) -> None:
     client.update_memory("likes tea\nand milk")
     settle(folder)
-    address = re.findall(r'href="([^"]*/entry\?id=MEMORY[^"]*)"', read(browser, f"/g/{group}/notes").text)[0]
-    page = read(browser, address)
+    page = note_page(browser, group, "researcher")
     assert ">\nlikes tea\nand milk</textarea>" in page.text
     done = browser.press(page, "Save", content="likes green tea\nand milk")
     assert "Saved." in done.words
@@ -225,7 +334,7 @@ def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
     assert "(operator, " in memory
     browser.press(second, "Save mine over it", content="likes black tea\nand milk")
     assert "likes black tea" in (client.read_group_files().memory or "")
-    browser.press(read(browser, f"/g/{group}/notes"), "Put back what it said")
+    browser.press(note_page(browser, group, "operator"), f"Undo change {newest_note_edit(browser, group)}")
     assert "likes green tea" in (client.read_group_files().memory or "")
     held = folder / "groups" / group / "MEMORY.md"
     held.write_text("Nothing any more.\n")
@@ -236,12 +345,17 @@ def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
     assert held.read_text() == "Nothing any more.\n"
 
 
+def newest_note_edit(browser: Browser, group: str) -> str:
+    listed = read(browser, f"/g/{group}/timeline?kind=note_edited").text
+    return str(re.findall(r'href="/change/(\d+)"', listed)[0])
+
+
 def test_a_note_is_pinned_with_one_click_and_whoever_was_not_told_sees_the_difference(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
     client.update_memory("Ann likes tea")
     settle(folder)
-    page = read(browser, f"/g/{group}/notes")
+    page = note_page(browser, group, "researcher")
     assert "Pinned." in browser.press(page, "Pin").words
     assert "Ann likes tea (pinned)" in (client.read_group_files().memory or "")
     second = browser.press(page, "Pin")
@@ -252,7 +366,7 @@ def test_a_note_is_pinned_with_one_click_and_whoever_was_not_told_sees_the_diffe
     change = re.search(r'class="done" role="status">[^"]*href="([^"]*)"', unpinned.text)
     assert change is not None
     browser.press(read(browser, change[1]), "Undo this change")
-    again = read(browser, f"/g/{group}/notes").words
+    again = read(browser, f"/g/{group}/memory?kind=notes").words
     assert ("pinned" in again, "researcher" in again) == (True, True)  # it stays its author's
 
 
@@ -268,10 +382,10 @@ def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, clien
 def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(browser: Browser, folder: Path) -> None:
     client = agent(folder, "careful")
     asked = [client.save_memory(f"{name} likes the colour blue").proposal for name in ("Ann", "Bob", "Cid")]
-    assert "write asked for by researcher" in read(browser, "/g/careful/review").words
+    assert "Ann likes the colour blue by researcher" in read(browser, "/g/careful/review").words
     listed = read(browser, "/?named=careful").words
     assert re.search(r"UTC|nothing yet", listed)
-    assert "3 0 1 to 1" in listed
+    assert " 3 0" in listed
     first, second, third = (read(browser, f"/g/careful/review/{name}") for name in asked)
     assert "+ Ann likes the colour blue" in first.words
     done = browser.press(first, "Accept with this text", result="Ann likes the colour green")
@@ -351,7 +465,7 @@ def test_tasks_are_paused_resumed_run_and_cancelled(
     assert task is not None
     assert page.words.count("09:00 UTC") == 5
     assert "say good morning" in read(browser, f"/g/{group}/tasks/{task.id}").words
-    for action, state in (("Pause", "paused: by operator"), ("Resume", "waiting")):
+    for action, state in (("Pause", "paused by operator"), ("Resume", "waiting")):
         page = browser.press(page, f"{action} {task.id}")
         assert f"Morning {state} " in page.words, action
     page = browser.press(page, f"Run {task.id} now")
@@ -381,10 +495,10 @@ def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
     assert "note 34" not in older
     first = re.findall(r'href="/change/(\d+)"', newest.text)[-1]
     settle(folder)
-    shown = browser.press(newest, "Show what that would do", to=first)
-    assert "What would be brought back" in shown.words
+    shown = browser.press(newest, "Show what would change", to=first)
+    assert "Bring back to change" in shown.words
     assert "note 34" in (client.read_group_files().memory or "")
-    assert "Brought back" in browser.press(shown, "Bring back all 1").words
+    assert "Brought back to" in browser.press(shown, "Bring back all 1").words
     assert "note 34" not in (client.read_group_files().memory or "")
     assert "kind" in read(browser, "/timeline?kind=note").text
     assert browser.get("/change/99999999").status == 404
@@ -402,11 +516,11 @@ def test_health_says_what_waits_and_a_dead_letter_is_harmless_put_back_and_dropp
     assert "\\u202e" in shown.text
     assert "<script>alert" not in shown.text
     wait_for(lambda: "inbox.found info" in read(browser, "/health").words.partition(" Log ")[2])
-    assert "It is back in its inbox." in browser.press(shown, "Put back").words
+    assert "It is back in its inbox." in browser.press(shown, "Try again").words
     sender.reply("bad")
     wait_for(lambda: "main/broken/bad" in read(browser, "/health").words)
-    gone = browser.press(read(browser, "/health"), "Drop for good").words
-    assert ("It is gone." in gone, "main/broken/bad" in gone) == (True, False)
+    gone = browser.press(read(browser, "/health"), "Delete permanently").words
+    assert ("Deleted." in gone, "main/broken/bad" in gone) == (True, False)
     assert browser.post("/health/dead", {"name": "main/../../x", "action": "drop"}).status == 404
     assert "served by process" in read(browser, "/health/doctor").words
 
@@ -421,6 +535,11 @@ def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(browser: Browser,
     talk = read(browser, f"/g/{group}/talk?session=s1")
     assert "ann" in talk.words
     assert "I like jazz" in talk.words.partition("turn 2")[0] + talk.words.partition("turn 2")[2]
+    why = re.search(r'href="([^"]*/why[^"]*)"', talk.text)
+    assert why is not None
+    leads = browser.get(why[1].replace("&amp;", "&")).location
+    assert "byte for byte what was served" in read(browser, leads).words
+    assert browser.get(f"/g/{group}/why?session=s1&turn=99").status == 404
     told = browser.press(talk, "Correct it", content="Don't say jazz, say swing")
     assert "memory learns from it" in told.words
     kinds = read(browser, f"/g/{group}/timeline?kind=feedback").words
@@ -438,7 +557,10 @@ def test_what_one_says_is_shown_at_once_while_the_answer_is_written(home: Path, 
         assert "Stop" in answer
         box = home / "data" / "ipc" / "main" / "operator"
         wait_for(lambda: list(box.glob("replies/*.stream")), what="the turn to begin")
-        assert "is it <b>noon</b>?" in browser.press(talk, "Stop").words
+        wait_for(lambda: "An agent answers operator" in read(browser, "/").words, what="the turn on the first page")
+        stopped = browser.press(read(browser, "/"), "Stop the answer in main")
+        assert "What needs you" in stopped.words
+        assert "is it <b>noon</b>?" in read(browser, "/g/main/talk").words
 
 
 def test_hostile_memory_stays_text_on_every_page(
@@ -452,7 +574,6 @@ def test_hostile_memory_stays_text_on_every_page(
         "context?message=script",
         "memory",
         f"entry?id={entry.id}",
-        "notes",
         "search?query=script+alert",
         "timeline",
         "talk",
@@ -462,7 +583,7 @@ def test_hostile_memory_stays_text_on_every_page(
         for forged in ("<script>alert", "<img", "</textarea><form", "<b>", "<u>", "onerror=alert(2)>"):
             assert forged not in text, (name, forged)
         assert len(text) < 700_000, name
-    notes = read(browser, f"/g/{group}/notes").text
+    notes = read(browser, f"/g/{group}/memory?kind=notes").text
     assert '<span class="hidden-character">U+202E</span>' in notes
     assert "\u202e" not in notes
 

@@ -11,7 +11,7 @@ import pytest
 
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.web.looking_back import activity, look_back, newest_seq, note_changes
+from honeybadger_host.web.looking_back import activity, look_back, newest_seq, note_history
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_look_ends_after_a_stretch_and_goes_on_where_it_ended(journal: Path) -
     (line,) = looks[-1].lines
     assert (line.seq, line.by, line.gist, line.can_undo) == (1, "cook", "tea", True)
     assert looks[-1].before is None
-    assert note_changes(journal, "rare") == {}
+    assert note_history(journal, "rare", "## Notes (cook, x)\n- tea") == []  # it is not among the last changes
 
 
 def test_activity_is_counted_by_the_hour_among_the_last_changes(journal: Path) -> None:

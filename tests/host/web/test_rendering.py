@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.text.neutralise import HIDDEN
-from honeybadger_host.web.rendering import visible
+from honeybadger_host.web.markdown import markdown
+from honeybadger_host.web.rendering import first_words, visible
 
 _ODD = "ab 9#<\n\t\x01\u00e4\u0905\u094d\u200c\u200d\u202e\ufe0f\u180b\u1820\u00a9\U000e0041"
 
@@ -17,3 +20,103 @@ _ODD = "ab 9#<\n\t\x01\u00e4\u0905\u094d\u200c\u200d\u202e\ufe0f\u180b\u1820\u00
 def test_every_character_that_hides_something_is_shown_by_its_number_wherever_it_stands(text: str) -> None:
     shown = re.findall(r'<span class="hidden-character">U\+([0-9A-F]{4,6})</span>', str(visible(text)))
     assert shown == [f"{ord(found):04X}" for found in HIDDEN.findall(text)]
+
+
+class _Read(HTMLParser):
+    """Reads HTML as a browser does: its elements with their attributes, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, list[str]]] = []
+        self.open: list[str] = []
+        self.text_is_code = False  # of a character that hides
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, [name for name, _ in attributes]))
+        self.text_is_code = ("class", "hidden-character") in attributes
+        if tag not in ("br", "hr"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        self.text_is_code = False
+
+    def handle_data(self, data: str) -> None:
+        if not self.text_is_code:
+            self.text += data
+
+
+_TAGS = {
+    *[
+        "p",
+        "br",
+        "ul",
+        "ol",
+        "li",
+        "blockquote",
+        "pre",
+        "code",
+        "hr",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "strong",
+        "em",
+        "del",
+        "span",
+    ]
+}
+_MARKS = "`*_~|-#> 1.[]()!\\\n<script>&\"' a\u202e"
+
+
+@given(st.text(st.sampled_from(_MARKS), max_size=120) | st.text(max_size=80))
+def test_no_text_becomes_an_element_that_markdown_does_not_have_and_no_word_is_lost(text: str) -> None:
+    read = _Read()
+    read.feed(str(markdown(text, visible)))
+    read.close()
+    assert read.open == []
+    assert {tag for tag, _ in read.elements} <= _TAGS
+    assert {name for _, names in read.elements for name in names} <= {"class", "start", "scope"}
+    letters = {each for each in text if each.isalpha()} - {*HIDDEN.findall(text)}  # numbers of lists are attributes
+    assert letters <= {*read.text}
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("a **b** *c* `d <e>`", "<p>a <strong>b</strong> <em>c</em> <code>d &lt;e&gt;</code></p>"),
+        ("one\ntwo\n\nthree", "<p>one<br>two</p>\n<p>three</p>"),
+        ("# Title", '<p class="heading">Title</p>'),
+        ("- a\n  - b\n- c", "<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>"),
+        ("3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'),
+        ("> a\n> b", "<blockquote><p>a<br>b</p></blockquote>"),
+        ("```sh\n**x**\n```\ny", "<pre><code>**x**</code></pre>\n<p>y</p>"),
+        ("[x](javascript:y)", '<p>x <span class="address">javascript:y</span></p>'),
+        ("![x](http://e)", '<p>x <span class="address">http://e</span></p>'),
+        ("2 * 3 * 4 and snake_case_name and \\*no\\*", "<p>2 * 3 * 4 and snake_case_name and *no*</p>"),
+        ("---", "<hr>"),
+    ],
+)
+def test_markdown_is_shown_as_people_write_it(text: str, html: str) -> None:
+    assert str(markdown(text, visible)) == html
+
+
+def test_a_table_has_a_head_and_its_cells() -> None:
+    shown = str(markdown("| a | b |\n|---|:-:|\n| 1 | **2** |", visible))
+    assert '<thead><tr><th scope="col">a</th><th scope="col">b</th></tr></thead>' in shown
+    assert "<tr><td>1</td><td><strong>2</strong></td></tr>" in shown
+
+
+@given(st.lists(st.text("abc,", min_size=1, max_size=40), min_size=1, max_size=40))
+def test_first_words_end_between_two_words(words: list[str]) -> None:
+    line = " ".join(words)
+    shown = first_words(line)
+    assert len(shown) <= 160
+    if shown != line:
+        kept = shown.removesuffix("…")
+        assert line.startswith(kept)
+        assert line[len(kept)] in " ,"

@@ -1,0 +1,162 @@
+"""One entry or note with its history, and what a person does with it: edit, pin, forget."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from honeybadger_agent.wire import EditMemory, EntryResult, Forget, GetMemory
+from honeybadger_host.errors import NotFound as HostNotFound
+from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.web.asking import Conflict, Home, Invalid, RequestFailed, made
+from honeybadger_host.web.forms import go, group_of, home_of, member, number, posted, shown_of
+from honeybadger_host.web.looking_back import Looked, blamed_in, difference_of, look_back, note_history
+from honeybadger_host.web.notes import note_in
+from honeybadger_host.web.rendering import compared, href, page
+
+_FORGET_SECONDS: Final = 600.0
+
+
+def _entry(request: Request) -> Response:
+    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
+    entry = home.read(group, made(GetMemory, id_))
+    before = number(request, "before") or None
+    text = None if entry.kind != "note" else note_in(home, group, id_)
+    if entry.kind == "entry":
+        looked = look_back(home.journal, LogFilter(group, file=entry.id, before=before))
+    else:
+        looked = Looked([] if text is None else note_history(home.journal, group, text), 0, None)
+    return page(
+        "entry.html",
+        shown_of(request),
+        entry=entry,
+        stands=text is not None,
+        texts=texts_of(home, group, [*entry.supersedes, *filter(None, [entry.superseded_by])]),
+        looked=looked,
+        done=member(request, "done", 20),
+        seq=number(request, "seq"),
+    )
+
+
+def _blame(request: Request) -> Response:
+    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
+    entry = home.read(group, made(GetMemory, id_))
+    file = entry.file if entry.file.startswith("groups/") else f"groups/{group}/{entry.file}"
+    return page(
+        "blame.html",
+        shown_of(request),
+        of=entry.id,
+        back=href("g", group, "entry", id=entry.id),
+        file=file,
+        blamed=blamed_in(home, file),
+    )
+
+
+def _edited(request: Request, form: dict[str, str]) -> Response:
+    """Replace what was typed into the form, if the entry is as it was when the form was made."""
+    group = group_of(request)
+    home, id_, version = home_of(request), form.get("id", ""), form.get("version", "")
+    if not version:
+        raise Invalid("version is missing: load the page again")
+    content, title, category = (form.get(name, "").strip("\n") for name in ("content", "title", "category"))
+    tags = [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()]
+    asked = made(
+        EditMemory,
+        id_,
+        content=content,
+        title=title or None,
+        category=category or None,
+        tags=None if form.get("tags") == form.get("tags_were") else tags,
+        expected_version=version,
+    )
+    try:
+        _, seq = home.ask(group, asked)
+    except Conflict as error:
+        return _conflict(request, home.read(group, made(GetMemory, id_)), form, str(error))
+    return go(href("g", group, "entry", id=id_, done="edited", seq=seq))
+
+
+def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str) -> Response:
+    """Return what the entry is by now beside what was typed; saving again is based on what it is."""
+    return page(
+        "conflict.html",
+        shown_of(request),
+        code=409,
+        is_note=False,
+        entry=now,
+        form=form,
+        why=why,
+        lines=compared(now.content.splitlines(), form.get("content", "").splitlines()) or [],
+    )
+
+
+def _changed(request: Request, form: dict[str, str]) -> Response:
+    """Pin or unpin an entry, or let it stay valid, if it is as it was shown."""
+    group = group_of(request)
+    action, id_, version = form.get("action", ""), form.get("id", ""), form.get("version", "")
+    actions: dict[str, dict[str, object]] = {
+        "pin": {"pinned": True},
+        "unpin": {"pinned": False},
+        "return": {"valid_until": "never"},
+    }
+    if action not in actions or not version:
+        raise Invalid("that is not something that can be done with an entry: load the page again")
+    home = home_of(request)
+    try:
+        _, seq = home.ask(group, made(EditMemory, id_, expected_version=version, **actions[action]))
+    except Conflict as error:
+        now = home.read(group, made(GetMemory, id_))
+        return _conflict(request, now, {**form, "content": now.content}, str(error))
+    return go(href("g", group, "entry", id=id_, done=action, seq=seq))
+
+
+def _forgotten(request: Request, form: dict[str, str]) -> Response:
+    """Show what would be forgotten; forget it when that was shown and confirmed."""
+    group = group_of(request)
+    home, id_ = home_of(request), form.get("id", "")
+    told = _forgettable(home, group, id_)
+    is_meant = form.get("confirm") == id_ and bool(id_)
+    result, _ = home.ask(group, made(Forget, id=id_, dry_run=not is_meant), seconds=_FORGET_SECONDS)
+    return page(
+        "forget.html",
+        shown_of(request),
+        id=id_,
+        told=told,
+        result=result,
+        is_done=is_meant,
+        is_asked_again="confirm" in form and not is_meant,
+    )
+
+
+def texts_of(home: Home, group: str, ids: Iterable[str]) -> dict[str, str]:
+    """Return id -> title or first words of entries and notes, of those that are still there."""
+    texts: dict[str, str] = {}
+    for id_ in dict.fromkeys(ids):
+        with contextlib.suppress(RequestFailed):
+            entry = home.read(group, made(GetMemory, id_))
+            texts[id_] = entry.title or entry.name or entry.content
+    return texts
+
+
+def _forgettable(home: Home, group: str, id_: str) -> list[str]:
+    """Return the texts that an id stands for: those of an entry, or of a change and of a note that it wrote."""
+    with contextlib.suppress(RequestFailed, HostNotFound):
+        if id_.isdigit():
+            return [text for sign, text in difference_of(home, int(id_)).lines if sign in "+-" and text.strip()]
+        entry = home.read(group, made(GetMemory, id_))
+        return [*filter(None, [entry.title]), *entry.content.splitlines()]
+    return []
+
+
+ROUTES: Final = (
+    Route("/g/{group}/entry", _entry),
+    Route("/g/{group}/entry/blame", _blame),
+    Route("/g/{group}/entry/edit", posted(_edited), methods=["POST"]),
+    Route("/g/{group}/entry/change", posted(_changed), methods=["POST"]),
+    Route("/g/{group}/forget", posted(_forgotten), methods=["POST"]),
+)

@@ -1,0 +1,142 @@
+"""What waits for the operator: proposals, failed tasks, dead letters, budgets, and what the host says is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from honeybadger_agent.wire import ListTasks
+from honeybadger_agent.wire.proposals import UNDECIDED
+from honeybadger_agent.wording import count_of
+from honeybadger_host.curation.proposal_files import stored
+from honeybadger_host.errors import NotFound as HostNotFound
+from honeybadger_host.memory.group_places import groups_in
+from honeybadger_host.spool.dead_letter_files import dead_names, find_dead
+from honeybadger_host.web.asking import Home
+from honeybadger_host.web.rendering import href
+from honeybadger_host.web.review import gist_of_operation
+
+_MOST_OF_A_KIND: Final = 5
+_NEAR: Final = 0.8
+"""Share of a budget from which it is shown."""
+
+
+class Need(NamedTuple):
+    """Something that waits for the operator.
+
+    Args:
+        kind: what it is, in a word or two.
+        text: what it says.
+        where: the group, or the part of the host.
+        at: since when; None: unknown.
+        address: the page on which it is decided.
+        action: what is done there.
+    """
+
+    kind: str
+    text: str
+    where: str
+    address: str
+    action: str
+    at: str | int | None = None
+
+
+def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
+    """Return what waits for the operator, the most urgent kind first."""
+    faults = [Need("problem", fault, "host", "/health", "Look") for fault in faults_in(status)]
+    groups = groups_in(home.path)
+    return [*faults, *_dead(home), *_tasks(home, groups), *_budgets(status), *_proposals(home, groups)]
+
+
+def faults_in(status: dict[str, Any]) -> list[str]:
+    """Return what of a status wants somebody's attention, each in a sentence."""
+    limits, agents, curation = status.get("limits", {}), status.get("agents", {}), status.get("curation", {})
+    told = [f"Near a limit: {each}." for each in limits.get("near", ())]
+    told += [f"Over a limit within 10 minutes: {each}." for each in limits.get("reached_lately", ())]
+    told += [f"Large: groups/{each}." for each in status.get("large_memories", ())]
+    told += [f"Not served: {each}." for each in status.get("boxes_refused", ())]
+    told += [f"Cannot be written now: {each}." for each in status.get("files_behind", ())]
+    told += [f"An agent is as it was before: {file}: {why}." for file, why in agents.get("refused", {}).items()]
+    told += [f"A task does not run: {each}." for each in (status.get("tasks") or {}).get("refused", ())]
+    told += [f"Curation failed: {each['job']}: {each['why']}." for each in curation.get("failed", ())]
+    told += [
+        f"A message cannot be pushed to {each['target']}: {each['failed']['why']}."
+        for each in status.get("push", ())
+        if each.get("failed")
+    ]
+    if status.get("stuck"):
+        told.append(f"{status['stuck']} requests cannot be removed.")
+    if not status.get("watcher", {}).get("is_alive", True):
+        told.append("The watcher is off: requests are found by the sweep only.")
+    return told
+
+
+def _dead(home: Home) -> Iterator[Need]:
+    names = dead_names(home.path)
+    for name in names[:_MOST_OF_A_KIND]:
+        with contextlib.suppress(HostNotFound):  # it went meanwhile
+            reason = find_dead(home.path, name).reason
+            yield Need("dead letter", str(reason.get("reason", "")), name, "/health#dead", "Look", reason.get("at"))
+    if len(names) > _MOST_OF_A_KIND:
+        left = count_of(len(names) - _MOST_OF_A_KIND, "more dead letter")
+        yield Need("dead letter", left, "host", "/health#dead", "Look at all")
+
+
+def _tasks(home: Home, groups: list[str]) -> Iterator[Need]:
+    """Yield tasks whose last run failed. Only groups that have tasks are asked."""
+    for group in groups:
+        if not any((home.path / "groups" / group / "tasks").glob("*.json")):
+            continue
+        for task in home.read(group, ListTasks()).tasks:
+            if task.state in ("failed", "missed"):
+                text = f"{task.name}: {task.why}" if task.why else task.name
+                address = href("g", group, "tasks", task.id)
+                yield Need(f"task {task.state}", text, group, address, "Look", task.last)
+
+
+def _budgets(status: dict[str, Any]) -> Iterator[Need]:
+    for budget in status.get("curation", {}).get("budgets", ()):
+        if budget["used"] >= _NEAR * budget["limit"]:
+            text = f"{budget['setting']}: {budget['used']:,} of {budget['limit']:,} tokens are used"
+            yield Need("budget", text, "host", "/health#budgets", "Look")
+
+
+def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
+    for group in groups:
+        folder = home.path / "groups" / group / "proposals"
+        if folder.is_dir():
+            waiting = _waiting(home.path, group, *_newest_change(folder))
+            yield from waiting[:_MOST_OF_A_KIND]
+            if len(waiting) > _MOST_OF_A_KIND:
+                left, address = len(waiting) - _MOST_OF_A_KIND, href("g", group, "review")
+                yield Need("proposal", f"{left} more", group, address, "Look at all")
+
+
+def _newest_change(folder: Path) -> tuple[int, int]:
+    """Return how many files a folder has, and when the newest of them was changed."""
+    times = [0]
+    for path in folder.glob("*.json"):
+        with contextlib.suppress(OSError):
+            times.append(path.lstat().st_mtime_ns)
+    return len(times), max(times)
+
+
+@lru_cache(maxsize=256)
+def _waiting(home: Path, group: str, count: int, newest_change: int) -> list[Need]:
+    """Return the proposals of a group that wait for a decision, the newest first; read again when one changed."""
+    found: list[Need] = []
+    for one in stored(home, group):
+        address, at = href("g", group, "review", one.name), round(one.changed_at * 1000)
+        if one.proposal is None:
+            found.append(Need("proposal", f"It cannot be read: {one.problem}", group, address, "Look", at))
+            continue
+        undecided = [operation for operation in one.proposal.operations if operation.state in UNDECIDED]
+        if undecided:
+            more = f" and {len(undecided) - 1} more" if len(undecided) > 1 else ""
+            text = gist_of_operation(undecided[0]) + more
+            kind = "write asked for" if one.proposal.kind == "write" else "proposal"
+            found.append(Need(kind, text, group, address, "Decide", at))
+    return sorted(found, key=lambda need: -int(need.at or 0))
