@@ -4,6 +4,7 @@ A process of its own, which asks the host through the operator's inbox as every 
 it has no other way to memory. Needs the extra `web`. May import: ops and what is below it; not the daemon.
 
 Reading order: `server` (its life), `access` (who comes in) and `guards` (what is refused before a page sees it), `app`
-(the routes), `asking` (the host), `forms`, `rendering`; then the pages: `groups`, `context`, `memory`, `notes`,
-`search`, `review`, `timeline` with `looking_back` and `live`, `tasks`, `health`, `talk`.
+(the routes), `asking` (the host), `forms`, `rendering` and `markdown`; then the pages: `groups` with `needs`,
+`context`, `memory`, `entries`, `notes`, `search`, `review`, `timeline` with `looking_back` and `live`, `tasks`,
+`health`, `talk`.
 """
