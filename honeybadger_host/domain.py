@@ -74,13 +74,17 @@ class ShownContext:
     seq: int
 
 
+VIA: Final = " via "
+"""Stands between a shown name and the folder of its sender."""
+
+
 @dataclass(frozen=True)
 class Turn:
     """One turn of a conversation.
 
     Args:
         number: from 1, in its session.
-        sender: who speaks, as shown in the history.
+        sender: who speaks; see `shown_name`.
         by: the sender's folder the turn came from.
         at: UTC.
         context: of an answer; the log has it, who reads a turn from there does not.
@@ -102,10 +106,15 @@ class Turn:
     key: str | None = None
     data: str | None = None
 
+    @property
+    def shown_name(self) -> str:
+        """Who speaks, with the folder it came from where that is another name (HB6)."""
+        return self.sender if self.sender in (self.role, self.by) else f"{self.sender}{VIA}{self.by}"
+
     @cached_property
     def line(self) -> str:
         """The turn in a history, neutralised, with its line end."""
-        return history_line(self.sender, self.content)
+        return history_line(self.shown_name, self.content)
 
     @cached_property
     def line_tokens(self) -> int:

@@ -73,7 +73,7 @@ def memory_in(request: str) -> str:
 def turn_line(turn: Turn) -> str:
     """Return a turn as a model reads it: `[2026-05-07 18:03] USER [tools: a, b]: text`. Source: AB2."""
     tools = f" [tools: {', '.join(turn.tools_used)}]" if turn.tools_used else ""
-    speaker = "" if turn.sender in (turn.role, turn.by) else f"{turn.sender}: "
+    speaker = "" if turn.sender in (turn.role, turn.by) else f"{turn.shown_name}: "
     content = turn.content.strip().replace("\n", "\n  ")
     return f"[{turn.at.astimezone(UTC):%Y-%m-%d %H:%M}] {turn.role.upper()}{tools}: {speaker}{content}\n"
 

@@ -153,7 +153,7 @@ def _place(feedback: Feedback) -> str:
 
 def turn_text(key: tuple[str, int], turn: Turn) -> str:
     session, number = key
-    return f"{session}#{number} [{turn.at:%Y-%m-%d %H:%M}] {turn.sender}: {_short(turn.content)}\n"
+    return f"{session}#{number} [{turn.at:%Y-%m-%d %H:%M}] {turn.shown_name}: {_short(turn.content)}\n"
 
 
 def _short(text: str) -> str:

@@ -61,7 +61,7 @@ def sentences_with(quote: str, text: str) -> list[str]:
 def as_told(turn: Turn) -> str:
     """Return a turn with who speaks, when, and the dates of the days it speaks of: `tomorrow`, `on 7 May`."""
     at = turn.at
-    return "\n".join((f"{turn.sender}: {turn.content}", f"{at:%Y-%m-%d %H:%M}", *sorted(_dates(turn.content, at))))
+    return "\n".join((f"{turn.shown_name}: {turn.content}", f"{at:%Y-%m-%d %H:%M}", *sorted(_dates(turn.content, at))))
 
 
 def _dates(text: str, at: datetime) -> Iterator[str]:

@@ -50,7 +50,7 @@ class _Sentence:
 
     @property
     def line(self) -> str:
-        return f"[{self.turn.at:%Y-%m-%d %H:%M}] {one_line(self.turn.sender).text}: {self.text}"
+        return f"[{self.turn.at:%Y-%m-%d %H:%M}] {one_line(self.turn.shown_name).text}: {self.text}"
 
 
 def history_entry(turns: Sequence[Turn], session: str, is_person: Callable[[Turn], bool]) -> str:

@@ -118,8 +118,12 @@ def build_table(
         return sender in runtime.agents.current
 
     turn_log: dict[str, Handler] = {
-        "append_turn": conversation.append_turn(dependencies.turn_logs, dependencies.sessions, screen),
-        "append_turns": conversation.append_turns(dependencies.turn_logs, dependencies.sessions, screen),
+        "append_turn": conversation.append_turn(
+            dependencies.turn_logs, dependencies.sessions, screen, runtime.speakers
+        ),
+        "append_turns": conversation.append_turns(
+            dependencies.turn_logs, dependencies.sessions, screen, runtime.speakers
+        ),
         "get_turns": conversation.get_turns(dependencies.turn_logs, dependencies.sessions),
         "get_history": conversation.get_history(
             dependencies.turn_logs,
@@ -162,6 +166,7 @@ def build_table(
             dependencies.entry_files,
             dependencies.whole_files,
             screen,
+            runtime.speakers,
         ),
         "forget": forget.forget(jobs.forget),
         "list_proposals": proposals.list_proposals(home, dependencies.entry_files),

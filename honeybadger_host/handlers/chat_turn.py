@@ -33,6 +33,7 @@ from honeybadger_agent.wire import ChatResult, GetContext, Refusal, StopResult, 
 from honeybadger_host.agents import Agent, Agents
 from honeybadger_host.domain import Asked, Change, Outcome, ShownContext, StopAsked, Turn, TurnAdded, TurnUnderWay
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.speakers import Speakers
 from honeybadger_host.handlers.turn_output import CleanModel, Shown, tool_run
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
@@ -70,6 +71,10 @@ class AgentRuntime:
     look_into: Callable[[str], None]
     stop: StopATurn
     under_way: TurnsUnderWay = field(default_factory=lambda: TurnsUnderWay())
+
+    @property
+    def speakers(self) -> Speakers:
+        return Speakers(self.home, lambda: self.agents.current)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ from honeybadger_agent.wire import MAX_NUMBER, AppendTurn, AppendTurns, GetHisto
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.handlers.speakers import Speakers, speaker_of
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import Deletion
 from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import MOST_KEPT
-from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
+from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
 
@@ -86,8 +87,14 @@ def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member:
     )
 
 
-def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> ChangeHandler[None]:
+def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen, speakers: Speakers) -> ChangeHandler[None]:
     """Return the handler of `append_turn`; a turn that brings the session's document over a limit compacts it."""
+    load = prepare_turn(turn_logs, documents)
+
+    def prepare(asked: Asked) -> None:
+        payload: AppendTurn = asked.payload
+        speakers.check(asked, [(payload.sender, payload.role)])
+        load(asked)
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: AppendTurn = asked.payload
@@ -112,7 +119,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Cha
         result = with_neutralised({"turn": turn.number, "token_count": turn.token_count}, said.changed)
         return Outcome(result, (change, *documents.after_turns([change], now)))
 
-    return ChangeHandler(decide, prepare_turn(turn_logs, documents))
+    return ChangeHandler(decide, prepare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +135,16 @@ class _Appending:
     said: Sequence[tuple[_Said, str | None]]
 
 
-def append_turns(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> ChangeHandler[_Appending]:
+def append_turns(
+    turn_logs: TurnLogs, documents: Sessions, screen: Screen, speakers: Speakers
+) -> ChangeHandler[_Appending]:
     """Return the handler of `append_turns`: all turns with new keys in one commit, or none."""
     load = prepare_turn(turn_logs, documents)
 
     def prepare(asked: Asked) -> _Appending:
         payload: AppendTurns = asked.payload
         screen.path("session", asked.session)
+        speakers.check(asked, [(keyed.sender, keyed.role) for keyed in payload.turns], "payload.turns.sender")
         said = [_said_with_data(screen, asked, keyed, place) for place, keyed in enumerate(payload.turns)]
         load(asked)
         keys = {keyed.key for keyed in payload.turns}
@@ -253,7 +263,9 @@ def get_turns(turn_logs: TurnLogs, documents: Sessions) -> QueryHandler:
             size += len(line)
             if len(turns) == limit or (turns and size > _MOST_REPLY_BYTES):
                 return {"turns": turns, "has_more": True}
-            turns.append({**_message(turn), "key": turn.key, "data": data_in(line), "by": turn.by})
+            turns.append(
+                {**_message(turn), "sender": turn.sender, "key": turn.key, "data": data_in(line), "by": turn.by}
+            )
         return {"turns": turns, "has_more": False}
 
     return QueryHandler(answer)
@@ -283,16 +295,6 @@ def get_history(
     return QueryHandler(answer)
 
 
-def speaker_of(sender: str | None, default: str) -> str:
-    """Return the name shown for a turn. Raises Refusal: it could forge another speaker's line."""
-    if sender is None:
-        return default
-    name = one_line(sender)
-    if name.changed or is_blank(name.text) or "[" in name.text or "]" in name.text:
-        raise Refusal("invalid", "payload.sender must be one visible line without [ and ]", field="payload.sender")
-    return name.text
-
-
 def _message(turn: Turn) -> dict[str, Any]:
     at = time_stamp(turn.at, "milliseconds")
-    return {"role": turn.role, "content": turn.content, "sender": turn.sender, "turn": turn.number, "at": at}
+    return {"role": turn.role, "content": turn.content, "sender": turn.shown_name, "turn": turn.number, "at": at}

@@ -17,6 +17,7 @@ from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, O
 from honeybadger_host.handlers.conversation import OFF
 from honeybadger_host.handlers.entry_texts import cleaned
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.speakers import Speakers
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.entry_marks import Origin
 from honeybadger_host.memory.entry_store import EntryFiles
@@ -42,11 +43,13 @@ class _Place:
 class _Prepared:
     places: Sequence[_Place]
     forgotten: Tombstones
+    taken_names: Mapping[str, str]
 
 
 @dataclass(slots=True)
 class _Taken:
     forgotten: Tombstones
+    names: Mapping[str, str]
     changes: list[Change]
     refused: list[dict[str, str]]
     neutralised: Counter[str]
@@ -58,16 +61,26 @@ class _Taken:
         if self.forgotten.knows(text):
             raise Refusal("invalid", "it says what was forgotten in this group")
 
+    def check_name(self, name: str | None) -> None:
+        """Raise Refusal: it is another's name."""
+        if name is not None and name in self.names:
+            raise Refusal("forbidden", f"the name it is shown under, {name!r}, {self.names[name]}")
+
 
 def import_records(
-    journal: Path, turn_logs: TurnLogs | None, entries: EntryFiles, files: WholeFiles, screen: Screen
+    journal: Path,
+    turn_logs: TurnLogs | None,
+    entries: EntryFiles,
+    files: WholeFiles,
+    screen: Screen,
+    speakers: Speakers,
 ) -> ChangeHandler[_Prepared]:
     """Return the handler of `import_records`. What was forgotten does not come back.
 
     Args:
         turn_logs: None: no conversation is kept on this host.
     """
-    importer = _Importer(journal, turn_logs, entries, files, screen)
+    importer = _Importer(journal, turn_logs, entries, files, screen, speakers)
     return ChangeHandler(importer.decide, importer.prepare)
 
 
@@ -80,6 +93,7 @@ class _Importer:
     entries: EntryFiles
     files: WholeFiles
     screen: Screen
+    speakers: Speakers
 
     def prepare(self, asked: Asked) -> _Prepared:
         payload: ImportRecords = asked.payload
@@ -94,7 +108,9 @@ class _Importer:
         for place in places:
             for file in (place.target, *place.found):
                 self.files.load(file)
-        return _Prepared(places, read_tombstones(self.journal, asked.group))
+        said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
+        names = self.speakers.taken(asked.group, payload.by or "", said)
+        return _Prepared(places, read_tombstones(self.journal, asked.group), names)
 
     def _place(self, group: str, entry: ImportedEntry) -> _Place:
         category = self.entries.place(group, entry.category)
@@ -102,7 +118,7 @@ class _Importer:
 
     def decide(self, asked: Asked, prepared: _Prepared, now: datetime) -> Outcome:
         payload: ImportRecords = asked.payload
-        taken = _Taken(prepared.forgotten, [], [], Counter(), set())
+        taken = _Taken(prepared.forgotten, prepared.taken_names, [], [], Counter(), set())
         if payload.turns and self.turn_logs is None:
             raise Refusal("invalid", OFF, field="payload.turns")
         if payload.turns and self.turn_logs is not None:
@@ -125,6 +141,7 @@ class _Importer:
         for said in turns:
             try:
                 taken.check(said.content)
+                taken.check_name(said.sender)
                 turn = self._turn(asked, said, number + 1, last, taken, now)
             except Refusal as refusal:
                 taken.refused.append({"id": said.id, "why": refusal.message})

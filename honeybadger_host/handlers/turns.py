@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
+
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Chat, Refusal, StopTurn
 from honeybadger_host.agents import Agent
 from honeybadger_host.domain import Asked, ChangeHandler, Keeps, StopAsked, TurnHandler, TurnUnderWay, WaitingHandler
 from honeybadger_host.handlers.chat_turn import ChatTurn, StopATurn, TurnDependencies
-from honeybadger_host.handlers.conversation import prepare_turn, speaker_of
+from honeybadger_host.handlers.conversation import prepare_turn
+from honeybadger_host.handlers.speakers import speaker_of
 from honeybadger_host.handlers.turn_output import Shown
 from honeybadger_host.text.neutralise import is_blank, neutralise
 
@@ -19,6 +22,8 @@ def chat(deps: TurnDependencies) -> TurnHandler:
     prepare = prepare_turn(deps.turn_logs, deps.documents)
 
     async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
+        payload: Chat = asked.payload
+        await anyio.to_thread.run_sync(deps.runtime.speakers.check, asked, [(payload.sender, "user")])
         turn = begun(deps, asked, under_way)
         await turn.run()
         return ChangeHandler(turn.decide, prepare)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from honeybadger_host.domain import VIA
 from honeybadger_host.search.corpus import TURN, Corpus, Floats, view
 from honeybadger_host.search.language.analyzer import Query, QueryTerm, common_terms, document_terms, is_cjk, names_in
 from honeybadger_host.search.language.spelling import guesses
@@ -138,7 +139,7 @@ def _merged(postings: Sequence[npt.NDArray[np.uint32]]) -> tuple[Rows, Floats]:
 
 
 def _label_terms(name: str) -> list[str]:
-    return [term for word in names_in(name) for term in document_terms(word)]
+    return [term for word in names_in(name.rpartition(VIA)[0] or name) for term in document_terms(word)]
 
 
 def _is_named(name: str, query: Query) -> bool:
@@ -146,7 +147,7 @@ def _is_named(name: str, query: Query) -> bool:
 
     Chinese has no space after a name, and three characters are a family name and a given name.
     """
-    for part in names_in(name):
+    for part in names_in(name.rpartition(VIA)[0] or name):
         if is_cjk(part):
             given = part[1:] if len(part) == 3 and part[0] >= _FIRST_HAN else part
             if len(part) > 1 and any(part in run or given in run for run in query.words):

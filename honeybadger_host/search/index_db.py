@@ -34,7 +34,7 @@ ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 9
+_SCHEMA_VERSION: Final = 10
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """

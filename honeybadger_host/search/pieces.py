@@ -130,7 +130,9 @@ def turns_of(data: bytes) -> tuple[list[Piece], int, int]:
         except ValueError:
             skipped += 1
             continue
-        pieces.append(Piece(str(turn.number), turn.content, turn.at.timestamp(), author=turn.sender, role=turn.role))
+        pieces.append(
+            Piece(str(turn.number), turn.content, turn.at.timestamp(), author=turn.shown_name, role=turn.role)
+        )
     return pieces, whole, skipped
 
 

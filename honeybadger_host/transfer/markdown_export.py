@@ -89,7 +89,7 @@ def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
             except ValueError as error:
                 done.left_out.append(f"{path.name}, line {number}: {error}")
                 continue
-            yield f"\n## {turn.sender}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
+            yield f"\n## {turn.shown_name}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
 
 
 def _name(entry: Entry) -> str:

@@ -89,7 +89,7 @@ class Scene:
         for sender, content, section in _NOTES:
             self.client(sender).update_memory(content, section)
         for role, content, sender in _TURNS:
-            planner.append_turn(role, content, sender=sender)
+            self.client(sender).append_turn(role, content, sender=sender)
         planner.edit_memory(self.names["entry"], content="The movers are Silva & Filhos, they want 1,850 EUR in cash.")
         planner.send_message("The movers have confirmed 12 March, 8:00.")
         task = planner.schedule_task(

@@ -49,7 +49,7 @@ async def test_every_hit_of_a_search_can_be_opened(home: Path, client: MakeClien
             assert not result.is_error, text(result)
             assert says in text(result)
     turn = agent.get_memory("main#2")
-    assert (turn.kind, turn.by, turn.file) == ("turn", "bee", "data/sessions/main/main.jsonl")
+    assert (turn.kind, turn.by, turn.file) == ("turn", "bee via researcher", "data/sessions/main/main.jsonl")
     assert turn.created is not None
     assert agent.get_memory("oolong").file == "groups/global/memory/teas/oolong.json"
 

@@ -44,7 +44,7 @@ def test_a_model_reads_notes_summary_and_turns() -> None:
         "## Conversation to Process\n"
         "[2026-05-07 18:03] USER: The office moves in July, not in June.\n"
         "[2026-05-07 18:03] ASSISTANT [tools: update_memory, search_memory]: Noted.\n"
-        "[2026-05-07 18:03] USER: bo: I am\n  allergic to nuts.\n"
+        "[2026-05-07 18:03] USER: bo via front: I am\n  allergic to nuts.\n"
     )
     assert memory_in(text) == f"{MEMORY.strip()}\n"
     assert memory_in(request_text("", "So far.", TURNS)) == ""

@@ -199,9 +199,10 @@ def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
         ("user", None, "user"),
         ("system", None, "system"),
         ("tool", None, "tool"),
-        ("user", "Maria", "Maria"),
-        ("user", " Maria Callas ", "Maria Callas"),
-        ("assistant", "小熊", "小熊"),
+        ("user", "Maria", "Maria via researcher"),
+        ("user", "researcher", "researcher"),
+        ("user", " Maria Callas ", "Maria Callas via researcher"),
+        ("assistant", "小熊", "小熊 via researcher"),
     ],
 )
 def test_who_speaks_is_the_sender_else_the_role_and_by_is_the_folder(

@@ -65,7 +65,7 @@ def test_what_was_remembered_and_said_is_embedded_in_the_background(world: World
     assert world.index.embed()
     assert world.index.unembedded == 0
     assert not world.index.embed()
-    assert sorted(world.embedder.embedded) == ["an automobile", "ann: the physician called"]
+    assert sorted(world.embedder.embedded) == ["an automobile", "ann via front: the physician called"]
     assert {name: list(points) for name, points in world.find("car").items()} == {"e1": ["terms", "vector"]}
     assert world.find("doctor")["main#1"]["vector"] > 0
 

@@ -125,8 +125,8 @@ def test_only_whole_lines_of_a_log_are_turns_and_others_are_counted() -> None:
     one, two = turn_line(1, "hello"), turn_line(2, "there", "assistant", "bee")
     pieces, whole, skipped = turns_of(one + b"\n{not a turn}\n" + two + two[:10])
     assert [(piece.key, piece.text, piece.role, piece.author) for piece in pieces] == [
-        ("1", "hello", "user", "ann"),
-        ("2", "there", "assistant", "bee"),
+        ("1", "hello", "user", "ann via front"),
+        ("2", "there", "assistant", "bee via front"),
     ]
     assert whole == len(one) + 1 + 13 + len(two)
     assert skipped == 1

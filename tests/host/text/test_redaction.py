@@ -256,7 +256,7 @@ def test_a_secret_in_a_turn_is_redacted_and_the_tokens_are_those_of_what_is_kept
     kept = "my password is [REDACTED:password]"
     assert turn.token_count == len(kept) // 4
     (message,) = agent.get_history().messages
-    assert (message.content, message.sender) == (kept, "pin is (REDACTED:pin)")
+    assert (message.content, message.sender) == (kept, "pin is (REDACTED:pin) via researcher")
     assert agent.append_turn("user", "it is raining", tools_used=["sky[0]"]).neutralised == {}
     host.stop()
     lines = (host.home / "data/sessions/main/main.jsonl").read_bytes().splitlines()

@@ -1,0 +1,118 @@
+"""The names that turns are shown under (HB6): nobody is shown under another's name, in whatever letters."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+from honeybadger_agent.mailbox import OPERATOR, SYSTEM_SENDERS
+from honeybadger_agent.wire import Refusal, Role
+from honeybadger_host.agents import Agent
+from honeybadger_host.domain import Asked
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.text.neutralise import is_blank, one_line
+
+_LOOK_ALIKES: Final = {
+    # Letter -> case-folded characters that look like it. Source: Unicode Technical Standard 39, confusables.
+    "a": "аɑαᴀ",
+    "b": "ьвʙƅ",
+    "c": "сϲᴄↄ",
+    "d": "ԁᴅđ",
+    "e": "еҽєᴇεɛ",
+    "f": "ꜰƒϝ",
+    "g": "ɡցɢ",
+    "h": "һհнʜ",
+    "j": "јϳᴊ",
+    "k": "κкᴋ",
+    "l": "i1|!ıιіɩɪӏǀł",
+    "m": "мᴍ",
+    "n": "ոηпɴ",
+    "o": "0οоօσøᴏ",
+    "p": "рρᴘ",
+    "q": "ԛզ",
+    "r": "гʀ",
+    "s": "5$ѕꜱ",
+    "t": "тτᴛ",
+    "u": "υսцᴜ",
+    "v": "νѵᴠ",
+    "w": "ԝաѡωᴡ",
+    "x": "хχ",
+    "y": "уүγʏ",
+    "z": "ᴢƶ",
+}
+_TO_LETTERS: Final = str.maketrans({look: letter for letter, looks in _LOOK_ALIKES.items() for look in looks})
+_ROLES: Final = get_args(Role)
+
+
+def looks_of(name: str) -> str:
+    """Return what is the same for names that a reader cannot tell apart: case, accents, spaces and signs aside."""
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold()).translate(_TO_LETTERS)
+    letters = "".join(character for character in folded if character.isalnum())
+    return letters.replace("rn", "m").replace("vv", "w")
+
+
+def speaker_of(sender: str | None, default: str) -> str:
+    """Return the name that a turn is shown under. Raises Refusal: it could forge another speaker's line."""
+    if sender is None:
+        return default
+    name = one_line(sender)
+    if name.changed or is_blank(name.text) or "[" in name.text or "]" in name.text:
+        raise Refusal("invalid", "payload.sender must be one visible line without [ and ]", field="payload.sender")
+    return name.text
+
+
+@dataclass(frozen=True, slots=True)
+class Speakers:
+    """Whose names are whose.
+
+    Args:
+        agents: the agents of the home, by id.
+    """
+
+    home: Path
+    agents: Callable[[], Mapping[str, Agent]]
+
+    def check(self, asked: Asked, said: Iterable[tuple[str | None, str]], member: str = "payload.sender") -> None:
+        """Raise Refusal (`forbidden`): a name is another's, or looks like it. Reads the group's senders.
+
+        Args:
+            said: a shown name, or None, and the role of its turn.
+        """
+        names = {name for name, role in said if name not in (None, asked.sender, role)}
+        for name, whose in self.taken(asked.group, asked.sender, names).items():
+            raise Refusal(
+                "forbidden", f"{member} {name!r} {whose}: a turn is shown under a name of its own", field=member
+            )
+
+    def taken(self, group: str, own: str, names: Iterable[str | None]) -> Mapping[str, str]:
+        """Return those of some names that are another's -> whose they are. Reads the group's senders.
+
+        Args:
+            own: the name of the folder that the turns are said from.
+        """
+        wanted = {name: looks_of(name) for name in names if name is not None and name != own}
+        if not wanted:
+            return {}
+        whose = {looks_of(name): f"is a name of the host, {name}" for name in (*SYSTEM_SENDERS, OPERATOR)}
+        whose |= {looks_of(role): f"is the name of turns with the role {role}" for role in _ROLES}
+        for agent in self.agents().values():
+            if agent.id != own:
+                whose |= {
+                    looks_of(name): f"is the name of the agent {agent.id}" for name in (agent.id, agent.display_name)
+                }
+        for sender in self._senders(group):
+            if sender != own:
+                whose[looks_of(sender)] = f"is the name of the sender {sender}"
+        return {name: whose[looks] for name, looks in wanted.items() if looks in whose}
+
+    def _senders(self, group: str) -> list[str]:
+        try:
+            return os.listdir(self.home / "data" / "ipc" / group)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise WorldFailed(f"the senders of {group} cannot be listed: {error.strerror}") from error
