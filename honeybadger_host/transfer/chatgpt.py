@@ -41,6 +41,8 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
         metadata = metadata if isinstance(metadata, dict) else {}
         if not text or metadata.get("is_visually_hidden_from_conversation"):
             continue
+        if role == "user" and not _is_typed(message, metadata):
+            continue
         model = metadata.get("model_slug") if role == "assistant" else message["author"].get("name")
         yield SaidTurn(
             session=session,
@@ -51,6 +53,13 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
             at=at,
             sender=model if isinstance(model, str) else None,
         )
+
+
+def _is_typed(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    """Return whether a person typed a message with the role of the user: instructions of an account have it, too."""
+    kind = (message.get("content") or {}).get("content_type")
+    of_program = metadata.get("is_user_system_message") or (message["author"].get("metadata") or {}).get("real_author")
+    return kind in ("text", "multimodal_text") and not of_program
 
 
 def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -93,6 +102,4 @@ def _text(content: Mapping[str, Any]) -> str:
         elif isinstance(part, dict):
             said = part.get("text")
             parts.append(said if isinstance(said, str) else f"[{part.get('content_type') or 'attachment'}]")
-    if kind == "user_editable_context":
-        parts = [str(content.get(name) or "") for name in ("user_profile", "user_instructions")]
     return "\n\n".join(part.strip() for part in parts if part.strip())

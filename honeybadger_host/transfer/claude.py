@@ -35,22 +35,30 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
             role = _ROLES[message["sender"]]
             last = time_of(message.get("created_at")) or last or file.modified
             text, tools = _said(message)
+            attached = list(_attached(message))
         except (KeyError, TypeError, AttributeError) as error:
             yield Skipped(at, f"it has not the form of a message: {error!r}")
             continue
+        place = str(message.get("uuid") or number)
+        for index, file_text in enumerate(attached):  # nobody typed what a file says
+            yield SaidTurn(session, f"{place}/attached/{index}", at, "tool", file_text, last)
         if text:
-            yield SaidTurn(session, str(message.get("uuid") or number), at, role, text, last, tools=tools)
+            yield SaidTurn(session, place, at, role, text, last, tools=tools)
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return what a message says, with what was attached to it, and the tools it asks for."""
+    """Return what a message says, and the tools it asks for."""
     blocks = message.get("content") or []
     texts = [block["text"] for block in blocks if block.get("type") == "text" and block.get("text")]
     tools = tuple(str(block["name"]) for block in blocks if block.get("type") == "tool_use" and block.get("name"))
     parts = texts or [message.get("text") or ""]
-    for attached in [*(message.get("attachments") or ()), *(message.get("files") or ())]:
-        parts.append(f"[{attached.get('file_name') or 'file'}]\n{attached.get('extracted_content') or ''}")
     return "\n\n".join(part.strip() for part in parts if part.strip()), tools
+
+
+def _attached(message: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the name and the text of each file that was attached to a message."""
+    for attached in [*(message.get("attachments") or ()), *(message.get("files") or ())]:
+        yield f"[{attached.get('file_name') or 'file'}]\n{attached.get('extracted_content') or ''}".strip()
 
 
 def _documents(project: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:

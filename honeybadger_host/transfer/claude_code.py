@@ -15,6 +15,8 @@ from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFi
 
 NAME: Final = "claude-code"
 _LONGEST_LINE: Final = 64 * 1024 * 1024
+_OF_PROGRAM: Final = ("isMeta", "isCompactSummary", "toolUseResult", "sourceToolUseID")
+_NOT_TYPED: Final = ("<command-", "<local-command-", "<bash-", "<task-notification", "[Request interrupted")
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant"}
 
 
@@ -51,7 +53,7 @@ def _transcript(file: SourceFile) -> Iterator[Found]:
 
 
 def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | None:
-    """Return what a line says; None: nothing that was said."""
+    """Return what a line says; None: no person typed it, and the model did not say it in this conversation."""
     where = f"{file.name}, line {number}"
     try:
         said = orjson.loads(line)
@@ -60,26 +62,34 @@ def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | No
     if not isinstance(said, dict):
         return Skipped(where, "it is not an object")
     message, role = said.get("message"), _ROLES.get(str(said.get("type")))
-    if role is None or not isinstance(message, dict) or said.get("isMeta"):
+    if role is None or not isinstance(message, dict) or said.get("isSidechain") or said.get("forkedFrom"):
         return None
     text, tools = _content(message.get("content"))
-    if not text and not tools:
+    if (not text and not tools) or (role == "user" and not _is_typed(said, text)):
         return None
     if (at := time_of(said.get("timestamp"))) is None:
         at = file.modified
     place = message.get("id") if role == "assistant" else said.get("uuid")
-    side = ".side" if said.get("isSidechain") and not file.stem.startswith("agent-") else ""
     sender = message.get("model") if role == "assistant" else None
     return SaidTurn(
-        session=session_of(NAME, file.stem + side),
-        place=str(place or said.get("uuid") or number),
+        session=session_of(NAME, file.stem),
+        place=str(place or said.get("uuid") or f"{file.stem}:{number}"),
         where=where,
         role=role,
         content=text,
         at=at,
         sender=sender if isinstance(sender, str) else None,
         tools=tools,
+        is_copied=True,
     )
+
+
+def _is_typed(said: Mapping[str, Any], text: str) -> bool:
+    """Return whether a person typed a message of the user: tools, commands and summaries have this role, too."""
+    origin = said.get("origin")
+    if isinstance(origin, dict) and origin.get("kind", "human") != "human":
+        return False
+    return not (said.get("promptSource") == "system" or any(map(said.get, _OF_PROGRAM)) or text.startswith(_NOT_TYPED))
 
 
 def _content(content: Any) -> tuple[str, tuple[str, ...]]:

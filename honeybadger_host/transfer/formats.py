@@ -25,7 +25,6 @@ IMPORTERS: Final[Mapping[str, Importer]] = {
     claude.NAME: claude.read_claude,
     other_memories.MEM0: other_memories.read_mem0,
     other_memories.MCP: other_memories.read_mcp_memory,
-    other_memories.LETTA: other_memories.read_letta,
 }
 FORMATS: Final = (OWN, *IMPORTERS)
 _MOST_LOOKED_AT: Final = 10_000
@@ -47,8 +46,6 @@ def format_of(source: Source, path: Path) -> str:
         ending = file.name.rpartition(".")[2].lower()
         if CONVERSATIONS.fullmatch(file.name):
             return claude.NAME if b'"chat_messages"' in _beginning(file) else chatgpt.NAME
-        if ending == "af":
-            return other_memories.LETTA
         if ending in ("json", "jsonl") and _GRAPH.match(_beginning(file)):
             return other_memories.MCP
         endings.add(ending)

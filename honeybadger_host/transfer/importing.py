@@ -192,9 +192,11 @@ class Import:
                     last = max(last, one.at or last)
                     for record in self._turns(one, last):
                         number += 1
-                        if record["id"] in self._known_turns(one.session):
+                        if record["id"] in (self._copied if one.is_copied else self._known_turns(one.session)):
                             self.done.known += 1
                         else:
+                            if one.is_copied:
+                                self._copied.add(record["id"])
                             yield record, one.where, number, one.session
                     reached[one.session] = number, last
 
@@ -203,8 +205,9 @@ class Import:
         most = self._most_bytes // 8  # characters: JSON writes some as six bytes
         for number, start in enumerate(range(0, len(said.content), most)):
             place = said.place if not number else f"{said.place}\0{number}"
+            session = "" if said.is_copied else said.session
             record: dict[str, Any] = {
-                "id": f"import-{_digest(self._format, said.session, place)[:24]}",
+                "id": f"import-{_digest(self._format, session, place)[:24]}",
                 "role": said.role,
                 "content": _text(said.content[start : start + most]),
                 "at": time_stamp(at, "milliseconds"),
@@ -249,14 +252,25 @@ class Import:
             return frozenset()
         if (held := self._known.get(session)) is not None:
             return held
+        known = self._imported_into(session)
+        while len(self._known) >= _SESSIONS_HELD:
+            del self._known[next(iter(self._known))]
+        return self._known.setdefault(session, frozenset(known))
+
+    @cached_property
+    def _copied(self) -> set[str]:
+        """The ids of turns of this format that any session has, or gets now."""
+        logs = names_in((self._home / turns_file(self._group, "")).parent)
+        sessions = [name.removesuffix(".jsonl") for name in logs if name.startswith(f"{self._format}-")]
+        return {turn for session in sessions for turn in self._imported_into(session)}
+
+    def _imported_into(self, session: str) -> set[str]:
         known: set[str] = set()
         with suppress(FileNotFoundError), open(self._home / turns_file(self._group, session), "rb") as log:
             for line in log:
                 if (found := _IMPORTED_LINE.search(line)) is not None:
                     known.add(found[1].decode())
-        while len(self._known) >= _SESSIONS_HELD:
-            del self._known[next(iter(self._known))]
-        return self._known.setdefault(session, frozenset(known))
+        return known
 
     def _done_requests(self) -> set[str]:
         """Return the entries that were imported before, including those that are gone since."""

@@ -1,4 +1,4 @@
-"""Facts of other memories: mem0's JSON, the graph of the MCP memory server, an agent file of Letta."""
+"""Facts of other memories: mem0's JSON, the graph of the MCP memory server."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.wire import Role
-from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.json_elements import read_elements
-from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
+from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile, time_of
 
 MEM0: Final = "mem0"
 MCP: Final = "mcp-memory"
-LETTA: Final = "letta"
-_ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant"}
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
@@ -80,49 +76,3 @@ def _graph(file: SourceFile) -> Iterator[Found]:
     for name, (kind, lines, where) in entities.items():
         text = "\n".join([name, *lines])
         yield Fact(name, where, text, MCP, name, tags=(kind,) if kind else (), created=file.modified)
-
-
-def read_letta(file: SourceFile) -> Iterator[Found]:
-    """Yield the blocks of agents as entries, and what was said with them as turns."""
-    if file.name.endswith((".af", ".json")):
-        yield from read_elements(file, "agent", _agents)
-
-
-def _agents(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
-    agents = [agent for agent in value.get("agents") or [value] if isinstance(agent, dict)]
-    name = str(agents[0].get("name") or file.stem) if agents else file.stem
-    blocks = [*(value.get("blocks") or ()), *(block for agent in agents for block in agent.get("core_memory") or ())]
-    for block in blocks:
-        text, label = block.get("value"), str(block.get("label"))
-        if isinstance(text, str) and text.strip():
-            place = f"{name}/{block.get('id') or label}"
-            yield Fact(place, where, text, LETTA, f"{name}: {label}", created=time_of(block.get("created_at")))
-    for number, agent in enumerate(agents):
-        session = session_of(LETTA, str(agent.get("id") or f"{name}-{number}").replace(" ", "-"))
-        for at, message in enumerate(agent.get("messages") or (), 1):
-            text = _said(message) if isinstance(message, dict) else None
-            role = _ROLES.get(str(message.get("role"))) if isinstance(message, dict) else None
-            if text and role is not None:
-                place, said_at = str(message.get("id") or at), time_of(message.get("created_at"))
-                yield SaidTurn(session, place, f"{where}, message {at}", role, text, said_at or file.modified)
-
-
-def _said(message: Mapping[str, Any]) -> str:
-    """Return what a message says: agents say it with a tool, and what users say is packed into JSON."""
-    content = message.get("content") or message.get("text") or ""
-    parts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
-        if function.get("name") == "send_message":
-            parts = [_unpacked(str(function.get("arguments")))]
-    return "\n\n".join(text for part in parts if (text := _unpacked(part).strip()))
-
-
-def _unpacked(text: str) -> str:
-    try:
-        value = orjson.loads(text) if text.lstrip().startswith("{") else None
-    except orjson.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict) or not isinstance(value.get("message"), str):
-        return text
-    return value["message"] if value.get("type") in (None, "user_message") else ""

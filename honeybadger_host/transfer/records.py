@@ -30,6 +30,7 @@ class SaidTurn:
         place: what tells it from the others of the conversation, the same each time.
         where: file and line, for people.
         at: None: when the one before was said.
+        is_copied: its program copies turns into other conversations: the same place there is the same turn.
     """
 
     session: str
@@ -40,6 +41,7 @@ class SaidTurn:
     at: datetime | None
     sender: str | None = None
     tools: tuple[str, ...] = ()
+    is_copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

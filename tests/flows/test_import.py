@@ -180,6 +180,17 @@ def test_claude_codes_transcripts_become_turns_and_its_memory_entries(home: Path
     )
 
 
+def test_a_turn_that_claude_code_copied_into_a_resumed_conversation_comes_in_once(home: Path, tmp_path: Path) -> None:
+    lines = [json.dumps(one) for one in transcript("9")]
+    folder = write(tmp_path / "project", {"9.jsonl": "\n".join(lines)})
+    assert counts(imported(home, folder))[0] == 3
+    more = {"type": "user", "uuid": "u9", "message": {"role": "user", "content": "Go on, please."}}
+    write(folder, {name: "\n".join([*lines, json.dumps(more)]) for name in ("1.jsonl", "2.jsonl")})
+    assert counts(imported(home, folder)) == (1, 0, 10)
+    said = [turn["content"] for turns in sessions(home).values() for turn in turns]
+    assert said == ["Go on, please.", "Fix the test, please.", "I look at it.", "It is fixed."]
+
+
 def test_an_export_of_claude_has_conversations_projects_and_memory(home: Path, tmp_path: Path) -> None:
     said = {"uuid": "m1", "sender": "human", "text": "Read this.", "created_at": "2025-02-03T04:05:06.789Z"}
     attached = [{"file_name": "plan.txt", "extracted_content": "Go north."}]
@@ -200,20 +211,21 @@ def test_an_export_of_claude_has_conversations_projects_and_memory(home: Path, t
         for name, value in files.items():
             archive.writestr(name, json.dumps(value))
     told = imported(home, tmp_path / "export.zip")
-    assert (told["format"], *counts(told)) == ("claude", 2, 4, 0)
+    assert (told["format"], *counts(told)) == ("claude", 3, 4, 0)
     assert [line.partition(": ")[0] for line in told["skipped"]] == [
         "conversations.json, conversation 1, message 3",
         "conversations.json, conversation 2",
     ]
     (turns,) = sessions(home).values()
     assert [(one["role"], one["content"], one["at"]) for one in turns] == [
-        ("user", "Read this.\n\n[plan.txt]\nGo north.", "2025-02-03T04:05:06.789Z"),
+        ("tool", "[plan.txt]\nGo north.", "2025-02-03T04:05:06.789Z"),
+        ("user", "Read this.", "2025-02-03T04:05:06.789Z"),
         ("assistant", "It says north.", "2025-02-03T04:05:09.000Z"),
     ]
-    assert turns[1]["tools_used"] == ["web_search"]
+    assert turns[2]["tools_used"] == ["web_search"]
     found = {json.loads(path.read_text())["content"] for path in (home / "groups/main/memory").rglob("*.json")}
     assert found == {"You plan trips.", "Be brief.", "Likes the north.", "In June."}
-    assert counts(imported(home, tmp_path / "export.zip")) == (0, 0, 6)
+    assert counts(imported(home, tmp_path / "export.zip")) == (0, 0, 7)
 
 
 def test_other_memories_become_entries(home: Path, tmp_path: Path) -> None:
@@ -243,39 +255,6 @@ def test_other_memories_become_entries(home: Path, tmp_path: Path) -> None:
     ada = entries(home)["mcp-memory: memory.jsonl, line 1"]
     assert ada["content"] == "Ada\n- Speaks French\n- Has a cat\n- works_at: Acme"
     assert (ada["title"], ada["tags"]) == ("Ada", ["person"])
-
-
-def test_an_agent_file_of_letta_has_blocks_and_messages(home: Path, tmp_path: Path) -> None:
-    call = {"function": {"name": "send_message", "arguments": json.dumps({"message": "Hello, Chad."})}}
-    messages = [
-        {"id": "message-1", "role": "system", "content": [{"type": "text", "text": "You are Sam."}]},
-        {
-            "id": "message-2",
-            "role": "user",
-            "content": [
-                {"type": "text", "text": json.dumps({"type": "user_message", "message": "Hi!", "time": "now"})}
-            ],
-            "created_at": "2025-04-01T10:00:00Z",
-        },
-        {
-            "id": "message-3",
-            "role": "assistant",
-            "content": [{"type": "text", "text": "I greet him."}],
-            "tool_calls": [call],
-            "created_at": "2025-04-01T10:00:02Z",
-        },
-        {"id": "message-4", "role": "user", "content": json.dumps({"type": "heartbeat", "message": "beat"})},
-    ]
-    blocks = [{"id": "block-1", "label": "human", "value": "Chad likes vibe coding.", "limit": 5000}]
-    agent = {"agents": [{"id": "agent-0", "name": "Sam", "messages": messages}], "blocks": blocks}
-    write(tmp_path, {"sam.af": json.dumps(agent)})
-    told = imported(home, tmp_path / "sam.af")
-    assert (told["format"], *counts(told)) == ("letta", 2, 1, 0)
-    ((session, turns),) = sessions(home).items()
-    assert session == "letta-agent-0"
-    assert [(one["role"], one["content"]) for one in turns] == [("user", "Hi!"), ("assistant", "Hello, Chad.")]
-    (entry,) = entries(home).values()
-    assert (entry["title"], entry["content"]) == ("Sam: human", "Chad likes vibe coding.")
 
 
 # ------------------------------------------------------------------------------- twice, grown, interrupted, beside life

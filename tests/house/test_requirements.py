@@ -309,7 +309,6 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_import.py::test_a_chatgpt_export_is_read_along_the_branch_that_was_shown",
         "flows/test_import.py::test_an_export_of_claude_has_conversations_projects_and_memory",
         "flows/test_import.py::test_other_memories_become_entries",
-        "flows/test_import.py::test_an_agent_file_of_letta_has_blocks_and_messages",
     ],
     "RB12 working memory can be switched off": [
         "host/handlers/test_working_handlers.py::test_a_host_without_working_memory_says_so",
