@@ -4,9 +4,10 @@ May import: context, search, memory, storage, text, domain, errors, settings, an
 the spool.
 
 Reading order: `notes`, `conversation` with `speakers`, `superseding`, `similar`, `entries` with `entry_texts`,
-`entry_places` and `entry_answers`, `editing`, `changing_many`, `archiving`, `listing`, `undo` with `undo_edits`, `rewind`,
-`forget`; `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and
-`delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
+`entry_places` and `entry_answers`, `editing`, `changing_many`, `archiving`, `listing`, `undo` with `undo_edits`,
+`rewind`, `forget`; `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `chat_turn`,
+`turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction`
+(screens them all); `host`.
 """
 
 from __future__ import annotations
