@@ -137,7 +137,7 @@ check-313:
 
 # The long form of tests/crash: at least 15,000 kills and 2,000 power cuts, some hours.
 crash: $(VENV)/.dev
-	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest tests/crash
+	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest tests/crash tests/agent/test_hooks.py
 
 # Led by coverage where atheris can be installed, else drawn by Hypothesis: it says which.
 FUZZ_SECONDS ?= 60

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_CONTEXT_CHARACTERS = 9_500  # Claude Code shows its model a preview of more than 10,000
-MAX_HIT_CHARACTERS = 600
 MAX_QUERY_CHARACTERS = 2_000
 MAX_REQUEST_BYTES = 200_000  # a host takes 262,144
 MAX_TURNS = 200  # of one request, as the protocol has it
@@ -83,11 +82,13 @@ def answer(tool: str, event: Mapping[str, Any]) -> str:
     box = Box(tool, str(event.get("cwd") or "."))
     with Mark(box, session) as mark:
         hand_over(box, tool, session, mark, event, meaning)
+        if event.get("source") == "compact":
+            mark.shown = 0
     text = ""
     if meaning == "start":
         text = memory(box, session)
     elif meaning == "prompt" and event.get("source", "user") in ("user", "sdk"):  # others are no person's
-        text = recalled(box, session, typed(str(event.get("prompt") or "")))
+        text = recalled(box, session, typed(str(event.get("prompt") or "")), mark.shown)
     elif meaning == "end" and event["hook_event_name"] != "SessionEnd" and mark.waiting and box.has_host():
         newest = list(mark.waiting)[-1]
         within(lambda: box.reply(newest) is not None)
@@ -112,6 +113,7 @@ class Mark:
         self.path = os.path.join(box.root, MARKS, f"{session}.json")
         self.offset = 0  # byte behind the last turn that lies in the inbox or was served
         self.stamp = 0  # of the newest request, so that a clock that is set back changes no order
+        self.shown = 0  # turns since the session began or was compacted: those that the model still sees
         self.kept = 0.0  # when turns were handed over last, in seconds since the epoch
         self.waiting: dict[str, tuple[int, list[str]]] = {}  # request without a reply -> its offset and keys
         self.refused: list[str] = []  # keys of turns that the host does not take, as one with a credential
@@ -123,12 +125,13 @@ class Mark:
         self._was = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
         try:
             value = json.loads(self._was)
-            offset, stamp, kept = int(value["offset"]), int(value["stamp"]), float(value["kept"])
+            offset, stamp = int(value["offset"]), int(value["stamp"])
+            shown, kept = int(value["shown"]), float(value["kept"])
             waiting = {str(name): (int(start), list(keys)) for name, (start, keys) in value["waiting"].items()}
             refused, asked = list(value["refused"]), list(value["asked"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return self
-        self.offset, self.stamp, self.kept = offset, stamp, kept
+        self.offset, self.stamp, self.shown, self.kept = offset, stamp, shown, kept
         self.waiting, self.refused, self.asked = waiting, refused, asked
         return self
 
@@ -184,6 +187,7 @@ def send(box: Box, session: str, mark: Mark, batch: list[tuple[dict[str, Any], i
     box.publish(request_id, "append_turns", session, {"turns": turns}, is_durable=True)
     mark.waiting[request_id] = (mark.offset, [turn["key"] for turn in turns])
     mark.offset = batch[-1][1]
+    mark.shown += len(batch)
     mark.kept = time.time()
 
 
@@ -272,34 +276,30 @@ def await_answer(path: str, said: str) -> None:
 
 
 def memory(box: Box, session: str) -> str:
-    """Return the group's notes, the newest where they are too long, and the summary."""
-    found = box.ask("read_group_files", session, {})
-    parts = [f"Memory of the group {box.group}, {NOTICE}"]
-    room = MAX_CONTEXT_CHARACTERS - len(parts[0]) - 200
-    for title, member, share in (("Conversation Summary", "summary", 0.3), ("Remembered Facts", "memory", 1.0)):
-        text = (found.get(member) or "").strip()
-        if not text:
-            continue
-        most = int(room * share)
-        if len(text) > most:
-            newest = text[-most:]
-            text = "(older ones are left out)\n" + newest[newest.find("\n## ") + 1 :]
-        room -= len(text)
-        parts.insert(1, f"## {title}\n{text}")
-    return "\n\n".join(parts) if len(parts) > 1 else ""
+    """Return the group's notes and summary; empty when there are none."""
+    room = MAX_CONTEXT_CHARACTERS - 200
+    found = box.ask("get_context", session, {"parts": ["notes", "summary"], "max_characters": room})
+    return below(f"Memory of the group {box.group}", found)
 
 
-def recalled(box: Box, session: str, prompt: str) -> str:
-    """Return what a prompt recalls; empty when it is about nothing that is remembered."""
+def recalled(box: Box, session: str, prompt: str, shown: int) -> str:
+    """Return what a prompt recalls; empty when it is about nothing that is remembered.
+
+    Args:
+        shown: turns that the model still sees. What was recalled for one of them is not repeated.
+    """
     if not prompt.strip():
         return ""
-    found = box.ask("search_memory", session, {"query": prompt[:MAX_QUERY_CHARACTERS], "limit": 8})
-    lines = [f"Recalled from the memory of the group {box.group}, {NOTICE}"]
-    for hit in found.get("hits", []):
-        if not hit.get("why_weak") and hit.get("session") != session:
-            day, author = (hit.get("time") or "")[:10], hit.get("author") or hit.get("category") or ""
-            lines.append(f"- [{hit['id']}] {day} {author}: {' '.join(hit['text'].split())[:MAX_HIT_CHARACTERS]}")
-    return "\n".join(lines) if len(lines) > 1 else ""
+    asked = {"parts": ["recalled"], "message": prompt[:MAX_QUERY_CHARACTERS], "most_turns": min(max(shown, 1), 10_000)}
+    found = box.ask("get_context", session, {**asked, "max_characters": MAX_CONTEXT_CHARACTERS - 200})
+    is_about_it = any(one.get("state") == "new" for one in found.get("recalled", []))
+    return below(f"Recalled from the memory of the group {box.group}", found) if is_about_it else ""
+
+
+def below(heading: str, found: Mapping[str, Any]) -> str:
+    """Return the text of a context below a heading of at most 200 characters; empty when it has none."""
+    text = (found.get("system") or "").strip()
+    return f"{heading}, {NOTICE}\n{text}" if text else ""
 
 
 # ---------------------------------------------------------------------------------------------------- the transcripts

@@ -204,7 +204,7 @@ def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostP
     desk.trust_hooks_of_codex()
     text = desk.says("codex", "In which harbour does my boat lie?")
     assert time.monotonic() - began < 60
-    assert f"user@claude-code: {told}" in text
+    assert f"user@claude-code): {told}" in text
     assert "Ann likes teal" in text
     assert spoken(home)["codex"] == ["In which harbour does my boat lie?", ANSWER]
     desk.run(*AGENT, "install", "codex", "--home", str(home), "--sender", "laptop")  # the hooks stay trusted
@@ -213,7 +213,7 @@ def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostP
 
     desk.run(*AGENT, "install", "gemini", "--home", str(home))
     text = desk.says("gemini", "The harbour where my boat lies?")
-    assert f"user@claude-code: {told}" in text
+    assert f"user@claude-code): {told}" in text
     assert spoken(home)["gemini"] == ["The harbour where my boat lies?", ANSWER]
 
     doctor = desk.run(*PLAIN, "doctor", "--home", str(home))
