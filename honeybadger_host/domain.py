@@ -168,6 +168,28 @@ class TurnAdded:
         return f"data/sessions/{self.group}/{self.session}.jsonl"
 
 
+MarkedKind: TypeAlias = Literal["turns_withdrawn", "turns_restored"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsMarked:
+    """Turns of a session are withdrawn, or restored: a line at the end of its log, which keeps the turns, says so.
+
+    Args:
+        ranges: first and last number of each run of turns.
+    """
+
+    row_kind: MarkedKind
+    group: str
+    session: str
+    ranges: tuple[tuple[int, int], ...]
+    data: bytes
+
+    @property
+    def file(self) -> str:
+        return f"data/sessions/{self.group}/{self.session}.jsonl"
+
+
 WholeKind: TypeAlias = Literal[
     "entry", "working", "session", "summary", "watermark", "proposal", "archived", "task", "text"
 ]
@@ -242,7 +264,7 @@ class NotesRevised:
     row_kind: Literal["note_removed", "note_restored", "edit_undone", "note_edited"] = NOTE_REMOVED
 
 
-Appended: TypeAlias = Added | TurnAdded
+Appended: TypeAlias = Added | TurnAdded | TurnsMarked
 """`data` goes to the end of `file`, a path below the home folder."""
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""

@@ -110,6 +110,7 @@ class StoredTurn(Result):
     )
     at: str = Field(description="UTC, RFC 3339")
     by: str = Field(description="The sender that appended it.")
+    withdrawn: bool = Field(default=False, description="Only with `whole`.")
 
 
 class TurnsResult(Result):
@@ -129,8 +130,23 @@ class GetTurns(Request[TurnsResult], audience="programs"):
     )
     newest_first: bool | None = Field(default=None, description="true: from the newest back; default: oldest first.")
     whole: bool | None = Field(
-        default=None, description="true: also turns before the place where delete_session began again."
+        default=None,
+        description="true: also turns before the place where delete_session began again, and those withdrawn.",
     )
+
+
+class WithdrawnTurns(Result):
+    withdrawn: int = Field(description="Turns that were there until now.")
+    told: int = Field(default=0, description="Those of them that HISTORY.md and summary.md tell of: edit these.")
+
+
+class WithdrawTurns(Request[WithdrawnTurns], changes=True, overwrites=True, settles=True, audience="programs"):
+    """Take the last turns of the conversation back, as after an edited prompt. The log keeps them, marked.
+
+    History, contexts, search and curation leave them out; their numbers and keys are not given again.
+    """
+
+    from_turn: TurnNumber = Field(description="Number of the first turn that is taken back, with all that follow.")
 
 
 class Message(Result):

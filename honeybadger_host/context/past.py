@@ -104,7 +104,8 @@ class PastRecall:
 
     def _pieces(self, source: Source) -> Iterator[list[Piece]]:
         if source.kind == "turn":
-            yield turns_of(self._journal.turn_lines(source.group, source.session))[0]
+            said = turns_of(self._journal.turn_lines(source.group, source.session))[0]
+            yield [piece for piece in said if isinstance(piece, Piece)]
             return
         for data in self._journal.found_in(source.file):
             with suppress(Unsearchable):

@@ -3,11 +3,11 @@
 May import: context, search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know
 the spool.
 
-Reading order: `notes`, `conversation` with `speakers`, `superseding`, `similar`, `entries` with `entry_texts`,
-`entry_places` and `entry_answers`, `editing`, `changing_many`, `archiving`, `listing`, `undo` with `undo_edits`,
-`rewind`, `forget`; `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `chat_turn`,
-`turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction`
-(screens them all); `host`.
+Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `superseding`, `similar`, `entries` with
+`entry_texts`, `entry_places` and `entry_answers`, `editing`, `changing_many`, `archiving`, `listing`, `undo` with
+`undo_edits`, `rewind`, `forget`; `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`,
+`chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`;
+`redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from honeybadger_host.handlers.context import ContextHandler
 from honeybadger_host.handlers.entry_places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.reviewing import reviewed
+from honeybadger_host.handlers.withdrawing import Withdrawing
 from honeybadger_host.handlers.working_memory import inventory_of, switched_off, working_table
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
@@ -133,6 +134,8 @@ def build_table(
             memory_window=settings.consolidation.memory_window,
         ),
     }
+    withdrawing = Withdrawing(dependencies.turn_logs, dependencies.sessions, dependencies.watermarks)
+    turn_log["withdraw_turns"] = withdrawing.handler()
     if not settings.conversation.enabled:
         turn_log = {name: switched_off(handler, conversation.OFF) for name, handler in turn_log.items()}
     places = EntryPlaces(dependencies.entry_files, dependencies.whole_files, dependencies.index.lookups)
@@ -159,7 +162,7 @@ def build_table(
         "list_memory_categories": entries.list_memory_categories(dependencies.entry_files),
         "search_memory": search.search_memory(dependencies.index, journal.path, dependencies.files),
         **working_table(dependencies.working_memory, dependencies.whole_files, screen, is_on=settings.working.enabled),
-        "undo": undo.undo(journal.path, dependencies.whole_files),
+        "undo": undo.undo(journal.path, dependencies.whole_files, withdrawing),
         "rewind": rewind.rewind(journal.path, dependencies.ledger, dependencies.whole_files),
         "import_records": importing.import_records(
             journal.path,

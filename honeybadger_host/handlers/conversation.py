@@ -257,15 +257,15 @@ def get_turns(turn_logs: TurnLogs, documents: Sessions) -> QueryHandler:
         deletion = Deletion() if payload.whole else documents.deletion(asked.group, asked.session)
         size, turns = 0, list[dict[str, Any]]()
         found = turn_logs.stored(asked.group, asked.session, after=after, before=before, newest_first=is_back)
-        for turn, line in found:
-            if not deletion.shows(turn):
+        for logged in found:
+            turn = logged.turn
+            if not payload.whole and (logged.is_withdrawn or not deletion.shows(turn)):
                 continue
-            size += len(line)
+            size += len(logged.line)
             if len(turns) == limit or (turns and size > _MOST_REPLY_BYTES):
                 return {"turns": turns, "has_more": True}
-            turns.append(
-                {**_message(turn), "sender": turn.sender, "key": turn.key, "data": data_in(line), "by": turn.by}
-            )
+            more = {"sender": turn.sender, "key": turn.key, "data": data_in(logged.line), "by": turn.by}
+            turns.append({**_message(turn), **more, **({"withdrawn": True} if logged.is_withdrawn else {})})
         return {"turns": turns, "has_more": False}
 
     return QueryHandler(answer)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
@@ -25,10 +25,12 @@ from honeybadger_host.domain import (
     ChangeHandler,
     FileRemoved,
     FileWritten,
+    MarkedKind,
     Outcome,
     WholeKind,
 )
 from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
+from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
 from honeybadger_host.memory.archive import archive_standing, bring_back_notes
 from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.storage.appended import count_entries
@@ -45,17 +47,22 @@ NOTE_ARCHIVED: Final = "note_archived"
 ENTRY: Final = "entry"
 ARCHIVED: Final = "archived"
 PROPOSAL: Final = "proposal"
+_MARKED: Final = get_args(MarkedKind)
 _NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 _Undone: TypeAlias = tuple[Row, bytes | None]
 """A change that is to be undone, and what its file held before it; None: there was none."""
 _OF_EDITS: Final = (EDIT_UNDONE, NOTE_EDITED, TEXT, f"{TEXT}{REMOVED}")
 
 
-def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | UndoneEdit]:
+def undo(
+    journal: Path, files: WholeFiles, withdrawing: Withdrawing
+) -> ChangeHandler[list[_Undone] | UndoneEdit | UndoneMark]:
     """Return the handler of `undo`: one more change, by the operator, that has the opposite effect."""
 
-    def prepare(asked: Asked) -> list[_Undone] | UndoneEdit:
+    def prepare(asked: Asked) -> list[_Undone] | UndoneEdit | UndoneMark:
         row = _row_of(asked, journal)
+        if isinstance(row, Row) and row.kind in _MARKED:
+            return withdrawing.to_undo(row)
         if isinstance(row, Edit) or row.kind in _OF_EDITS:
             return undone_edit(journal, row, files.load(row.file))
         rows = [row] if row.kind in _NOTES else _with_entry(row, read_request(journal, row))
@@ -69,8 +76,11 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
         befores = [_before(row, journal) if row.kind in (ENTRY, ARCHIVED) else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
-    def decide(asked: Asked, found: list[_Undone] | UndoneEdit, now: datetime) -> Outcome:
+    def decide(asked: Asked, found: list[_Undone] | UndoneEdit | UndoneMark, now: datetime) -> Outcome:
         undone: list[tuple[Change, str]]
+        if isinstance(found, UndoneMark):
+            did = "restored" if found.mark.is_withdrawal else "removed"
+            return Outcome({"file": found.row.file, "did": did}, withdrawing.undone(asked, found, now))
         if isinstance(found, UndoneEdit):
             undone = [put_back(found, files.view(found.event.file))]
         elif found[0][0].kind in _NOTES:
@@ -133,10 +143,10 @@ def _row_of(asked: Asked, journal: Path) -> Row | Edit:
 
 def check_kind(event: Row | Edit) -> None:
     """Raise Refusal where a change is of a kind that is never undone."""
-    if isinstance(event, Edit) or event.kind in _OF_EDITS:
+    if isinstance(event, Edit) or event.kind in (*_OF_EDITS, *_MARKED):
         return
     row = event
-    why = "only notes, entries and people's edits are"
+    why = "only notes, entries, withdrawn turns and people's edits are"
     is_note = row.kind in _NOTES
     if row.kind == NOTE_ARCHIVED:
         return

@@ -25,7 +25,7 @@ from honeybadger_host.memory.notes import NOT_EDITED, EditedBy
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.session_document import SessionDocument, empty_document, parse_document
 from honeybadger_host.memory.session_files import deleted_file, parse_deletion, session_file
-from honeybadger_host.memory.turn_log import Window, parse_turn, turns_file
+from honeybadger_host.memory.turn_log import Window, is_withdrawn, parse_mark, parse_turn, turns_file
 from honeybadger_host.memory.watermarks import Watermark, parse_watermark, watermark_file
 from honeybadger_host.memory.working_memory import Inventory, inventory, parse_own, session_folder
 from honeybadger_host.storage.atomic_files import read_whole
@@ -43,6 +43,10 @@ _MOST_EARLIER: Final = 3
 _MOST_RECORDED: Final = 2
 """Edits that may have been recorded while a context was made."""
 _BELOW: Final = "SELECT file, kind, data FROM changes WHERE substr(file, 1, ?) = ? AND seq <= ? ORDER BY seq"
+_MARKS: Final = (
+    "SELECT data FROM changes WHERE file = ? AND kind IN ('turns_withdrawn', 'turns_restored') AND seq <= ? "
+    "ORDER BY seq DESC"
+)
 _TURNS: Final = "SELECT data FROM changes WHERE file = ? AND kind = 'turn' AND seq <= ? ORDER BY seq DESC LIMIT ?"
 _OF_ENTRY: Final = (
     "SELECT file, seq FROM changes WHERE substr(file, -length(?1)) = ?1 "
@@ -76,9 +80,19 @@ class PastJournal:
         return found
 
     def turns(self, group: str, session: str, most: int) -> list[Turn]:
-        """Return the newest turns of a session, oldest first."""
-        rows = self._rows(_TURNS, (turns_file(group, session), self.seq, most))
-        return [turn for (data,) in rows[::-1] if (turn := _read(parse_turn, data)) is not None]
+        """Return the newest turns of a session, oldest first, without those that were withdrawn."""
+        file = turns_file(group, session)
+        marks = [mark for (data,) in self._rows(_MARKS, (file, self.seq)) if (mark := parse_mark(data)) is not None]
+        hidden = sum(last - first + 1 for mark in marks if mark.is_withdrawal for first, last in mark.ranges)
+        rows = self._rows(_TURNS, (file, self.seq, most + hidden))
+        turns = [turn for (data,) in rows[::-1] if (turn := _read(parse_turn, data)) is not None]
+        return [turn for turn in turns if not is_withdrawn(turn.number, marks)][-most:]
+
+    def last_number(self, group: str, session: str) -> int:
+        """Return the number of the newest turn of a session, withdrawn or not; 0: there is none."""
+        rows = self._rows(_TURNS, (turns_file(group, session), self.seq, 1))
+        turns = [turn for (data,) in rows if (turn := _read(parse_turn, data)) is not None]
+        return turns[0].number if turns else 0
 
     def turn_lines(self, group: str, session: str) -> bytes:
         """Return all turns of a session as lines of its log, the newest first."""
@@ -198,7 +212,7 @@ class PastTurns:
 
     def load(self, group: str, session: str) -> Window:
         turns = self.since(group, session, 0, self._window_turns)
-        return Window(tuple(turns), max((turn.number for turn in turns), default=0), 0, None)
+        return Window(tuple(turns), self._journal.last_number(group, session), 0, None)
 
     def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]:
         """Return the turns behind a number, the newest `most` at most, oldest first."""

@@ -141,6 +141,29 @@ def empty_document(session: str, turns: int = 0) -> SessionDocument:
     return SessionDocument(session_id=session, honeybadger=Mark(turns=turns))
 
 
+def _entry_of(turn: Turn) -> HistoryEntry:
+    return HistoryEntry(
+        timestamp=int(turn.at.timestamp()), role=turn.role, content=turn.content, token_count=turn.token_count
+    )
+
+
+def without_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocument:
+    """Return the document without the messages of turns that are withdrawn; statistics and summary stay."""
+    entries = list(document.recent_history)
+    for turn in turns:
+        entry = _entry_of(turn)
+        if entry in entries:
+            entries.remove(entry)
+    return document.model_copy(update={"recent_history": tuple(entries)})
+
+
+def with_restored(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocument:
+    """Return the document with the messages of turns that were withdrawn, in the order of their times."""
+    restored = [_entry_of(turn) for turn in turns if turn.number <= (document.turns or 0)]
+    entries = sorted((*document.recent_history, *restored), key=lambda entry: entry.timestamp)
+    return document.model_copy(update={"recent_history": tuple(entries)})
+
+
 def with_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocument:
     """Return the document with the turns that are behind it; those it has already are passed over.
 
@@ -159,14 +182,7 @@ def with_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocum
     entries = list(document.recent_history)
     calls: list[tuple[str, int]] = []
     for turn in new:
-        entries.append(
-            HistoryEntry(
-                timestamp=int(turn.at.timestamp()),
-                role=turn.role,
-                content=turn.content,
-                token_count=turn.token_count,
-            )
-        )
+        entries.append(_entry_of(turn))
         calls += [(tool, 1) for tool in turn.tools_used]
         if turn.input_tokens is None and turn.output_tokens is None:
             is_output = turn.role == "assistant"

@@ -11,7 +11,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import SESSION
-from honeybadger_host.domain import Change, FileRemoved, FileWritten, Turn, TurnAdded, Whole
+from honeybadger_host.domain import Change, FileRemoved, FileWritten, Turn, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
 from honeybadger_host.memory.session_document import (
@@ -39,7 +39,7 @@ from honeybadger_host.memory.session_files import (
     parse_deletion,
     session_file,
 )
-from honeybadger_host.memory.turn_log import Window, read_window, turns_file
+from honeybadger_host.memory.turn_log import Mark, Window, read_window, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN
@@ -283,6 +283,14 @@ class Sessions:
                 held.entries += 1
                 held.tokens += change.turn.token_count
                 held.whole = None
+        elif isinstance(change, TurnsMarked):
+            held = self._working.get((change.group, change.session))
+            if held is not None and change.row_kind == "turns_withdrawn":
+                mark = Mark(True, change.ranges)
+                left = [turn for turn in held.behind if not mark.names(turn.number)]
+                self._working[change.group, change.session] = replace(
+                    _Working.of(held.base, held.data, left), tombstone=held.tombstone, deletion=held.deletion
+                )
         elif (decided := self._decided.pop(change.file, None)) is not None:
             working, data, document = decided
             if data is None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -124,6 +125,64 @@ def data_in(line: bytes) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A line of a log that withdraws turns before it, or restores them.
+
+    Args:
+        ranges: first and last number of each run of turns.
+    """
+
+    is_withdrawal: bool
+    ranges: tuple[tuple[int, int], ...]
+
+    def names(self, number: int) -> bool:
+        """Return whether it is about a turn."""
+        return any(first <= number <= last for first, last in self.ranges)
+
+
+_MARKS: Final = {b'{"withdrawn":': True, b'{"restored":': False}
+"""How the line of a mark begins -> whether it withdraws."""
+
+
+def dump_mark(mark: Mark, at: datetime, by: str, request_id: str) -> bytes:
+    member = "withdrawn" if mark.is_withdrawal else "restored"
+    line = {member: mark.ranges, "at": time_stamp(at, "milliseconds"), "by": by, "request": request_id}
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def parse_mark(line: bytes) -> Mark | None:
+    """Return what a line marks; None: it is not a mark."""
+    is_withdrawal = next((kind for begin, kind in _MARKS.items() if line.startswith(begin)), None)
+    if is_withdrawal is None:
+        return None
+    try:
+        ranges = orjson.loads(line)["withdrawn" if is_withdrawal else "restored"]
+        return Mark(is_withdrawal, tuple((int(first), int(last)) for first, last in ranges))
+    except (ValueError, TypeError):
+        return None
+
+
+def is_withdrawn(number: int, marks: Sequence[Mark]) -> bool:
+    """Return whether a turn is withdrawn.
+
+    Args:
+        marks: the newest first.
+    """
+    return next((mark.is_withdrawal for mark in marks if mark.names(number)), False)
+
+
+def ranges_of(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last of each run of numbers, which rise."""
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return tuple(ranges)
+
+
+@dataclass(frozen=True, slots=True)
 class WrongLine:
     """A line of a log that is not a turn.
 
@@ -143,8 +202,8 @@ class Window:
     """The newest turns of a session.
 
     Args:
-        turns: oldest first.
-        last_number: number of the newest turn of the log; 0 when it has none.
+        turns: oldest first, without those that were withdrawn.
+        last_number: number of the newest turn of the log, withdrawn or not; 0 when it has none.
         skipped: lines among those looked at that are not turns.
         signature: of the log when it was read; None when there is none.
         wrong: the newest of those lines, in their order.
@@ -168,24 +227,30 @@ def read_window(path: Path, size: int) -> Window:
         raise OSError(errno.EINVAL, f"it is {error}") from None
     with closing_fd(fd):
         turns: list[Turn] = []
+        marks: list[Mark] = []
         wrong: list[WrongLine] = []
-        skipped = 0
+        skipped = last = 0
         for byte, length, line in lines_back(fd, status.st_size):
             if len(turns) == size or status.st_size - byte > _LONGEST_TAIL:
                 break
             if not line.strip():
                 continue
+            if (mark := parse_mark(line)) is not None:
+                marks.append(mark)
+                continue
             try:
                 if length > len(line):
                     raise ValueError(f"it has {length} bytes, a turn has at most {LONGEST_LINE}")
-                turns.append(parse_turn(line))
+                turn = parse_turn(line)
+                last = max(last, turn.number)
+                if not is_withdrawn(turn.number, marks):
+                    turns.append(turn)
             except ValueError as error:
                 skipped += 1
                 if len(wrong) < _MOST_SET_ASIDE:
                     shown = line[: 4 * _MOST_SHOWN].decode(errors="replace")[:_MOST_SHOWN]
                     wrong.append(WrongLine(byte, length, str(error), shown))
     turns.reverse()
-    last = max((turn.number for turn in turns), default=0)
     return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), tuple(reversed(wrong)))
 
 
@@ -223,11 +288,17 @@ def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, KeyedLine]:
     return found
 
 
-def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> Iterator[tuple[Turn, bytes]]:
-    """Yield the turns of a log between two numbers, and their lines; what is not a turn is passed over.
+@dataclass(frozen=True, slots=True)
+class LoggedTurn:
+    """A turn as its log has it."""
 
-    Raises OSError.
-    """
+    turn: Turn
+    line: bytes
+    is_withdrawn: bool
+
+
+def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:
+    """Yield the turns of a log between two numbers; what is not a turn is passed over. Raises OSError."""
     try:
         fd, status = open_plain(path)
     except FileNotFoundError:
@@ -235,8 +306,17 @@ def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> 
     except NotRegular as error:
         raise OSError(errno.EINVAL, f"it is {error}") from None
     with open(fd, "rb") as file:
-        lines = (line for _, _, line in lines_back(fd, status.st_size)) if newest_first else file
+        lines: Iterable[bytes] = file
+        marks: list[Mark] = []
+        if newest_first:
+            lines = (line for _, _, line in lines_back(fd, status.st_size))
+        else:
+            marks = [mark for line in file if (mark := parse_mark(line)) is not None][::-1]
+            file.seek(0)
         for line in lines:
+            if newest_first and (mark := parse_mark(line)) is not None:
+                marks.append(mark)
+                continue
             numbered = _NUMBERED.match(line)  # 0.3 us; parsing takes 10
             if numbered is not None and not after < int(numbered[1]) < before:
                 continue
@@ -245,4 +325,4 @@ def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> 
             except ValueError:
                 continue
             if after < turn.number < before:
-                yield turn, line
+                yield LoggedTurn(turn, line, is_withdrawn(turn.number, marks))

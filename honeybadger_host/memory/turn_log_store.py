@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -13,10 +13,11 @@ from typing import Final
 import orjson
 import structlog
 
-from honeybadger_host.domain import Change, Turn, TurnAdded
+from honeybadger_host.domain import Change, Turn, TurnAdded, TurnsMarked
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.turn_log import (
     KeyedLine,
+    LoggedTurn,
     Window,
     keyed_turns,
     read_window,
@@ -25,7 +26,7 @@ from honeybadger_host.memory.turn_log import (
     turns_file,
 )
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
-from honeybadger_host.storage.files import replace
+from honeybadger_host.storage.files import replace as replace_file
 
 log = structlog.get_logger()
 
@@ -43,6 +44,8 @@ class _Session:
     used: float
     ahead: list[Turn] = field(default_factory=list)
     """Turns decided in the batch that is not committed yet."""
+    marked: list[TurnsMarked] = field(default_factory=list)
+    """Likewise, what withdraws and restores turns."""
 
 
 class TurnLogs:
@@ -144,10 +147,8 @@ class TurnLogs:
         except OSError as error:
             raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
 
-    def stored(
-        self, group: str, session: str, *, after: int, before: int, newest_first: bool
-    ) -> Iterator[tuple[Turn, bytes]]:
-        """Yield the turns between two numbers, and their lines. Raises WorldFailed."""
+    def stored(self, group: str, session: str, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:
+        """Yield the turns between two numbers. Raises WorldFailed."""
         path = self.home / turns_file(group, session)
         try:
             yield from stored_turns(path, after=after, before=before, newest_first=newest_first)
@@ -158,27 +159,43 @@ class TurnLogs:
         """Return the turns decided in this batch, which no log has yet. The session must be loaded."""
         return self._sessions[group, session].ahead
 
+    def marked(self, group: str, session: str) -> Sequence[TurnsMarked]:
+        """Return what withdraws and restores turns and was decided in this batch. The session must be loaded."""
+        return self._sessions[group, session].marked
+
     def apply(self, change: Change) -> None:
         """Count a turn that was decided and is not written yet."""
-        if isinstance(change, TurnAdded):
+        if isinstance(change, TurnAdded | TurnsMarked):
             key = (change.group, change.session)
-            self._sessions[key].ahead.append(change.turn)
+            held = self._sessions[key]
+            if isinstance(change, TurnAdded):
+                held.ahead.append(change.turn)
+            else:
+                held.marked.append(change)
             self._ahead.add(key)
 
     def end_batch(self, written: Iterable[Change]) -> None:
         """Forget what was applied, take in what was written."""
         with self._lock:
             for key in self._ahead:
-                self._sessions[key].ahead.clear()
+                held = self._sessions[key]
+                held.ahead.clear()
+                held.marked.clear()
             self._ahead.clear()
+            marked: set[tuple[str, str]] = set()
             by_session: dict[tuple[str, str], list[TurnAdded]] = {}
             for change in written:
                 if isinstance(change, TurnAdded):
                     by_session.setdefault((change.group, change.session), []).append(change)
+                elif isinstance(change, TurnsMarked):
+                    marked.add((change.group, change.session))
             for key, changes in by_session.items():
                 held = self._sessions[key]
                 held.window = self._grown(held.window, changes)
                 self._use(key, held)
+            for key in marked:
+                held = self._sessions[key]
+                held.window = replace(held.window, signature=NEVER_SEEN)  # the next `load` reads it
 
     def _grown(self, window: Window, changes: Sequence[TurnAdded]) -> Window:
         """Return the window with turns that were just appended to its log."""
@@ -218,7 +235,7 @@ class TurnLogs:
 def _set_aside(aside: Path, window: Window) -> str | None:
     """Write down what is wrong with lines of a log, for a person; return the name of the file, None: impossible."""
     try:
-        replace(aside, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in window.wrong))
+        replace_file(aside, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in window.wrong))
     except OSError:
         return None
     return aside.name

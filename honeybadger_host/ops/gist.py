@@ -25,6 +25,11 @@ def gist_of(event: Row | Edit, most: int = 80) -> str:
             match kind:
                 case "turn" | "message":
                     text = f"[{value['sender']}]: {value['content']}"
+                case "turns_withdrawn" | "turns_restored":
+                    ranges = value.get("withdrawn") or value["restored"]
+                    text = "turns " + ", ".join(
+                        f"{first}-{last}" if last > first else str(first) for first, last in ranges
+                    )
                 case "task" | "task_removed":
                     text = f"{value['name']}: {value['description']}"
                 case "feedback":

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import structlog
 
+from honeybadger_host.memory.turn_log import Mark, stored_turns
 from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import length_in_words
 from honeybadger_host.search.parser import Added, digest_of, terms_of
-from honeybadger_host.search.pieces import Piece, end_of_part, hash_of, last_note, pieces_of, turns_of
+from honeybadger_host.search.pieces import Piece, end_of_part, hash_of, last_note, pieces_of, turn_piece, turns_of
 from honeybadger_host.search.sources import Source, Unsearchable, read_source
 from honeybadger_host.storage.file_cache import is_young, signature_of
 from honeybadger_host.storage.files import Signature
@@ -236,7 +237,7 @@ class Reader:
             mark = known.mark if signature.inode == known.inode and signature.size >= known.mark else 0
         is_anew = known is not None and mark == 0
         is_whole, size, skipped = True, 0, 0
-        pieces: Sequence[Piece] = ()
+        pieces: Sequence[Piece | Mark] = ()
         for most in (_TURNS_READ, _LONGEST_LINE):
             found = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
             if found is None:
@@ -260,9 +261,28 @@ class Reader:
         if skipped:
             log.warning("index.skipped", file=source.file, lines=skipped, why="they are not turns")
         number = self._note(source, known, noted, mark, "", changes)
+        added: list[Piece] = []
+        gone: list[Mark] = []
         for piece in pieces:
+            if isinstance(piece, Piece):
+                added.append(piece)
+                continue
+            added = [each for each in added if not piece.names(int(each.key))]
+            gone.append(piece)
+            if not piece.is_withdrawal:
+                added += self._restored(source, piece)
+        if gone and known is not None and not is_anew:
+            rows = standing.db.rows("SELECT number, key FROM docs WHERE source = ?", (known.number,))
+            changes.removed.extend(doc for doc, key in rows if any(mark.names(int(key)) for mark in gone))
+        for piece in added:
             self._add(number, source, piece, b"", changes)
         return size, is_whole
+
+    def _restored(self, source: Source, mark: Mark) -> Iterator[Piece]:
+        """Yield the turns of a log that were withdrawn and are restored. Raises OSError."""
+        for first, last in mark.ranges:
+            found = stored_turns(self.home / source.file, after=first - 1, before=last + 1, newest_first=False)
+            yield from (turn_piece(logged.turn) for logged in found)
 
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file with this number; return the document's number."""

@@ -16,12 +16,13 @@ from typing import Final, NamedTuple
 import orjson
 
 from honeybadger_agent.mailbox import HUMAN
+from honeybadger_host.domain import Turn
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.entry import marks_of, parse_entry
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
-from honeybadger_host.memory.turn_log import parse_turn
+from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.sources import Source, Unsearchable
@@ -117,23 +118,28 @@ def hash_of(key: str) -> bytes:
     return bytes.fromhex(f"{key.partition('-')[0]:0<16}")
 
 
-def turns_of(data: bytes) -> tuple[list[Piece], int, int]:
-    """Return the turns of a part of a log, how many bytes are whole lines, and how many of these are not turns."""
+def turns_of(data: bytes) -> tuple[list[Piece | Mark], int, int]:
+    """Return the turns of a part of a log and what withdraws or restores turns, in order, how many bytes are whole
+    lines, and how many of these are neither.
+    """
     whole = data.rfind(b"\n") + 1
-    pieces: list[Piece] = []
+    pieces: list[Piece | Mark] = []
     skipped = 0
     for line in data[:whole].split(b"\n"):
         if not line.strip():
             continue
+        if (mark := parse_mark(line)) is not None:
+            pieces.append(mark)
+            continue
         try:
-            turn = parse_turn(line)
+            pieces.append(turn_piece(parse_turn(line)))
         except ValueError:
             skipped += 1
-            continue
-        pieces.append(
-            Piece(str(turn.number), turn.content, turn.at.timestamp(), author=turn.shown_name, role=turn.role)
-        )
     return pieces, whole, skipped
+
+
+def turn_piece(turn: Turn) -> Piece:
+    return Piece(str(turn.number), turn.content, turn.at.timestamp(), author=turn.shown_name, role=turn.role)
 
 
 def _entry(source: Source, data: bytes, signature: Signature) -> Piece:

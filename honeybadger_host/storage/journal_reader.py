@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import orjson
 
-from honeybadger_host.domain import REMOVED, TASK_RECORD
+from honeybadger_host.domain import REMOVED, TASK_RECORD, MarkedKind
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.journal_connection import read_rows, reading
 from honeybadger_host.storage.journal_schema import LONGEST_ID, TOOL_REQUEST, Row, read_marks
@@ -22,6 +22,7 @@ CHANGE_KINDS: Final = (
     | REVISED_KINDS
     | {
         *("note", "note_archived", "history", "turn", "feedback", "message", TASK_RECORD),
+        *get_args(MarkedKind),
     }
 )
 """What the host's own changes are called."""

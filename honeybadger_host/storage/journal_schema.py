@@ -96,9 +96,10 @@ CREATE TABLE changes (
     seq INTEGER PRIMARY KEY,      -- one number for each change, in the order they were decided
     at INTEGER NOT NULL,          -- milliseconds since the epoch, never falling
     grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
-    kind TEXT NOT NULL,           -- note, note_archived, turn, feedback, message, task_record; entry, working, session,
-                                  -- task: whole files, with _removed when they go; note_removed, note_restored,
-                                  -- note_edited, edit_undone: see storage/revised.py
+    kind TEXT NOT NULL,           -- turn, turns_withdrawn, turns_restored, note, note_archived, feedback, message,
+                                  -- task_record; whole files, with _removed when they go: entry, working, session,
+                                  -- task; note_removed, note_restored, note_edited, edit_undone: see
+                                  -- storage/revised.py
     file TEXT NOT NULL,           -- what it was appended to, below the home folder
     offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a file that is replaced what it held
     data BLOB NOT NULL            -- the bytes as appended, written or removed

@@ -18,15 +18,16 @@ import binascii
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.domain import TASK_RECORD, Served
+from honeybadger_host.domain import TASK_RECORD, MarkedKind, Served
 from honeybadger_host.errors import HostError
 from honeybadger_host.memory.task_states import TaskStates
+from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.storage.edits import EDIT_KINDS, Edit
 from honeybadger_host.storage.files import NotRegular, open_plain
 from honeybadger_host.storage.journal_reader import CHANGE_KINDS
@@ -236,6 +237,8 @@ def _check_data(kind: str, data: bytes) -> None:
         TaskStates([("", data)])
     elif kind == "turn":
         int(orjson.loads(data)["turn"])
+    elif kind in get_args(MarkedKind) and parse_mark(data) is None:
+        raise ValueError("it marks no turns")
 
 
 def receipt_line(receipt: Receipt) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from honeybadger_host.errors import NotFound
 from honeybadger_host.memory.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
-from honeybadger_host.memory.turn_log import parse_turn
+from honeybadger_host.memory.turn_log import is_withdrawn, parse_mark, parse_turn
 from honeybadger_host.ops.archive import appearing
 from honeybadger_host.storage.files import NotRegular, make_folders, open_new, open_plain
 from honeybadger_host.text.time_stamps import time_stamp
@@ -83,11 +83,17 @@ def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
         done.left_out.append(f"{path.name}: {error}")
         return
     with open(fd, "rb") as file:
+        marks = [mark for line in file if (mark := parse_mark(line)) is not None][::-1]
+        file.seek(0)
         for number, line in enumerate(file, 1):
+            if parse_mark(line) is not None:
+                continue
             try:
                 turn = parse_turn(line)
             except ValueError as error:
                 done.left_out.append(f"{path.name}, line {number}: {error}")
+                continue
+            if is_withdrawn(turn.number, marks):
                 continue
             yield f"\n## {turn.shown_name}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
 

@@ -444,6 +444,7 @@ def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result()
                 "get_turns",
                 "list_memory_entries",
                 "change_many",
+                "withdraw_turns",
                 "stop_turn",
                 "run_task",
             )

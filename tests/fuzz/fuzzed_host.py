@@ -198,6 +198,7 @@ def seeds() -> list[bytes]:
         ("append_turn", {"role": "assistant", "content": "hi", "input_tokens": 10, "output_tokens": 2}),
         ("append_turns", {"turns": [{"key": "k1", "role": "user", "content": "hello", "at": "2026-01-01T10:00:00Z"}]}),
         ("append_turns", {"turns": [{"key": "k2", "role": "tool", "content": "call", "data": '{"a": [1.0]}'}]}),
+        ("withdraw_turns", {"from_turn": 1}),
         ("get_turns", {"after": 0, "before": 9, "limit": 2, "newest_first": True, "whole": True}),
         ("get_history", {"budget_tokens": 100, "max_messages": 3}),
         ("get_context", {"message": "What do I like?", "budget_tokens": 50}),

@@ -168,6 +168,8 @@ def test_append_turns_in_one_batch_know_each_others_keys(room: Room) -> None:
     assert room.change("append_turns", turns=[first, first]) == {"added": 1, "known": 1, "turns": [1, 1]}
     assert room.change("append_turns", turns=[first, second]) == {"added": 1, "known": 1, "turns": [1, 2]}
     assert [turn["key"] for turn in room.ask("get_turns", newest_first=True)["turns"]] == ["b", "a"]
+    assert room.change("withdraw_turns", from_turn=2) == {"withdrawn": 1, "told": 0}
+    assert [turn["key"] for turn in room.ask("get_turns")["turns"]] == ["a"]
 
 
 def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:

@@ -1,0 +1,137 @@
+"""`withdraw_turns`: the last turns of a conversation are taken back, and `undo` restores them; the log keeps all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
+from honeybadger_host.domain import Asked, Change, ChangeHandler, MarkedKind, Outcome, Turn, TurnsMarked
+from honeybadger_host.memory.session_document import SessionDocument, with_restored, without_turns
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, parse_mark, ranges_of
+from honeybadger_host.memory.turn_log_store import TurnLogs
+from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.storage.journal_schema import Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is known of a session before turns are taken back.
+
+    Args:
+        turns: those that stand, from the first that is taken back.
+        told: number of the last turn that is consolidated.
+    """
+
+    turns: Sequence[Turn]
+    told: int
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneMark:
+    """A withdrawal that is to be undone, or a restoration.
+
+    Args:
+        turns: what the log has of the turns it names.
+    """
+
+    row: Row
+    session: str
+    mark: Mark
+    turns: Sequence[LoggedTurn]
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawing:
+    """Takes turns back and restores them."""
+
+    turn_logs: TurnLogs
+    documents: Sessions
+    watermarks: Watermarks
+
+    def handler(self) -> ChangeHandler[_Found]:
+        """Return the handler of `withdraw_turns`."""
+        return ChangeHandler(self._decide, self._prepare)
+
+    def _prepare(self, asked: Asked) -> _Found:
+        payload: WithdrawTurns = asked.payload
+        mark = self.watermarks.read(asked.group, asked.session)
+        logged = self._logged(asked.group, asked.session, payload.from_turn, MAX_NUMBER)
+        return _Found([each.turn for each in logged if not each.is_withdrawn], 0 if mark is None else mark.turn)
+
+    def _logged(self, group: str, session: str, first: int, last: int) -> list[LoggedTurn]:
+        """Load a session; return what its log has of some turns. Raises WorldFailed."""
+        self.turn_logs.load(group, session)
+        self.documents.load(group, session)
+        found = self.turn_logs.stored(group, session, after=first - 1, before=last + 1, newest_first=True)
+        return list(found)[::-1]
+
+    def _decide(self, asked: Asked, found: _Found, now: datetime) -> Outcome:
+        payload: WithdrawTurns = asked.payload
+        last = self.turn_logs.next_number(asked.group, asked.session) - 1
+        if payload.from_turn > last:
+            what = f"its last turn is {last}" if last else "nothing was said in it"
+            why = f"session {asked.session} has no turn {payload.from_turn}: {what}"
+            raise Refusal("not_found", why, field="payload.from_turn")
+        marked = self.turn_logs.marked(asked.group, asked.session)
+        if any(mark.row_kind == "turns_restored" for mark in marked):
+            raise Refusal("conflict", "turns were restored meanwhile: nothing was withdrawn, send it again")
+        later = [
+            turn for turn in self.turn_logs.decided(asked.group, asked.session) if turn.number >= payload.from_turn
+        ]
+        gone = [Mark(True, mark.ranges) for mark in marked]
+        turns = [turn for turn in (*found.turns, *later) if not any(mark.names(turn.number) for mark in gone)]
+        result = {"withdrawn": len(turns), "told": sum(turn.number <= found.told for turn in turns)}
+        if not turns:
+            return Outcome(result)
+        changes = self._marked(asked, asked.group, asked.session, "turns_withdrawn", turns, now, without_turns)
+        return Outcome(result, changes)
+
+    def _marked(
+        self,
+        asked: Asked,
+        group: str,
+        session: str,
+        kind: MarkedKind,
+        turns: Sequence[Turn],
+        now: datetime,
+        changed: Callable[[SessionDocument, Sequence[Turn]], SessionDocument],
+    ) -> tuple[Change, ...]:
+        """Return the changes that mark turns in the log, and take them out of the session's document or put them back.
+
+        Args:
+            changed: makes the document.
+        """
+        mark = Mark(kind == "turns_withdrawn", ranges_of([turn.number for turn in turns]))
+        line = dump_mark(mark, now, asked.sender, asked.request_id)
+        changes: tuple[Change, ...] = (TurnsMarked(kind, group, session, mark.ranges, line),)
+        view = self.documents.view(group, session)
+        document = changed(view.document, turns)
+        if view.data is None or document == view.document:
+            return changes
+        return (*changes, self.documents.write(group, session, document))
+
+    # ----------------------------------------------------------------------------------------------------------- undo
+
+    def to_undo(self, row: Row) -> UndoneMark:
+        """Return what undoing a change of kind `MarkedKind` needs, loaded. Raises WorldFailed."""
+        session = row.file.rpartition("/")[2].removesuffix(".jsonl")
+        mark = parse_mark(row.data)
+        assert mark is not None  # noqa: S101  the host wrote it
+        first, last = min(start for start, _ in mark.ranges), max(end for _, end in mark.ranges)
+        logged = [each for each in self._logged(row.group, session, first, last) if mark.names(each.turn.number)]
+        return UndoneMark(row, session, mark, logged)
+
+    def undone(self, asked: Asked, undone: UndoneMark, now: datetime) -> tuple[Change, ...]:
+        """Return the changes that undo a withdrawal, or a restoration. Raises Refusal."""
+        group, session, mark = undone.row.group, undone.session, undone.mark
+        turns = [each.turn for each in undone.turns if each.is_withdrawn == mark.is_withdrawal]
+        if not turns or self.turn_logs.marked(group, session):
+            what = "stands again" if mark.is_withdrawal else "is withdrawn again"
+            why = f"what change {undone.row.seq} marked {what}, or just changed; nothing was changed"
+            raise Refusal("conflict", why, field="payload.seq")
+        if mark.is_withdrawal:
+            return self._marked(asked, group, session, "turns_restored", turns, now, with_restored)
+        return self._marked(asked, group, session, "turns_withdrawn", turns, now, without_turns)
