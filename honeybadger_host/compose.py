@@ -293,7 +293,8 @@ def _curator_of(
         memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
         history_budget_tokens=settings.history.budget_tokens,
         notes_budget_tokens=int(settings.context.budget_tokens * WEIGHTS[FACTS]),
-        mode=settings.curation.apply,
+        mode=settings.curation.mode,
+        prose=settings.curation.prose,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
     enrichment = Enrichment(uses, asker) if settings.curation.enrichment else None

@@ -14,7 +14,7 @@ PREFIX: Final = "HONEYBADGER_"
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
 VectorsChoice: TypeAlias = Literal["off", "multilingual"]
-CurationMode: TypeAlias = Literal["lossless", "review", "gated"]
+CurationMode: TypeAlias = Literal["copied", "review"]
 CuratedKind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 
 _KEPT_TURNS: Final = 50
@@ -105,15 +105,19 @@ class Consolidation(Section):
 class Curation(Section):
     """Background care of memory; see docs/curation.md."""
 
-    apply: CurationMode = Field(
-        "lossless",
-        description="lossless: what passes every gate and loses nothing is applied by itself; gated: whatever passes; "
+    apply: Literal["copied", "review", "gated", "lossless"] = Field(
+        "copied",
+        description="copied: what is a copy of what people said is applied by itself; "
         "review: everything waits for `honeybadger-host review`.",
+    )
+    prose: bool = Field(
+        False,
+        description="true: a model writes paragraphs of HISTORY.md and summary.md, marked as its own and unchecked; "
+        "MEMORY.md stays copied.",
     )
     enrichment: bool = Field(
         True,
-        description="false: no entry is written for each fact of a text that an agent saved, neither by a model nor, "
-        "without one, by rules.",
+        description="false: no model is asked which sentences of a text that an agent saved are facts of their own.",
     )
     tokens_per_day: int = Field(
         500_000,
@@ -126,6 +130,11 @@ class Curation(Section):
     kinds: Annotated[dict[CuratedKind, _AtLeastOne], _Table] = Field(
         {}, description="Tokens a day of consolidation, enrichment, dream or preferences: kinds = { dream = 50000 }."
     )
+
+    @property
+    def mode(self) -> CurationMode:
+        """`gated` and `lossless`, of earlier versions, mean `copied`."""
+        return "review" if self.apply == "review" else "copied"
 
 
 class Dream(Section):

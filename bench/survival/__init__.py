@@ -1,1 +1,1 @@
-"""Thirty days of curation by models that lie, lose and loop: what is left. `python -m bench.survival`."""
+"""Curation by models that lie, lose, loop, inject, truncate and hang, in six languages. `python -m bench.survival`."""

@@ -1,184 +1,129 @@
-"""`python -m bench.survival [--seeds N]`: what is left of a group after 30 days and 1,000 passes by scripted models."""
+"""`python -m bench.survival [--seeds N]`: what is in memory after consolidations by scripted models."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import random
 import re
 import sys
-import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
 from typing import Final
 
-from bench.survival.models import KINDS, Model
-from bench.survival.restraint import MUST, MUST_NOT
-from bench.survival.world import BEGIN, DAYS, World, begun, digest, live_a_day
-from honeybadger_host.curation.gates import ApplyPolicy, Known, applies_itself, check
-from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, dump_proposal, parse_proposal
+from bench.survival.models import KINDS, answer
+from bench.survival.world import BEGIN, PER_LANGUAGE, SAYS, conversation, corrections
+from honeybadger_host.curation.answers import WrongAnswer, read_answer
+from honeybadger_host.curation.consolidation import Consolidated, Material, notes_in, operations_of, request_text
+from honeybadger_host.curation.consolidation import without_model as by_rules
+from honeybadger_host.curation.gates import Known, applies_itself, check
+from honeybadger_host.curation.notes import NOTE_ID, NotePlace
+from honeybadger_host.curation.proposal import Operation, Proposal, numbered
+from honeybadger_host.curation.said import uncopied
 from honeybadger_host.domain import Turn
-from honeybadger_host.text.neutralise import estimate_tokens
 
-PASSES: Final = 1000
-GOAL_LIVE: Final = 0.99
-MADE_UP: Final = re.compile(r"\d{5,}|Zelda|Otto|Atlantis|SYSTEM")
-"""What only liars and injected texts say, looked for once more in what is live."""
+MADE_UP: Final = re.compile(r"Zelda|Atlantis|SYSTEM|99123|delete")
+"""What only liars and injected texts say."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Outcome:
-    """What is left after the last day.
+    """What is left.
 
     Args:
-        live, recoverable: share of the facts that are still true and found in recall, or there and in the archive.
-        renewed: share of the changes people told of that recall has.
-        harm: kind of harm -> operations that did it and were applied.
-        applied: kind of model -> operations that were applied.
+        lies: kind of model -> lines of memory that no person said.
+        known: corrections that memory has, of all kinds of model; `safe`: old statements that still stand.
+        asked: how many of each there were.
+        lost: sentences of people that are not in the log word for word.
     """
 
-    live: float
-    recoverable: float
-    renewed: float
-    harm: Counter[str]
-    applied: Counter[str]
-    tokens_before: int
-    tokens_after: int
-    seconds: float
+    lies: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    safe: Counter[str] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
 
     @property
     def is_good(self) -> bool:
-        return self.recoverable == 1.0 and self.live >= GOAL_LIVE and not (self.harm["invention"] or self.harm["loss"])
+        return not self.lies.total() and not self.lost and self.safe == self.asked and self.known == self.asked
 
 
-def survive(
-    seed: int, *, policy: ApplyPolicy | None = "lossless", is_bounded: bool = True, passes: int = PASSES
-) -> Outcome:
-    """Return what is left of the group when models of every kind curate it.
+def is_person(turn: Turn) -> bool:
+    return turn.role == "user"
+
+
+def survive(seed: int, *, takes_text: bool = False) -> Outcome:
+    """Return what is in memory after a consolidation of every language by every kind of model.
 
     Args:
-        policy: None: no gate is asked, everything is applied.
-        is_bounded: with the bounds on how much a pass and a month may change, and how deep merges go.
+        takes_text: the control: what a model writes is taken.
     """
-    begin = time.process_time()
-    chosen = random.Random(seed)
-    models = [Model(kind, random.Random(f"{seed} {kind}")) for kind in KINDS]
-    world = begun()
-    before = tokens_of(world)
-    harm: Counter[str] = Counter()
-    applied: Counter[str] = Counter()
-    for number in range(passes):
-        day = number * DAYS // passes
-        if number == 0 or day != (number - 1) * DAYS // passes:
-            live_a_day(world, day, chosen)
-        model = chosen.choice(models)
-        if len(world.live) < 2:
-            break
-        wishes = model.propose(world)
-        known = world.known(is_bounded=is_bounded)
-        at = BEGIN + timedelta(days=day, minutes=number)
-        base = {source: digest(world.live[source]) for wish in wishes for source in wish.operation.sources}
-        asked = Proposal(
-            id=f"p{number}",
-            group="bench",
-            kind="dream",
-            made_at=at,
-            by=model.kind,
-            base=base,
-            operations=tuple(wish.operation for wish in wishes),
-        )
-        if policy is not None:
-            asked = check(parse_proposal(dump_proposal(asked)), known)
-        for operation, wish in zip(asked.operations, wishes, strict=True):
-            is_there = all(source in world.live for source in operation.sources)
-            if applies_itself(operation, policy) if policy is not None else is_there:
-                world.apply(operation, day)
-                harm[wish.harm] += bool(wish.harm)
-                applied[model.kind] += 1
-    return _outcome(world, harm, applied, before, time.process_time() - begin)
+    outcome = Outcome()
+    for kind in KINDS:
+        for language in SAYS:
+            _consolidate(kind, language, random.Random(f"{seed} {kind} {language}"), outcome, takes_text=takes_text)
+    return outcome
 
 
-def _outcome(world: World, harm: Counter[str], applied: Counter[str], before: int, seconds: float) -> Outcome:
-    live = "\n".join(world.live.values())
-    harm["invention"] += len(MADE_UP.findall(live))
-    everything = "\n".join([live, *world.archive.values()])
-    lasting = [fact.token for fact in world.facts if fact.token not in world.renewed]
-    renewed = [fact.changed for fact in world.renewed.values()]
-    return Outcome(
-        live=sum(token in live for token in lasting) / len(lasting),
-        recoverable=sum(fact.token in everything for fact in world.facts) / len(world.facts),
-        renewed=sum(token in live for token in renewed) / len(renewed),
-        harm=harm,
-        applied=applied,
-        tokens_before=before,
-        tokens_after=tokens_of(world),
-        seconds=seconds,
-    )
-
-
-def tokens_of(world: World) -> int:
-    return sum(map(estimate_tokens, world.live.values()))
-
-
-def restraint(pairs: Sequence[tuple[str, str, str]]) -> int:
-    """Return how many of the pairs a model that overwrites whatever it can overwrites."""
-    return sum(_overwrites(*pair) for pair in pairs)
-
-
-def _overwrites(old: str, said: str, new: str) -> bool:
-    turn = Turn(1, BEGIN, "user", "sam", "sam", said, 9)
+def _consolidate(kind: str, language: str, chosen: random.Random, outcome: Outcome, *, takes_text: bool) -> None:
+    turns, wanted = [*conversation(language)], corrections(language)
+    notes = {f"{NOTE_ID}{n:04}": NotePlace((0, 0), "Notes", "bee", each.old, False) for n, each in enumerate(wanted, 1)}
+    material = Material("main", turns, [], [], notes, is_person)
+    request = request_text(material, max_notes=200)
+    given = notes_in(request)
+    changed = {4 * n + 1: f"N{n + 1}" for n in range(PER_LANGUAGE)}
+    text = answer(kind, turns, {f"N{number}": notes[name].text for number, name in given.items()}, changed, chosen)
+    operations = by_rules(material)  # while a model hangs or answers wrongly, they are written by the next pass
+    if text is not None:
+        try:
+            said = read_answer(text, Consolidated)
+            operations = operations_of(said, material, given, kind, prose=takes_text)
+        except WrongAnswer:
+            pass
     known = Known(
-        texts={"old1": old},
-        digests={"old1": digest(old)},
-        turns={("main", 1): turn},
-        is_person=lambda turn: True,
-        protected={},
-        group_size=50,
+        texts={name: note.text for name, note in notes.items()},
+        digests={name: note.digest for name, note in notes.items()},
+        is_person=is_person,
+        turns=material.by_place,
+        group_size=len(notes),
     )
-    wish = Operation(
-        n=1, op="supersede", sources=("old1",), result=new, evidence=(Evidence(session="main", turn=1, quote=said),)
-    )
+    made = _checked(operations, known)
+    applied = [each for each in made if takes_text or applies_itself(each, "copied")]
+    gone = {source for each in applied if each.op == "retire" for source in each.sources}
+    memory = [each.result for each in applied if each.result]
+    log = [turn.content for turn in turns if is_person(turn)]
+    for written in memory:
+        lies = uncopied(written, log, [*log, *(note.text for note in notes.values())])
+        outcome.lies[kind] += len(lies) or len(MADE_UP.findall(written))
+    outcome.lost += sum(each.new not in log for each in wanted)
+    told = "\n".join(memory)
+    outcome.asked[language] += len(wanted)
+    outcome.known[language] += sum(each.new_token in told for each in wanted)
+    outcome.safe[language] += len(notes.keys() - gone)
+
+
+def _checked(operations: list[Operation], known: Known) -> tuple[Operation, ...]:
+    base = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in known.texts.items()}
     asked = Proposal(
-        id="p1", group="bench", kind="dream", made_at=BEGIN, base={"old1": digest(old)}, operations=(wish,)
+        id="p1", group="bench", kind="consolidation", made_at=BEGIN, base=base, operations=numbered(operations)
     )
-    return applies_itself(check(asked, known).operations[0], "lossless")
-
-
-RUNS: Final[dict[str, tuple[ApplyPolicy | None, bool]]] = {
-    "lossless": ("lossless", True),
-    "lossless, no bounds": ("lossless", False),
-    "gated": ("gated", True),
-    "control: no gates": (None, False),
-}
-HEAD: Final = (
-    "| seed | run | live | recoverable | changes taken | invented | lost | no-ops "
-    "| applied | tokens before | after | s |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|---|"
-)
+    return check(asked, known).operations
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.survival", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=20)
     seeds = range(1, parser.parse_args().seeds + 1)
-    print(HEAD)
     is_met = True
-    for seed in seeds:
-        for name, (policy, is_bounded) in RUNS.items():
-            outcome = survive(seed, policy=policy, is_bounded=is_bounded)
-            print(
-                f"| {seed} | {name} | {outcome.live:.1%} | {outcome.recoverable:.1%} | {outcome.renewed:.0%} "
-                f"| {outcome.harm['invention']} | {outcome.harm['loss']} | {outcome.harm['no-op']} "
-                f"| {sum(outcome.applied.values())} | {outcome.tokens_before:,} | {outcome.tokens_after:,} "
-                f"| {outcome.seconds:.0f} |",
-                flush=True,
-            )
-            if name == "lossless" or policy is None:
-                is_met &= outcome.is_good == (policy is not None)
-    kept, taken = len(MUST_NOT) - restraint(MUST_NOT), restraint(MUST)
-    is_met &= kept + taken == len(MUST_NOT) + len(MUST)
-    print(f"\nrestraint: {kept} of {len(MUST_NOT)} left alone, {taken} of {len(MUST)} overwritten")
+    print("| run | lies in memory | corrections known | old statements safe | sentences of people lost |")
+    print("|---|---|---|---|---|")
+    for name, takes_text in (("copied", False), ("control: takes text", True)):
+        outcomes = [survive(seed, takes_text=takes_text) for seed in seeds]
+        asked = sum(each.asked.total() for each in outcomes)
+        known, safe = (sum(getattr(each, what).total() for each in outcomes) for what in ("known", "safe"))
+        lies, lost = sum(each.lies.total() for each in outcomes), sum(each.lost for each in outcomes)
+        print(f"| {name} | {lies} | {known} of {asked} | {safe} of {asked} | {lost} |", flush=True)
+        is_met &= all(each.is_good for each in outcomes) if not takes_text else lies > 0 and safe < asked
     print("met" if is_met else "**missed**")
     return 0 if is_met else 1
 

@@ -101,5 +101,5 @@ class Dream(Request[DreamResult], audience="operator"):
 
 def is_lossless(operation: Mapping[str, Any]) -> bool:
     """Return whether an operation, as it is shown, waits, passes every gate and loses nothing."""
-    is_free = not operation.get("lost") and operation["op"] != "retire"
+    is_free = not operation.get("waits")
     return is_free and operation["state"] == "waiting" and not operation.get("gates", {}).get("failed")

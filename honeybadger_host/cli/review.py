@@ -186,9 +186,10 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
     for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[3:]:
         yield "   " + paint(line, _COLOURS[line[0]]) if line[0] in _COLOURS else f"   {line}"
     for each in operation.get("evidence", []):
-        yield f"   said in {each['session']}#{each['turn']}: {' '.join(each['quote'].split())[:200]}"
-    if operation.get("lost"):
-        yield f"   leaves out: {', '.join(operation['lost'])}"
+        by = f" by {each['by']}" if each.get("by") else ""
+        yield f"   said in {each['session']}#{each['turn']}{by}: {' '.join(each['quote'].split())[:200]}"
+    if operation.get("waits"):
+        yield f"   waits: {operation['waits']}"
     for failed in operation.get("gates", {}).get("failed", []):
         yield "   " + paint(f"{failed['gate']}: {failed['what']}", "yellow")
 
@@ -219,7 +220,7 @@ def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, A
     number = operation["n"]
     while True:
         print_lines(_operation(operation, proposal["before"]))
-        asked = "[a]ccept, [s]trike, [e]dit, [n]ext, accept all [l]ossless, [q]uit"
+        asked = "[a]ccept, [s]trike, [e]dit, [n]ext, accept all [l] that are copies, [q]uit"
         answer = typer.prompt(asked, default="n").strip().lower()[:1]
         match answer:
             case "a":

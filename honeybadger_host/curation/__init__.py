@@ -1,10 +1,10 @@
-"""Looks after what is remembered: proposes typed operations, checks each by gates, and loses nothing.
+"""Looks after what is remembered: a model chooses sentences and entries by number, code copies the bytes.
 
 May import: search, memory, storage, text, domain, errors, and the wire models. What is pure here (all but the jobs in
 the background) takes clock, ids and everything it looks at as arguments.
 
-Reading order: `proposal` and `proposal_files`; `ordinary`, `quantities` and `specifics` (what a text says), `meaning`
-(how) and `evidence` (who said so); `gates`; `answers`; `extraction`, `candidates`, `anti_patterns`; `directives`;
-`notes`, `consolidation`, `budgets`, `asking`, `applying` and `reverting`; `jobs`, `passes` and `consolidating`;
-`snapshot`, `dream`, `preferences`, `dreaming` and `due_dreams`; `enriching`; `runner`.
+Reading order: `proposal` and `proposal_files`; `sentences` and `said` (what people said, by number, and its copies);
+`gates`; `answers`; `directives`; `notes`, `consolidation`, `budgets`, `asking`, `applying` and `reverting`; `jobs`,
+`passes` and `consolidating`; `candidates`, `snapshot`, `dream`, `sensitive`, `preferences`, `dreaming` and
+`due_dreams`; `enriching`; `runner`.
 """

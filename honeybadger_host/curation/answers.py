@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any, Final
 
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_host.memory.edited import ModelT, checked
+
+_MAX_DEPTH: Final = 50
+_CLOSERS: Final = {"{": "}", "[": "]"}
+_DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
+"""Models write line ends into texts; `12.10` is the tenth sentence of a turn and no number."""
 
 
 class WrongAnswer(Exception):
@@ -13,16 +20,51 @@ class WrongAnswer(Exception):
 
 
 def read_answer(text: str, wanted: type[ModelT]) -> ModelT:
-    """Return an answer, perhaps behind thoughts, in a fence or among words. Raises WrongAnswer."""
+    """Return an answer, perhaps behind thoughts, in a fence or among words; one that breaks off up to its last item.
+
+    Raises WrongAnswer.
+    """
     text = Visible.of(text).text
     begin = text.find("{")
     if begin < 0:
         raise WrongAnswer(f"the answer has no JSON object: {text.strip()!r:.60}")
-    try:
-        value, _ = json.JSONDecoder(strict=False).raw_decode(text, begin)  # models write line ends into texts
-    except (ValueError, RecursionError) as error:
-        raise WrongAnswer(f"the answer is not JSON: {error}") from None
+    value = _decoded(text[begin:])
     try:
         return checked(wanted, value)
     except ValueError as error:
         raise WrongAnswer(f"the answer is wrong: {error}") from None
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return _DECODER.raw_decode(text)[0]
+    except (ValueError, RecursionError) as error:
+        for whole in _whole_beginnings(text):
+            try:
+                return _DECODER.raw_decode(whole)[0]
+            except ValueError:
+                continue
+        raise WrongAnswer(f"the answer is not JSON: {error}") from None
+
+
+def _whole_beginnings(text: str) -> Iterator[str]:
+    """Yield JSON that breaks off without its last items, closed where it ends, the longest first."""
+    open_brackets: list[str] = []
+    ends: list[tuple[int, str]] = []
+    in_text = is_escaped = False
+    for place, character in enumerate(text):
+        if in_text:
+            in_text = is_escaped or character != '"'
+            is_escaped = character == "\\" and not is_escaped
+        elif character == '"':
+            in_text = True
+        elif character in _CLOSERS:
+            open_brackets.append(_CLOSERS[character])
+            if len(open_brackets) > _MAX_DEPTH:
+                return
+        elif character in "]}" and open_brackets:
+            open_brackets.pop()
+            ends.append((place + 1, "".join(reversed(open_brackets))))
+        elif character == ",":
+            ends.append((place, "".join(reversed(open_brackets))))
+    yield from (text[:end] + closing for end, closing in reversed(ends[-_MAX_DEPTH:]))

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.curation.consolidation import history_entry
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.curation.proposal import (
     REPLACED,
     RETIRED,
+    RULES,
     TAKEN,
     Operation,
     OperationState,
     Proposal,
 )
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
+from honeybadger_host.curation.said import uncopied
 from honeybadger_host.domain import (
     MEMORY,
     SUMMARY,
@@ -32,11 +33,12 @@ from honeybadger_host.domain import (
     Asked,
     Change,
     ChangeHandler,
+    FileRemoved,
     FileWritten,
     Outcome,
 )
 from honeybadger_host.memory.archive import Retired, archive_entry, archive_notes, archived_file
-from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, name_in, parse_entry
+from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, name_in, parse_entry, show_time
 from honeybadger_host.memory.entry_marks import Origin, Standing
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
@@ -50,12 +52,14 @@ from honeybadger_host.memory.watermarks import (
     watermark_file,
 )
 from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.text.neutralise import neutralise, render_note
+from honeybadger_host.text.neutralise import neutralise, one_line, render_note
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 SECTION: Final = "Notes"
-MERGED: Final = "merged"
-"""Member of an entry's metadata: how many merges it is made of, one upon the other."""
+MADE_OF: Final = "made_of"
+"""Member of a joined entry's metadata: id, author, category and times of each entry that it is made of."""
+_UNSIGNABLE: Final = str.maketrans("(),", "   ")
+"""What a signature cannot hold."""
 _PLACES: Final = 4
 """Files looked at for a new entry: the first of them that is free is its own."""
 
@@ -120,6 +124,8 @@ class Applying:
                     load(archived_file(file))
                 if len(found) == 1:
                     entries[source] = found[0]
+                    if operation.op == "refine" and operation.category is not None:
+                        load(entry_file(group, operation.category, source))
             if operation.result is not None and operation.category is not None:
                 category, text = self.entries.place(group, operation.category), folded(operation.result)
                 free[operation.n] = [entry_file(group, category, entry_id(category, text, n)) for n in range(_PLACES)]
@@ -131,14 +137,15 @@ class Applying:
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
         """Decide what changes. Raises Refusal: somebody consolidated the session meanwhile."""
         check_kept(self.files, self.proposal, self.kept)
-        return _Decision(self, prepared, now).outcome()
+        return _Decision(self, prepared, asked.sender, now).outcome()
 
 
 class _Decision:
     """What a proposal changes, operation by operation."""
 
-    def __init__(self, applying: Applying, prepared: Prepared, now: datetime) -> None:
+    def __init__(self, applying: Applying, prepared: Prepared, decider: str, now: datetime) -> None:
         self._applying = applying
+        self._decider = decider
         self._proposal = applying.proposal
         self._group = applying.proposal.group
         self._view = applying.files.view
@@ -161,8 +168,8 @@ class _Decision:
             if self._used & {*operation.sources}:
                 states[operation.n] = "stale"
             elif operation.op == "write_history":
-                text = neutralise(history_entry(operation.result or "", self._applying.until)).text
-                self._changes.append(Added.of("history", self._group, f"{text}\n\n".encode()))
+                text = f"{self._history_head(operation)}\n{self._told(operation)}\n\n"
+                self._changes.append(Added.of("history", self._group, text.encode()))
                 states[operation.n] = "applied"
             elif operation.op == "write_summary":
                 part = self._write_summary(operation, before.part)
@@ -172,7 +179,7 @@ class _Decision:
                 states[operation.n] = "applied" if self._apply(operation) else "stale"
         retired = archive_notes(self._group, self._memory or b"", self._retired, CONSOLIDATOR, self._now)
         changes = [*(retired if self._retired else ()), *self._added, *self._changes]
-        if "applied" in states.values() or self._proposal.session is None:
+        if "applied" in states.values() or self._proposal.session is None or not self._proposal.operations:
             changes += self._moved(before, mark)
         return decided(self._proposal, states, self._applying.kept, changes)
 
@@ -191,18 +198,56 @@ class _Decision:
         standing = part_of(text, session)
         if standing is not None and digest_of(standing) != ours and self._applying.kept is None:
             return None
-        body = neutralise(operation.result or "").text
+        body = f"({self._source_of(operation)})\n{self._told(operation)}"
         data = with_part(text, session, body).encode()
         self._changes.append(FileWritten(self._group, "summary", file, data, held))
         return digest_of(body)
+
+    def _history_head(self, operation: Operation) -> str:
+        """Return the first line of an entry of HISTORY.md: until when, which turns, and whose words."""
+        asked, until = self._proposal, f"{self._applying.until.astimezone(UTC):%Y-%m-%d %H:%M}"
+        turns = f"session {asked.session}, turns {asked.first_turn}-{asked.last_turn}"
+        return f"[{until}] {turns} ({self._source_of(operation)})"
+
+    def _told(self, operation: Operation) -> str:
+        """Return a history or a summary as one paragraph; what a model wrote is indented, and passes for nobody's."""
+        lines = (line.rstrip() for line in neutralise(operation.result or "").text.splitlines() if line.strip())
+        return "\n".join(line if self._is_copied(operation) else f"  {line.lstrip()}" for line in lines)
+
+    def _source_of(self, operation: Operation) -> str:
+        """Return whose words a text has."""
+        if not self._is_copied(operation):
+            accepted = "unchecked" if self._decider == CONSOLIDATOR else f"accepted by {self._decider}"
+            return f"written by {operation.by or self._decider}, {accepted}"
+        return (
+            "in people's words" if self._proposal.by == RULES else f"in people's words, chosen by {self._proposal.by}"
+        )
+
+    def _is_copied(self, operation: Operation) -> bool:
+        """Return whether a text still is what people said, whoever edited the proposal."""
+        quotes = [each.quote for each in operation.evidence]
+        return bool(quotes) and not operation.by and not uncopied(operation.result or "", quotes)
+
+    def _author(self, operation: Operation) -> str:
+        """Return who signs what an operation writes: the speaker, or the model and the person who accepted it."""
+        if self._is_copied(operation):
+            name = f"{operation.evidence[0].by} via {CONSOLIDATOR}" if operation.evidence[0].by else CONSOLIDATOR
+        elif operation.by:
+            name = f"{operation.by} accepted by {self._decider}"
+        else:
+            name = self._decider
+        return one_line(name.translate(_UNSIGNABLE)).text
 
     def _apply(self, operation: Operation) -> bool:
         """Retire the sources of an operation, and write its result; False: a source is not as it was read."""
         notes = [source for source in operation.sources if source.startswith(NOTE_ID)]
         found = [self._entry(source) for source in operation.sources if not source.startswith(NOTE_ID)]
         entries = [each for each in found if each is not None]
-        if len(entries) < len(found) or any(note not in self._notes for note in notes):
+        is_gone = len(entries) < len(found) or any(note not in self._notes for note in notes)
+        if is_gone and (operation.op != "add" or found):
             return False
+        if operation.op == "refine":
+            return len(entries) == 1 and self._refine(operation, *entries[0])
         replaced_by: str | None = None
         if operation.category is not None and operation.result is not None:
             written = self._new_entry(operation, [entry for _, entry, _ in entries])
@@ -211,8 +256,11 @@ class _Decision:
             self._changes.append(written)
             replaced_by = name_in(written.file) if operation.op == "supersede" else None
         elif operation.result is not None:
-            section = self._notes[notes[0]].section if notes else operation.title or SECTION
-            note = render_note(operation.result, section, CONSOLIDATOR, self._now)
+            section = operation.title or next(
+                (self._notes[note].section for note in notes if note in self._notes), SECTION
+            )
+            at = operation.evidence[0].at if self._is_copied(operation) else None
+            note = render_note(operation.result, section, self._author(operation), at or self._now)
             self._added.append(Added.of("note", self._group, note.data))
         if operation.op in RETIRED:
             why = f"{operation.op} by proposal {self._proposal.id}"
@@ -222,6 +270,19 @@ class _Decision:
                 self._changes += archive_entry(self._group, file, entry, data, archived, by=replaced_by)
         if operation.op in TAKEN:
             self._used |= {*operation.sources}
+        return True
+
+    def _refine(self, operation: Operation, file: str, entry: Entry, data: bytes) -> bool:
+        """Give an entry other labels, and a place in another category; False: the place is taken."""
+        category = operation.category or entry.category
+        to = entry_file(self._group, category, entry.id)
+        if to != file and (self._view(to) is not None or to in self._used):
+            return False
+        self._used |= {entry.id, to}
+        refined = replace(entry, category=category, tags=operation.tags, aliases=operation.aliases)
+        self._changes.append(FileWritten(self._group, "entry", to, dump_entry(refined), data if to == file else None))
+        if to != file:
+            self._changes.append(FileRemoved(self._group, "entry", file, data))
         return True
 
     def _entry(self, source: str) -> tuple[str, Entry, bytes] | None:
@@ -237,7 +298,11 @@ class _Decision:
 
     def _new_entry(self, operation: Operation, sources: Collection[Entry]) -> FileWritten | None:
         """Return the entry that an operation makes; None: its places are taken. A merge has the earliest `created`."""
-        is_merge, now = operation.op in ("merge", "promote"), to_milliseconds(self._now)
+        is_merge, is_part = (
+            operation.op in ("merge", "promote") and bool(sources),
+            operation.op == "add" and bool(sources),
+        )
+        now = to_milliseconds(self._now)
         places = self._prepared.free.get(operation.n, ())
         file = next((each for each in places if self._view(each) is None and each not in self._used), None)
         if file is None:
@@ -246,8 +311,8 @@ class _Decision:
         heirs = sorted(sources, key=lambda entry: entry.created or now) if operation.op in REPLACED else []
         title, *aliases = each_once((operation.title or "", *(entry.title or "" for entry in heirs))) or ("",)
         metadata = {name: value for entry in heirs[::-1] for name, value in entry.metadata.items()}
-        if operation.op == "merge" and {entry.content for entry in heirs} != {operation.result}:
-            metadata[MERGED] = 1 + max((merges_of(entry) for entry in heirs), default=0)
+        if is_merge:
+            metadata[MADE_OF] = [each for entry in heirs for each in _made_of(entry)]
         entry = Entry(
             id=name_in(file),
             category=file.split("/", 3)[3].rpartition("/")[0],
@@ -256,7 +321,7 @@ class _Decision:
             created=min((entry.created for entry in heirs if is_merge and entry.created is not None), default=now),
             updated=now,
             metadata={**metadata, **operation.metadata, "proposal": self._proposal.id},
-            by=CONSOLIDATOR,
+            by=heirs[0].by if is_merge else next(iter(sources)).by if is_part else self._author(operation),
             title=title or None,
             aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
             reinforced=sum(entry.reinforced for entry in heirs) if is_merge else 0,
@@ -276,7 +341,9 @@ class _Decision:
         except ValueError:
             return nowhere
         is_as_far = mark.turn >= (proposal.last_turn or 0) > 0 and mark.proposal != proposal.id
-        if is_as_far and self._applying.chosen:
+        is_late = self._applying.kept is None or any(each.op == "write_summary" for each in self._applying.chosen)
+        is_again = (proposal.first_turn, proposal.last_turn) in mark.again
+        if is_as_far and is_late and not is_again and self._applying.chosen:
             why = f"session {proposal.session} is consolidated up to turn {mark.turn} by {mark.proposal}"
             raise Refusal("conflict", why)
         return mark
@@ -291,7 +358,13 @@ class _Decision:
         at = self._applying.until if proposal.session is None else self._now
         passes = 0 if proposal.session is None else before.passes + 1
         turn = max(proposal.last_turn or 0, before.turn)
-        mark = mark.model_copy(update={"turn": turn, "at": at, "proposal": proposal.id, "passes": passes})
+        span = (proposal.first_turn, proposal.last_turn)
+        changed: dict[str, Any] = {"turn": turn, "at": at, "passes": passes}
+        if span in before.again:
+            changed["again"] = tuple(each for each in before.again if each != span)
+        elif turn > before.turn or proposal.session is None:
+            changed["proposal"] = proposal.id
+        mark = mark.model_copy(update=changed)
         return [FileWritten(self._group, "watermark", file, dump_watermark(mark), self._view(file))]
 
 
@@ -309,7 +382,9 @@ def _shared_origin(heirs: Collection[Entry]) -> Origin | None:
     return origins.pop() if len(origins) == 1 else Origin("inferred")
 
 
-def merges_of(entry: Entry) -> int:
-    """Return how many merges an entry is made of, one upon the other."""
-    count = entry.metadata.get(MERGED)
-    return count if isinstance(count, int) and count > 0 else 0
+def _made_of(entry: Entry) -> list[dict[str, Any]]:
+    """Return what a joined entry keeps of one of its sources; of one that was joined itself, what that kept."""
+    if isinstance(kept := entry.metadata.get(MADE_OF), list):
+        return [{**each} for each in kept if isinstance(each, dict)]
+    times = {name: show_time(at) for name, at in (("created", entry.created), ("updated", entry.updated)) if at}
+    return [{"id": entry.id, "by": entry.by or "a person", "category": entry.category, **times}]

@@ -26,6 +26,7 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
 
+SILENCE_SECONDS = 60.0  # a model that hangs holds one of two places no longer
 _LONGEST_ANSWER_SECONDS: Final = 600.0
 _LONGEST_ANSWER: Final = 400_000
 """Characters; a longer answer is not one."""
@@ -164,18 +165,24 @@ class Asker:
         booked = Spent(_today(), question.group, question.kind, estimate)
         await self._write(lambda: self._book(question, booked))
         said = None
+        silence = anyio.CancelScope(deadline=anyio.current_time() + SILENCE_SECONDS)
+
+        async def hear(piece: str) -> None:
+            silence.deadline = anyio.current_time() + SILENCE_SECONDS
+
         try:
-            with anyio.move_on_after(_LONGEST_ANSWER_SECONDS):
-                said = await model.answer(Prompt(question.system, [UserSaid(question.text)]), _nobody_looks_on)
+            with anyio.move_on_after(_LONGEST_ANSWER_SECONDS), silence:
+                said = await model.answer(Prompt(question.system, [UserSaid(question.text)]), hear)
         except ModelFailed as failure:
             if failure.is_free:
                 released = booked._replace(tokens=-estimate)
                 await self._write(lambda: self._keep(question, orjson.dumps({"released": estimate}), released))
             raise
         if said is None:
-            raise ModelFailed(
-                f"{model.name} did not come to an end within {_LONGEST_ANSWER_SECONDS:g} s", is_passing=True
-            )
+            silent = f"said nothing for {SILENCE_SECONDS:g} s"
+            endless = f"did not come to an end within {_LONGEST_ANSWER_SECONDS:g} s"
+            why = silent if silence.cancelled_caught else endless
+            raise ModelFailed(f"{model.name} {why}", is_passing=True)
         text = self._clean(said.text[:_LONGEST_ANSWER])
         used_in = estimate - self.max_output_tokens if said.input_tokens is None else said.input_tokens
         used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
@@ -223,7 +230,3 @@ def _kept_answer(steps: Sequence[bytes]) -> Answer | None:
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
-
-
-async def _nobody_looks_on(piece: str) -> None:
-    """A model is told that its text is shown as it comes; this one's is not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -13,43 +13,54 @@ from typing import Final
 import anyio.to_thread
 import structlog
 
-from honeybadger_host.curation import extraction
 from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
-from honeybadger_host.curation.consolidation import Consolidated, memory_in, memory_operations, request_text
+from honeybadger_host.curation.consolidation import (
+    Consolidated,
+    Material,
+    notes_in,
+    operations_of,
+    request_text,
+    without_model,
+)
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.jobs import Job
-from honeybadger_host.curation.notes import digests_of, notes_of, protected_notes
+from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies, proposed, taken
-from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of
-from honeybadger_host.curation.proposal_files import stored
-from honeybadger_host.domain import SUMMARY, Turn
+from honeybadger_host.curation.proposal import Proposal, counts_of
+from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored
+from honeybadger_host.curation.said import Pick, quoted_in
+from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.group_files import GroupText
-from honeybadger_host.memory.summary_parts import part_of
 from honeybadger_host.memory.watermarks import Watermark, begins_after, kept_turns
-from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.phrases import FORGOTTEN
 
 log = structlog.get_logger()
 
-_MOST_TURNS: Final = 2000
-_MOST_MEMORY_TOKENS: Final = 8_000
-"""Of MEMORY.md that a model is given; a longer one is given without notes to compare."""
+_MAX_TURNS: Final = 2000
+_MAX_NOTES: Final = 200
+"""The newest notes that a model is shown."""
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be consolidated: turns, oldest first, one at least; and whether what is left is due, too."""
+    """What is to be consolidated: one turn at least; whether it was before, and whether more is due."""
 
     group: str
-    session: str
-    turns: Sequence[Turn]
+    material: Material
     mark: Watermark | None
-    memory: str
-    part: str | None
+    is_again: bool
     has_more: bool
+
+    @property
+    def session(self) -> str:
+        return self.material.session
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        return self.material.turns
 
     @property
     def name(self) -> str:
@@ -89,12 +100,13 @@ class Consolidations:
         plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
         if plan is None:
             return False
-        memory = plan.memory if estimate_tokens(plan.memory) <= _MOST_MEMORY_TOKENS else ""
-        text = request_text(memory, plan.part, plan.turns)
-        question = Question(group, plan.name, "consolidation", self._uses.directives.read("consolidation"), text)
+        text = request_text(plan.material, max_notes=_MAX_NOTES)
+        directives = self._uses.directives
+        system = directives.read("consolidation") + (f"\n\n{directives.read('prose')}" if self._uses.prose else "")
+        question = Question(group, plan.name, "consolidation", system, text)
         made = await self._uses.make(question, partial(self._propose, plan, question), until=plan.turns[-1].at)
         self.done += 1
-        return plan.has_more and made is not None and made.counts["applied"] > 0
+        return plan.has_more and (made is None or made.counts["applied"] > 0)
 
     def _plan(self, group: str, session: str, at_once: bool) -> _Plan | None:
         """Return what is to be consolidated, None: nothing. Raises WorldFailed."""
@@ -103,28 +115,60 @@ class Consolidations:
         last = uses.turn_logs.load(group, session).last_number
         begun_again = uses.documents.begins_after(group, session)
         after = max(begins_after(last, mark, uses.memory_window), begun_again)
-        turns = uses.turn_logs.since(group, session, after, _MOST_TURNS)
+        turns = uses.turn_logs.since(group, session, after, _MAX_TURNS)
         old = turns[: -kept_turns(uses.memory_window)]
+        again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)
+        if again is not None:
+            known = uses.turn_logs.since(group, session, again[0] - 1, _MAX_TURNS)
+            old = [turn for turn in known if turn.number <= again[1]]
         is_long = bool(uses.history_budget_tokens) and (
             sum(turn.line_tokens for turn in turns) > uses.history_budget_tokens
         )
-        if not old or not (at_once or is_long or len(turns) > uses.memory_window):
+        is_due = at_once or again is not None or is_long or len(turns) > uses.memory_window
+        if not old or not is_due:
             return None
         if self._waits(group, session):
             return None
-        count = taken(old)
-        memory, summary = _read(uses.files.memory, group), _read(uses.files.summary, group)
-        if mark is not None and begun_again >= mark.turn:
-            summary = None  # what it tells of the session was left behind
-        return _Plan(
-            group,
-            session,
-            old[:count],
-            mark,
-            "" if memory is None else memory.text,
-            None if summary is None else part_of(summary.text, session),
-            count < len(old),
+        count = taken(old) if again is None else len(old)
+        known = uses.turn_logs.since(group, session, begun_again, _MAX_TURNS)
+        is_forgotten = uses.forgotten_in(group)
+        known = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in known]
+        earlier = [turn for turn in known if turn.number < old[0].number]
+        due = [turn for turn in known if old[0].number <= turn.number <= old[count - 1].number]
+        summary = self._summary_so_far(group, session, mark, earlier)
+        material = Material(session, due, earlier, summary, self._notes(group), self._is_said)
+        return _Plan(group, material, mark, again is not None, again is not None or count < len(old))
+
+    def _is_said(self, turn: Turn) -> bool:
+        return self._uses.is_person(turn) and turn.content != FORGOTTEN
+
+    def _notes(self, group: str) -> Mapping[str, NotePlace]:
+        """Return the notes of a group; none when MEMORY.md cannot be served: the rest is consolidated all the same."""
+        try:
+            memory = self._uses.files.memory(group)
+        except FileProblem as problem:
+            log.warning("group_file.refused", file=problem.file, why=problem.message)
+            return {}
+        return {} if memory is None else notes_of(group, memory.text.encode())
+
+    def _summary_so_far(self, group: str, session: str, mark: Watermark | None, turns: Sequence[Turn]) -> list[Pick]:
+        """Return what the summary of a session was made of the last time; none when that cannot be said."""
+        data = (
+            None
+            if mark is None or not mark.proposal
+            else read_whole(self._uses.home / proposal_file(group, mark.proposal))
         )
+        try:
+            before = None if data is None or mark is None else proposal_in(data, group, mark.proposal)
+        except ValueError:  # `review` names it
+            return []
+        evidence = [
+            each
+            for operation in (() if before is None else before.operations)
+            if operation.op == "write_summary" and not operation.by
+            for each in operation.evidence
+        ]
+        return quoted_in(evidence, {(session, turn.number): turn for turn in turns})
 
     def _waits(self, group: str, session: str) -> bool:
         """Return whether a person is to decide about a consolidation of this session, or to mend the file of one."""
@@ -137,28 +181,22 @@ class Consolidations:
 
     def _propose(self, plan: _Plan, question: Question, answer: Answer | None) -> Proposal:
         """Return what a consolidation proposes, with its gates checked. Raises WrongAnswer."""
-        group, turns = plan.group, plan.turns
-        operations: list[Operation] = []
-        notes = standing = notes_of(group, plan.memory.encode())
+        group, turns, material = plan.group, plan.turns, plan.material
+        given: Mapping[str, str] = {}
         if answer is None:
-            history, summary = self._extracted("write_history", plan), self._extracted("write_summary", plan)
+            operations = without_model(material)
         else:
             said = read_answer(answer.text, Consolidated)
-            history = said.history_entry
-            summary = said.conversation_summary or self._extracted("write_summary", plan)
-            memory = memory_in(answer.asked)  # of before a kill, perhaps: then base tells what has changed since
-            given = notes_of(group, memory.encode())
-            notes = {**standing, **given}
-            operations = memory_operations(said.memory_update or "", given, plan.session, turns)
-        heads = [
-            Operation(n=1, op="write_history", result=history, why="what was said"),
-            Operation(n=1, op="write_summary", result=summary, why="what the conversation was about"),
-        ]
+            given = notes_in(answer.asked)  # of before a kill, perhaps: a note that is gone by now is left out
+            operations = operations_of(said, material, given, answer.model, prose=self._uses.prose)
+        if plan.is_again:  # later passes stand, and so does their summary
+            operations = [each for each in operations if each.op != "write_summary"]
+        notes, digests = material.notes, digests_of(material.notes)
         known = Known(
-            texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
-            digests=digests_of(standing),
-            turns={(plan.session, turn.number): turn for turn in turns},
-            is_person=self._uses.is_person,
+            texts={note: place.text for note, place in notes.items()},
+            digests=digests,
+            turns=material.by_place,
+            is_person=self._is_said,
             protected=protected_notes(notes),
             group_size=len(notes),
             is_forgotten=self._uses.forgotten_in(group),
@@ -167,42 +205,16 @@ class Consolidations:
         return proposed(
             question,
             answer,
-            [*heads, *operations],
+            operations,
             known,
-            partial(map, partial(self._kept_by_rules, plan)),
             made_at=datetime.now(UTC),
             session=plan.session,
             first_turn=turns[0].number,
             last_turn=turns[-1].number,
-            base={note: digest for note, digest in digests_of(notes).items() if note in sources},
+            base={note: digest for note, digest in digests.items() if note in sources},
         )
-
-    def _kept_by_rules(self, plan: _Plan, each: Operation) -> Operation:
-        """Return an operation; rules write a history or summary that a gate refuses: what was said is kept."""
-        if each.op not in ("write_history", "write_summary") or not each.gates.failed:
-            return each
-        why = "; ".join(f"{failed.gate}: {failed.what}" for failed in each.gates.failed)
-        changed = {"result": self._extracted(each.op, plan), "why": f"extracted: {why}"}
-        return each.model_copy(update={**changed, "gates": Gates(passed=each.gates.passed), "state": "waiting"})
-
-    def _extracted(self, op: str, plan: _Plan) -> str:
-        """Return what rules take from the turns, word for word, but for what was forgotten."""
-        is_forgotten = self._uses.forgotten_in(plan.group)
-        turns = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in plan.turns]
-        if op == "write_history":
-            return extraction.history_entry(turns, plan.session, self._uses.is_person)
-        return extraction.conversation_summary(turns, self._uses.is_person, earlier=plan.part or "")
 
 
 def _named(session: str) -> str:
     """Return what the names of a session's consolidations begin with; those of another session may, too."""
     return f"consolidation-{_NO_NAME.sub('-', session[:24])}-"
-
-
-def _read(file: Callable[[str], GroupText | None], group: str) -> GroupText | None:
-    """Return a file's text, None when it cannot be served: the conversation is consolidated all the same."""
-    try:
-        return file(group)
-    except FileProblem as problem:
-        log.warning("group_file.refused", file=problem.file, why=problem.message)
-        return None

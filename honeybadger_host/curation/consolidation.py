@@ -1,168 +1,337 @@
 """Consolidation: what a model is asked, and what its answer becomes. Pure (AB2).
 
-A model gets the notes, the summary so far and the turns; it answers with JSON: `history_entry`, `memory_update`, which
-is the whole MEMORY.md as it should be, and `conversation_summary`. The last two may be missing. An update of MEMORY.md
-never replaces it: it is compared with the notes that were given, and becomes operations on single notes.
+A model gets numbered notes, the summary so far and the turns with numbered sentences; it answers numbers. An answer by
+the seed's contract, `history_entry`, `memory_update` and `conversation_summary` as texts, is taken line by line: what a
+person said word for word is taken as its number, the rest waits for a person.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from honeybadger_host.curation.notes import NotePlace
-from honeybadger_host.curation.proposal import Evidence, Operation
+from honeybadger_host.curation.notes import NOTE_ID, NotePlace
+from honeybadger_host.curation.proposal import Op, Operation
+from honeybadger_host.curation.said import (
+    Pick,
+    Refs,
+    Turns,
+    chosen_minutes,
+    earlier,
+    fact,
+    minutes,
+    numbered_turn,
+    picked,
+    place_line,
+    whole,
+)
+from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited
-from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import SIGNED
-from honeybadger_host.search.language.analyzer import document_terms
 
-MOST_SUMMARY_WORDS: Final = 500
-_MOST_HISTORY_CHARACTERS: Final = 8_000
-"""2 to 5 sentences are asked for."""
-_DATED: Final = re.compile(r"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d\]|\d{4}-\d\d-\d\d")
+SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
+"""Sections that a model may choose where a group has none of its own."""
+_DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
 _BULLET: Final = re.compile(r"[-*+] +")
-_LEAST_SHARED: Final = 0.6
-"""Of a new fact's content words, how many must stand in the turn that it is said to come from."""
-_ALIKE: Final = 0.5
-"""Of the content words of a note that is gone, how many a new line shares that replaces it."""
+_QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
+_MAX_TEXT: Final = 8_000
+
+Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MAX_TEXT)]
 
 
-def _is_short(summary: str) -> str:
-    words = len(summary.split())
-    if words > 2 * MOST_SUMMARY_WORDS:
-        raise PydanticCustomError("must_be", "at most 500 words, it has {words} words", {"words": words})
-    return summary.strip()
+class Fact(Edited):
+    """A sentence to be remembered, the section it goes to, and the notes that it changes."""
+
+    take: Refs
+    section: str = ""
+    changes: Refs = ()
 
 
 class Consolidated(Edited):
-    """A model's answer: what happened, the whole MEMORY.md as it should be, a summary; None: it stays as it is."""
+    """A model's answer: numbers, or texts by the seed's contract; what is missing is chosen without it."""
 
-    history_entry: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MOST_HISTORY_CHARACTERS)
-    ]
+    facts: Annotated[tuple[Fact, ...], Field(strict=False)] = ()
+    history: Refs = ()
+    summary: Refs = ()
+    history_entry: Prose | None = None
     memory_update: str | None = None
-    conversation_summary: Annotated[str, AfterValidator(_is_short)] | None = None
+    conversation_summary: Prose | None = None
+
+    @model_validator(mode="after")
+    def _answers_something(self) -> Consolidated:
+        if not self.model_fields_set & type(self).model_fields.keys():
+            members = ", ".join(type(self).model_fields)
+            raise PydanticCustomError("must_be", "an object with one of {members}", {"members": members})
+        return self
 
 
 _EMPTY: Final = "(empty)"
 _MEMORY: Final = "## Current Long-term Memory\n"
-_SUMMARY: Final = "\n\n## Conversation Summary So Far\n"
+_SECTIONS: Final = "\n## Sections\n"
+_SUMMARY: Final = "\n## Conversation Summary So Far\n"
+_NOTE: Final = re.compile(rf"^N(\d+) \[({re.escape(NOTE_ID)}[^\]\s]+)\] ", re.MULTILINE)
 
 
-def request_text(memory: str, summary: str | None, turns: Sequence[Turn]) -> str:
-    """Return what a model is asked: MEMORY.md, the session's part of summary.md, and turns, oldest first."""
+@dataclass(frozen=True)
+class Material:
+    """What a consolidation is made of.
+
+    Args:
+        session: whose turns they are.
+        turns: those to be consolidated, oldest first.
+        earlier: the ones before them that the log still has since the session began, oldest first.
+        summary: what the summary so far was made of, in the order said.
+        notes: the group's notes by their ids.
+    """
+
+    session: str
+    turns: Sequence[Turn]
+    earlier: Sequence[Turn]
+    summary: Sequence[Pick]
+    notes: Mapping[str, NotePlace]
+    is_person: Callable[[Turn], bool]
+
+    @property
+    def by_place(self) -> Turns:
+        return {(self.session, turn.number): turn for turn in (*self.earlier, *self.turns)}
+
+    @property
+    def sections(self) -> Sequence[str]:
+        """The sections that a fact may go to, those of the group first."""
+        return list(dict.fromkeys((*(note.section for note in self.notes.values()), *SECTIONS)))
+
+    def picked(self, refs: Iterable[str]) -> list[Pick]:
+        """Return what refs name of what people said; anything else has no place in minutes."""
+        return [pick for pick in picked(refs, self.by_place, self.session) if self.is_person(pick.turn)]
+
+    def said(self, turns: Iterable[Turn]) -> list[tuple[str, Turn]]:
+        return [(self.session, turn) for turn in turns if self.is_person(turn)]
+
+
+def request_text(material: Material, *, max_notes: int) -> str:
+    """Return what a model is asked: numbered notes, sections, the summary so far, and the turns, oldest first.
+
+    Args:
+        max_notes: so many of the newest notes are shown.
+    """
+    given = [*material.notes.items()][-max_notes:]
+    notes = [_note_line(n, name, note) for n, (name, note) in enumerate(given, 1)]
+    summary = [numbered_turn(pick.turn, f"{pick.turn.number}", is_person=True) for pick in material.summary]
+    turns = [numbered_turn(each, f"{each.number}", is_person=material.is_person(each)) for each in material.turns]
     return (
-        f"{_MEMORY}{memory.strip() or _EMPTY}{_SUMMARY}{(summary or '').strip() or '(none)'}\n\n"
-        f"## Conversation to Process\n{''.join(map(turn_line, turns))}"
+        f"{_MEMORY}{''.join(notes) or _EMPTY}{_SECTIONS}{', '.join(material.sections)}\n"
+        f"{_SUMMARY}{''.join(summary) or '(none)'}\n## Conversation to Process\n{''.join(turns)}"
     )
 
 
-def memory_in(request: str) -> str:
-    """Return the MEMORY.md that a model was given."""
-    memory = request.removeprefix(_MEMORY).partition(_SUMMARY)[0]
-    return "" if memory == _EMPTY else f"{memory}\n"
+def _note_line(number: int, name: str, note: NotePlace) -> str:
+    text = note.text.strip().replace("\n", "\n  ")
+    return f"N{number} [{name}] {note.section}, by {note.author or 'a person'}: {text}\n"
 
 
-def turn_line(turn: Turn) -> str:
-    """Return a turn as a model reads it: `[2026-05-07 18:03] USER [tools: a, b]: text`. Source: AB2."""
-    tools = f" [tools: {', '.join(turn.tools_used)}]" if turn.tools_used else ""
-    speaker = "" if turn.sender in (turn.role, turn.by) else f"{turn.shown_name}: "
-    content = turn.content.strip().replace("\n", "\n  ")
-    return f"[{turn.at.astimezone(UTC):%Y-%m-%d %H:%M}] {turn.role.upper()}{tools}: {speaker}{content}\n"
+def notes_in(request: str) -> dict[str, str]:
+    """Return the notes that a model was given: their number -> their id."""
+    return dict(_NOTE.findall(request.partition(_SECTIONS)[0]))
 
 
-def history_entry(text: str, until: datetime) -> str:
-    """Return an entry as HISTORY.md has it: one paragraph with a time, else that of the newest turn, `until`."""
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    if not _DATED.match(lines[0]):
-        lines[0] = f"[{until.astimezone(UTC):%Y-%m-%d %H:%M}] {lines[0]}"
-    return "\n".join(lines)
-
-
-def memory_operations(
-    memory: str, given: Mapping[str, NotePlace], session: str, turns: Sequence[Turn]
+def operations_of(
+    answer: Consolidated, material: Material, given: Mapping[str, str], model: str, *, prose: bool
 ) -> list[Operation]:
-    """Return what an update of MEMORY.md means for single notes.
+    """Return what an answer proposes: a history, a summary, then what it says of notes.
 
     Args:
-        memory: the whole of it as it should be; blank: as it is.
-        given: the notes that the model was given, by their ids.
-        turns: the consolidated ones, of `session`.
+        given: see `notes_in`.
+        prose: what a model writes for history and summary is taken as it is, marked as the model's.
     """
-    if not memory.strip():
-        return []
-    wanted = list(_facts(memory))
-    known = {_folded(note.text) for note in given.values()}
-    kept = {_folded(text) for _, text in wanted}
-    added = [(section, text) for section, text in wanted if _folded(text) not in known and _folded(text)]
-    gone = {note: place.text for note, place in given.items() if not _is_kept(place, kept)}
-    operations: list[Operation] = []
-    for section, text in added:
-        evidence = evidence_for(text, session, turns)
-        replaced = next((note for note, old in gone.items() if _shares(old, text) >= _ALIKE), None)
-        if replaced is not None:
-            del gone[replaced]
-        operations.append(
-            Operation(
-                n=1,
-                op="add" if replaced is None else "supersede",
-                sources=() if replaced is None else (replaced,),
-                result=text,
-                title=section[:80] or None,
-                evidence=evidence,
-                why="the model adds it" if replaced is None else "the model writes this instead",
-            )
-        )
-    return operations + [
-        # what it says is listed as lost, so that it waits for a person
-        Operation(n=1, op="retire", sources=(note,), lost=(old,), why="the model leaves it out")
-        for note, old in gone.items()
+    return [
+        *_history(answer, material, model, prose),
+        *_summary(answer, material, model, prose),
+        *_facts(answer, material, given, model),
     ]
 
 
-def evidence_for(text: str, session: str, turns: Sequence[Turn]) -> tuple[Evidence, ...]:
-    """Return the turn of a person that says what a text says: most of its content words stand there."""
-    people = [turn for turn in turns if turn.role == "user"]
-    best = max(people, key=lambda turn: (_shares(text, turn.content), -turn.number), default=None)
-    if best is None or _shares(text, best.content) < _LEAST_SHARED:
-        return ()
-    return (Evidence(session=session, turn=best.number, quote=best.content[:2000]),)
+def without_model(material: Material) -> list[Operation]:
+    """Return a history and a summary of the people's turns, the newest that have room, in the order said."""
+    nothing = Consolidated(history=(), summary=())
+    return [*_history(nothing, material, "", False), *_summary(nothing, material, "", False)]
 
 
-def _facts(memory: str) -> Iterator[tuple[str, str]]:
-    """Yield section and text of each fact in a MEMORY.md that a model wrote: a bullet, or a paragraph."""
+# ------------------------------------------------------------------------------------------------ history and summary
+
+
+def _history(answer: Consolidated, material: Material, model: str, prose: bool) -> Iterator[Operation]:
+    picks, why = material.picked(answer.history), "sentences that the model chose"
+    if answer.history_entry is not None:
+        text = _DATED.sub("", answer.history_entry)
+        told, others = _as_picks(text, material)
+        picks = picks or (told if not others else [])
+        if others and not picks:
+            yield _written("write_history", answer.history_entry, model, prose)
+            if prose:
+                return
+    evidence = chosen_minutes(picks) if picks else chosen_minutes([], material.said(material.turns))
+    if evidence:
+        why = why if picks else "what people said, the newest that has room"
+        yield Operation(n=1, op="write_history", result=minutes(evidence), evidence=tuple(evidence), why=why)
+
+
+def _summary(answer: Consolidated, material: Material, model: str, prose: bool) -> Iterator[Operation]:
+    picks = material.picked(answer.summary)
+    if answer.conversation_summary is not None:
+        told, others = _as_picks(answer.conversation_summary, material)
+        picks = picks or told
+        if others:
+            yield _written("write_summary", answer.conversation_summary, model, prose)
+            if prose:
+                return
+    evidence = chosen_minutes(picks, material.said((*material.earlier, *material.turns)))
+    if evidence:
+        why = (
+            "sentences that the model chose, and the newest" if picks else "what people said, the newest that has room"
+        )
+        yield Operation(n=1, op="write_summary", result=minutes(evidence), evidence=tuple(evidence), why=why)
+
+
+def _written(op: Op, text: str, model: str, prose: bool) -> Operation:
+    """Return an operation with the words of a model."""
+    waits = "" if prose else _nobody_said(model)
+    return Operation(n=1, op=op, result=text, by=model, waits=waits, why=f"written by {model}, unchecked")
+
+
+def _nobody_said(model: str) -> str:
+    return f"written by {model}, nobody said this"
+
+
+# --------------------------------------------------------------------------------------------------------- the notes
+
+
+def _facts(answer: Consolidated, material: Material, given: Mapping[str, str], model: str) -> list[Operation]:
+    wanted: list[tuple[Pick, str, tuple[str, ...]]] = []
+    for each in answer.facts:
+        changed = [given.get(ref.lstrip("Nn "), "") for ref in each.changes]
+        known = tuple(dict.fromkeys(name for name in changed if name in material.notes))
+        wanted += [(pick, each.section, known) for pick in picked(each.take, material.by_place, material.session)]
+    waiting: list[Operation] = []
+    if answer.memory_update is not None and answer.memory_update.strip():
+        told, waiting = _update(answer.memory_update, material, given, model)
+        wanted += told
+    by_turn: dict[tuple[str, int], tuple[Pick, str, tuple[str, ...]]] = {}
+    for pick, section, changed_notes in wanted:
+        if pick.place in by_turn:
+            first, kept, earlier_notes = by_turn[pick.place]
+            pick = replace(first, sentences=tuple(sorted({*first.sentences, *pick.sentences})))
+            section, changed_notes = kept, tuple(dict.fromkeys((*earlier_notes, *changed_notes)))
+        by_turn[pick.place] = pick, section, changed_notes
+    operations: list[Operation] = []
+    for pick, section, changed_notes in by_turn.values():
+        operations += _fact(pick, section if section in material.sections else SECTIONS[0], changed_notes, material)
+    return operations + waiting
+
+
+def _fact(pick: Pick, section: str, changed: Sequence[str], material: Material) -> Iterator[Operation]:
+    """Yield a fact, and for each note that it changes that a person may retire it: until then both stand."""
+    text, evidence = fact(pick, material.by_place.get((pick.session, pick.turn.number - 1)))
+    lines = [earlier(material.notes[name].author or "a person", material.notes[name].text) for name in changed]
+    yield Operation(
+        n=1,
+        op="add",
+        sources=tuple(changed),
+        result="\n".join((text, *lines, place_line(pick))),
+        title=section[:80],
+        evidence=tuple(evidence),
+        why="a person said it",
+    )
+    for name in changed:
+        why = f"what a person said in {pick.session}#{pick.turn.number} changes it"
+        yield Operation(
+            n=1, op="retire", sources=(name,), evidence=tuple(evidence), waits="only a person retires", why=why
+        )
+
+
+def _update(
+    update: str, material: Material, given: Mapping[str, str], model: str
+) -> tuple[list[tuple[Pick, str, tuple[str, ...]]], list[Operation]]:
+    """Return what a whole MEMORY.md, as a model would have it, means: facts that people said, and what waits."""
+    wanted = [(section, text) for section, text in _bullets(update) if _key(text)]
+    known = {_key(text) for note in material.notes.values() for _, text in (("", note.text), *_bullets(note.text))}
+    kept = {_key(text) for _, text in wanted}
+    facts: list[tuple[Pick, str, tuple[str, ...]]] = []
+    waiting: list[Operation] = []
+    for section, text in wanted:
+        picks, others = _as_picks(text, material)
+        if _key(text) in known:
+            continue
+        facts += [(pick, section, ()) for pick in picks if not others]
+        if others:
+            title = section[:80] or SECTIONS[0]
+            waiting.append(
+                Operation(
+                    n=1,
+                    op="add",
+                    result=text,
+                    title=title,
+                    by=model,
+                    waits=_nobody_said(model),
+                    why="the model adds it",
+                )
+            )
+    for name in given.values():
+        note = material.notes.get(name)
+        if note is not None and not _is_kept(note, kept):
+            why = "the model leaves it out"
+            waiting.append(Operation(n=1, op="retire", sources=(name,), waits="only a person retires", why=why))
+    return facts, waiting
+
+
+def _as_picks(text: str, material: Material) -> tuple[list[Pick], list[str]]:
+    """Return the sentences of people that a text consists of, and those sentences that nobody said."""
+    said: dict[str, Pick] = {}
+    for session, turn in material.said((*material.earlier, *material.turns)):
+        for number, (begin, end) in enumerate(sentences_of(turn.content)):
+            said[_key(turn.content[begin:end])] = Pick(session, turn, (number,))
+        said[_key(turn.content)] = whole(session, turn)
+    if _key(text) in said:
+        return [said[_key(text)]], []
+    sentences = [_key(text[begin:end]) for begin, end in sentences_of(text)]
+    found = [said[each] for each in sentences if each in said]
+    merged: dict[tuple[str, int], Pick] = {}
+    for pick in found:
+        before = merged.get(pick.place)
+        both = {*pick.sentences, *(before.sentences if before else ())}
+        merged[pick.place] = replace(pick, sentences=tuple(sorted(both)))
+    picks = sorted(merged.values(), key=lambda pick: (pick.turn.at, pick.place))
+    return picks, [each for each in sentences if each and each not in said]
+
+
+def _key(text: str) -> str:
+    """Return a sentence without what does not count: white space, a list mark, quotes around it, the final stop."""
+    return _BULLET.sub("", " ".join(text.split()), count=1).strip(_QUOTES)
+
+
+def _bullets(memory: str) -> Iterator[tuple[str, str]]:
+    """Yield section and text of each fact in a MEMORY.md: a bullet, or a paragraph."""
     section = ""
-    fact: list[str] = []
+    text: list[str] = []
     for line in [*memory.split("\n"), ""]:
         bullet = _BULLET.match(line)
         is_heading = line.startswith("#")
-        if fact and (bullet or is_heading or not line.strip()):
-            yield section, " ".join(fact)
-            fact = []
+        if text and (bullet or is_heading or not line.strip()):
+            yield section, " ".join(text)
+            text = []
         if is_heading:
             signed = SIGNED.fullmatch(line)
             section = signed["section"] if signed else line.lstrip("#").strip()
         elif line.strip():
-            fact.append(line[bullet.end() if bullet else 0 :].strip())
+            text.append(line[bullet.end() if bullet else 0 :].strip())
 
 
 def _is_kept(note: NotePlace, kept: set[str]) -> bool:
     """Return whether all that a note says is in an update; a person's note may have several bullets, or none."""
     is_heading = note.text == note.section
-    return is_heading or _folded(note.text) in kept or all(_folded(text) in kept for _, text in _facts(note.text))
-
-
-def _folded(text: str) -> str:
-    return folded(text).rstrip(".")
-
-
-def _shares(old: str, new: str) -> float:
-    words = {*document_terms(old)}
-    return len(words & {*document_terms(new)}) / len(words) if words else 0.0
+    return is_heading or _key(note.text) in kept or all(_key(text) in kept for _, text in _bullets(note.text))

@@ -22,18 +22,18 @@ from honeybadger_host.storage.files import names_in
 log = structlog.get_logger()
 
 DIRECTIVES_FOLDER: Final = "config/directives"
-DirectiveName: TypeAlias = Literal["consolidation", "enrichment", "dream", "pref-dream", "memory-rules"]
+DirectiveName: TypeAlias = Literal["consolidation", "prose", "enrichment", "dream", "pref-dream", "memory-rules"]
 NAMES: Final[tuple[DirectiveName, ...]] = get_args(DirectiveName)
 RULES: Final = "{memory-rules}"
 """Where the rules for what is remembered stand in a prompt, on a line of its own."""
 MOST_CHARACTERS: Final = 32_768
-_ANSWERED: Final[Mapping[DirectiveName, tuple[str, ...]]] = {
-    "consolidation": ("history_entry", "memory_update"),
-    "enrichment": ("entries",),
-    "dream": ("operations",),
+_ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "consolidation": ("facts", "history_entry"),
+    "enrichment": ("sentences",),
+    "dream": ("join", "retire", "refine", "anti_patterns"),
     "pref-dream": ("preferences",),
 }
-"""Members by which an answer is read: a prompt that does not name them gets no answer that can be used."""
+"""Members by which an answer is read: a prompt that names none of them gets no answer that can be used."""
 _PLACEHOLDER: Final = re.compile(r"^[ \t]*(\{[\w -]+\})[ \t]*$", re.MULTILINE)
 
 
@@ -104,8 +104,9 @@ def problem_of(name: DirectiveName, text: str) -> str | None:
         return "is blank: write the prompt, or remove the file"
     if len(text) > MOST_CHARACTERS:
         return f"has {len(text)} characters, the limit is {MOST_CHARACTERS}: shorten it"
-    if missing := [member for member in _ANSWERED.get(name, ()) if member not in text]:
-        return f"does not ask for `{missing[0]}`, by which the answer is read: say how the JSON of the answer looks"
+    wanted = _ANSWERED.get(name, ())
+    if wanted and not any(member in text for member in wanted):
+        return f"does not ask for `{wanted[0]}`, by which the answer is read: say how the JSON of the answer looks"
     known = set() if name == "memory-rules" else {RULES}
     if unknown := {*_PLACEHOLDER.findall(text)} - known:
         return f"has the placeholder {min(unknown)}: only {RULES} is one, and not in the rules themselves"

@@ -2,44 +2,78 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire import GENERAL
-from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.candidates import Pair, identical
-from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.notes import NOTE_ID
-from honeybadger_host.curation.proposal import MAX_OPERATIONS, Operation, Part
+from honeybadger_host.curation.proposal import Operation
+from honeybadger_host.curation.said import Refs, Turns, fact, numbered_turn, picked
+from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.curation.snapshot import FOLDED, Snapshot
-from honeybadger_host.domain import Turn
-from honeybadger_host.memory.edited import checked
-from honeybadger_host.memory.feedback import Feedback
-from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.memory.edited import Edited, Texts
+from honeybadger_host.memory.labels import each_once, folded
+from honeybadger_host.text.neutralise import estimate_tokens, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
+PART_OF: Final = "part_of"
+"""Member of an entry's metadata: the id of the entry that it was taken from."""
+ANTI_PATTERNS: Final = "anti-patterns"
+ANTI_PATTERN: Final = "anti-pattern"
+DOMAINS: Final = ("general", "code", "writing", "tools", "planning", "communication", "data")
 _MOST_TOKENS: Final = 12_000
 """Of the entries and notes that a model is shown; what is left is for another pass."""
 _MOST_SAID: Final = 4_000
 """Tokens of turns."""
-_LONGEST_TURN: Final = 2_000
-"""Characters."""
 _LONGEST_RESULT: Final = 65_536
-_OURS: Final = frozenset(("n", "metadata", "gates", "state"))
-"""Members of an operation that no model fills in."""
+_MAX_ALIASES: Final = 5
+_MAX_ALIAS: Final = 60
+_NUMBERED: Final = re.compile(r"^E(\d+) \[([^\]\s]+)\] ", re.MULTILINE)
+_WORD: Final = re.compile(r"\w+")
 
 
-class _Answer(Part):
-    operations: Annotated[tuple[dict[str, Any], ...], Field(strict=False, max_length=MAX_OPERATIONS)]
+class _Retired(Edited):
+    of: Refs
+    said: Refs = ()
+
+
+class _Refined(Edited):
+    of: Refs
+    category: str | None = None
+    tags: Texts = ()
+    aliases: Texts = ()
+
+
+class _AntiPattern(Edited):
+    take: Refs
+    domain: str = DOMAINS[0]
+
+
+class DreamAnswer(Edited):
+    """A model's answer: numbers of entries that belong together, are over, or want other labels, and of corrections."""
+
+    join: Annotated[tuple[Refs, ...], Field(strict=False)] = ()
+    retire: Annotated[tuple[_Retired, ...], Field(strict=False)] = ()
+    refine: Annotated[tuple[_Refined, ...], Field(strict=False)] = ()
+    anti_patterns: Annotated[tuple[_AntiPattern, ...], Field(strict=False)] = ()
+
+    @model_validator(mode="after")
+    def _answers_something(self) -> DreamAnswer:
+        if not self.model_fields_set & type(self).model_fields.keys():
+            raise PydanticCustomError(
+                "must_be", "an object with one of {members}", {"members": ", ".join(type(self).model_fields)}
+            )
+        return self
 
 
 def folds(snapshot: Snapshot) -> list[Operation]:
-    """Return merges of entries that say the same byte for byte, whatever their category: the oldest one's counts.
+    """Return joins of entries that say the same byte for byte, whatever their category: the oldest one's counts.
 
-    Notes that are the same stand as they were written, with their authors and times: contexts show them once.
+    Notes that are the same stay as they were written, with their authors and times: contexts show them once.
     """
     found: list[Operation] = []
     for ids in identical([item for item in snapshot.items if item.id in snapshot.entries]):
@@ -54,19 +88,15 @@ def folds(snapshot: Snapshot) -> list[Operation]:
 # ------------------------------------------------------------------------------------------------------- the question
 
 
-def request_text(
-    snapshot: Snapshot,
-    picked: Iterable[tuple[Sequence[str], str]],
-    feedback: Iterable[Feedback],
-    turns: Mapping[tuple[str, int], Turn],
-) -> str:
-    """Return what a model is asked: why each was picked, the texts, feedback, and what people said.
+def request_text(snapshot: Snapshot, picked: Iterable[tuple[Sequence[str], str]], feedback: Turns, said: Turns) -> str:
+    """Return what a model is asked: why each was picked, the numbered texts, feedback, and what people said.
 
     Args:
         picked: see `reasons`.
-        turns: (session, number) -> turn of a person that may be about it.
+        said: turns of people that may be about it.
     """
     shown: dict[str, str] = {}
+    numbers: dict[str, str] = {}
     whys: list[str] = []
     room = _MOST_TOKENS
     for ids, reason in picked:
@@ -76,15 +106,16 @@ def request_text(
             continue
         room -= needed
         shown |= new
-        whys.append(reason)
-    heard = [f"- {each.kind} by {each.by}{_place(each)}: {_short(each.content)}\n" for each in feedback]
-    said = [turn_text(key, turn) for key, turn in sorted(turns.items(), key=lambda item: item[1].at)]
+        numbers |= {each: f"E{len(numbers) + n}" for n, each in enumerate(new, 1)}
+        whys.append(f"- {reason}: {' and '.join(numbers[each] for each in ids)}\n")
     return sections_text(
         {
             "Candidates": whys,
-            "Entries and Notes": shown.values(),
-            "Feedback": heard,
-            "What People Said": _newest(said),
+            "Entries and Notes": [f"{numbers[each]} {text}" for each, text in shown.items()],
+            "Categories": [f"{', '.join(snapshot.categories)}\n"],
+            "Tags": [f"{', '.join(snapshot.tags)}\n"],
+            "Feedback": numbered(feedback),
+            "What People Said": _newest(numbered(said)),
         }
     )
 
@@ -92,6 +123,12 @@ def request_text(
 def sections_text(sections: Mapping[str, Iterable[str]]) -> str:
     """Return headings, each with its lines, as a model reads them."""
     return "\n".join(f"## {title}\n{''.join(lines) or '(none)' + chr(10)}" for title, lines in sections.items())
+
+
+def numbered(turns: Turns) -> list[str]:
+    """Return turns of people as a model reads them, oldest first, their numbers with the session: `main#12.3`."""
+    ordered = sorted(turns.items(), key=lambda each: (each[1].at, each[0]))
+    return [numbered_turn(turn, f"{session}#{number}", is_person=True) for (session, number), turn in ordered]
 
 
 def block(snapshot: Snapshot, name: str) -> str:
@@ -117,47 +154,23 @@ def read_in(snapshot: Snapshot, request: str) -> dict[str, str]:
     return {
         name: digest if block(snapshot, name) in request else "0" * 64
         for name, digest in snapshot.digests.items()
-        if f"[{name}] " in request
+        if f" [{name}] " in request
     }
 
 
-def subjects(snapshot: Snapshot, pairs: Iterable[Pair]) -> list[frozenset[str]]:
-    """Return the words that both texts of each suspected contradiction have: what somebody may have spoken of."""
-    texts = ([snapshot.texts[name] for name in pair.ids] for pair in pairs if pair.differs)
-    return [words for one, other in texts if (words := content_words(one) & content_words(other))]
-
-
-def reasons(
-    snapshot: Snapshot, pairs: Iterable[Pair], unused: Iterable[str], over: Iterable[str]
-) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield ids and why a model is to look at them, what matters most first; never what nothing could be done with.
+def reasons(snapshot: Snapshot, pairs: Iterable[Pair], unused: Iterable[str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield ids and why a model is to look at them, the most alike first; never what nothing could be done with.
 
     Args:
         unused: ids that no context had in 90 days.
-        over: notes that no context has room for.
     """
-    free = snapshot.digests.keys() - snapshot.protected.keys()
     for pair in pairs:
-        both = " and ".join(pair.ids)
-        if pair.differs and not free.isdisjoint(pair.ids):
-            yield pair.ids, f"- may contradict each other: {both}: {pair.differs}\n"
-        elif not pair.differs and free.issuperset(pair.ids):
-            yield pair.ids, f"- near duplicates: {both}\n"
-    for names, reason in ((unused, "no context had it in 90 days"), (over, "no context has room for it")):
-        yield from (([name], f"- {reason}: {name}\n") for name in names if name in free)
-
-
-def _place(feedback: Feedback) -> str:
-    return f" on {feedback.session}#{feedback.turn}" if feedback.turn else f" in {feedback.session}"
-
-
-def turn_text(key: tuple[str, int], turn: Turn) -> str:
-    session, number = key
-    return f"{session}#{number} [{turn.at:%Y-%m-%d %H:%M}] {turn.shown_name}: {_short(turn.content)}\n"
-
-
-def _short(text: str) -> str:
-    return text.strip()[:_LONGEST_TURN].replace("\n", "\n  ")
+        is_part = any(entry.metadata.get(PART_OF) in pair.ids for entry in map(snapshot.entries.get, pair.ids) if entry)
+        if not is_part and not snapshot.protected.keys() & {*pair.ids}:
+            yield pair.ids, f"alike ({pair.differs})" if pair.differs else "the same words"
+    for name in unused:
+        if name not in snapshot.protected:
+            yield [name], "no context had it in 90 days"
 
 
 def _newest(lines: Sequence[str]) -> Sequence[str]:
@@ -168,28 +181,108 @@ def _newest(lines: Sequence[str]) -> Sequence[str]:
 # --------------------------------------------------------------------------------------------------------- the answer
 
 
-def parse_operations(text: str, snapshot: Snapshot) -> list[Operation]:
-    """Return the operations of a model's answer. Raises WrongAnswer: what is wrong; then all of it is."""
-    return [_operation(row, n, snapshot) for n, row in enumerate(read_answer(text, _Answer).operations, 1)]
+def operations_of(
+    answer: DreamAnswer, request: str, snapshot: Snapshot, pairs: Iterable[Pair], turns: Turns
+) -> list[Operation]:
+    """Return what an answer proposes; what it names and nobody has is left out.
+
+    Args:
+        request: what the answer is to.
+        pairs: what code finds alike; only such entries are joined without a person.
+        turns: feedback, and what people said.
+    """
+    names = {f"E{number}": name for number, name in _NUMBERED.findall(request)}
+    known = {number: name for number, name in names.items() if name in snapshot.digests}
+    likes = {each for pair in pairs for each in (pair.ids, pair.ids[::-1])}
+    found: list[Operation] = []
+    for refs in answer.join:
+        ids = _named(refs, known)
+        entries = sorted((snapshot.entries[one] for one in ids if one in snapshot.entries), key=snapshot.age)
+        if len(entries) > 1:
+            found += _joined(snapshot, [entry.id for entry in entries], likes)
+    for gone in answer.retire:
+        if ids := _named(gone.of, known):
+            evidence = [each for pick in picked(gone.said, turns) for each in pick.evidence()]
+            found.append(
+                Operation(
+                    n=1,
+                    op="retire",
+                    sources=ids,
+                    evidence=tuple(evidence),
+                    waits="only a person retires",
+                    why="the model proposes it",
+                )
+            )
+    for refined in answer.refine:
+        for name in _named(refined.of, known):
+            found += _refined(snapshot, name, refined)
+    for pattern in answer.anti_patterns:
+        domain = pattern.domain if pattern.domain in DOMAINS else DOMAINS[0]
+        for pick in picked(pattern.take, turns):
+            text, evidence = fact(pick, None)
+            found.append(
+                Operation(
+                    n=1,
+                    op="add",
+                    result=text,
+                    category=f"{ANTI_PATTERNS}/{domain}",
+                    tags=(ANTI_PATTERN,),
+                    metadata={"said_in": f"{pick.session}#{pick.turn.number}"},
+                    evidence=tuple(evidence),
+                    why="a person corrected this",
+                )
+            )
+    return found
 
 
-def _operation(row: dict[str, Any], n: int, snapshot: Snapshot) -> Operation:
-    if (ours := sorted(row.keys() & _OURS)) or row.get("op") in ("write_history", "write_summary"):
-        raise WrongAnswer(f"operation {n} has {', '.join(ours) or row['op']}, which is not asked for")
-    try:
-        operation = checked(Operation, {**row, "n": n})
-    except ValueError as error:
-        raise WrongAnswer(f"operation {n}: {error}") from None
-    why = f"the model: {operation.why}" if operation.why else "the model proposes it"
-    return operation.model_copy(update={"why": why, "category": _category(operation, snapshot)})
+def _named(refs: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(known[ref] for ref in refs if ref in known))
 
 
-def _category(operation: Operation, snapshot: Snapshot) -> str | None:
-    """Return the category of what an operation writes; None: it is a note, as all of its sources are."""
-    if operation.category is not None or operation.op == "retire":
-        return operation.category
-    for source in operation.sources:
-        if (entry := snapshot.entries.get(source)) is not None:
-            return entry.category
-    is_note = operation.op != "promote" and any(source.startswith(NOTE_ID) for source in operation.sources)
-    return None if is_note else GENERAL
+def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]]) -> Iterator[Operation]:
+    """Yield the join of entries, oldest first: the sentences of all, without those that say another's words again."""
+    result = joined([snapshot.entries[one].content for one in ids])
+    is_found = all(any((one, other) in likes for other in ids) for one in ids)
+    if len(result) <= _LONGEST_RESULT:
+        yield Operation(
+            n=1,
+            op="merge",
+            sources=tuple(ids),
+            result=result,
+            category=snapshot.entries[ids[0]].category,
+            waits="" if is_found else "code does not find them alike",
+            why="the model says that they belong together",
+        )
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Return the sentences of texts, byte for byte, without those whose words, in this order, another one has."""
+    known: set[tuple[str, ...]] = set()
+    lines: list[str] = []
+    for text in texts:
+        kept: list[tuple[int, int]] = []
+        for begin, end in sentences_of(text):
+            words = tuple(_WORD.findall(folded(text[begin:end])))
+            if words and words in known:
+                continue
+            known.add(words)
+            is_next = kept and not text[kept[-1][1] : begin].strip()
+            kept[-1:] = [(kept[-1][0], end)] if is_next else [*kept[-1:], (begin, end)]
+        lines += [text[begin:end] for begin, end in kept]
+    return "\n".join(lines)
+
+
+def _refined(snapshot: Snapshot, name: str, said: _Refined) -> Iterator[Operation]:
+    """Yield other labels of an entry: tags that the group has or the entry says, and words to find it by."""
+    entry = snapshot.entries.get(name)
+    if entry is None:
+        return
+    words = folded(" ".join((entry.content, *snapshot.tags)))
+    tags = each_once((*entry.tags, *(tag for tag in said.tags if folded(tag) in words)))
+    found_by = [one_line(alias).text[:_MAX_ALIAS] for alias in said.aliases[:_MAX_ALIASES]]
+    aliases = each_once((*entry.aliases, *found_by))
+    category = said.category if said.category in snapshot.categories else entry.category
+    if (tags, aliases, category) != (entry.tags, entry.aliases, entry.category):
+        yield Operation(
+            n=1, op="refine", sources=(name,), category=category, tags=tags, aliases=aliases, why="the model's labels"
+        )

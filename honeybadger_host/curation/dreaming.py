@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -11,30 +11,25 @@ from typing import Final
 import anyio.to_thread
 import structlog
 
-from honeybadger_host.curation.anti_patterns import NEAR, anti_patterns, feedback_turns
+from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import FAILED, Answer, Question
-from honeybadger_host.curation.candidates import alike, over_share, unused
-from honeybadger_host.curation.dream import folds, parse_operations, read_in, reasons, request_text, subjects
+from honeybadger_host.curation.candidates import alike, unused
+from honeybadger_host.curation.dream import DreamAnswer, folds, operations_of, read_in, reasons, request_text
 from honeybadger_host.curation.jobs import Job
-from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.passes import Made, PassDependencies, proposed
 from honeybadger_host.curation.preferences import Preferences
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
-from honeybadger_host.curation.snapshot import Snapshot, Turns, newest_turns, standing, take, turns_of
+from honeybadger_host.curation.said import Turns, places_in
+from honeybadger_host.curation.snapshot import Snapshot, newest_turns, standing, take, turns_of
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.feedback import Feedback, read_feedback
+from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, read_feedback
 from honeybadger_host.memory.labels import folded
-from honeybadger_host.text.neutralise import estimate_tokens
 
 log = structlog.get_logger()
 
 _FEEDBACK_OF: Final = timedelta(days=7)
-
 _TURNS: Final = 200
-"""The newest of a session in which people may have spoken of what seems to contradict."""
-_LEAST_SHARED: Final = 0.5
-_HEADING: Final = 8
-"""Tokens of what stands above a note."""
+"""The newest of a session in which people may have spoken of what is alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,54 +88,46 @@ class Dreams:
         propose = partial(self._propose, question, snapshot, feedback)
         return await uses.make(question, propose, is_trial=is_trial, is_asked=bool(text or kept))
 
-    def _feedback(self, group: str) -> list[Feedback]:
+    def _feedback(self, group: str) -> Turns:
+        """Return the corrections of the last days, and other feedback, as turns."""
         try:
-            return read_feedback(self._uses.home, group, self._clock() - _FEEDBACK_OF)
+            found = read_feedback(self._uses.home, group, self._clock() - _FEEDBACK_OF)
         except OSError as error:
             raise WorldFailed(f"the feedback of {group} cannot be read: {error.strerror}") from error
+        turns = map(as_turn, found)
+        return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if self._uses.is_person(turn)}
 
-    def _request(self, snapshot: Snapshot, feedback: Sequence[Feedback]) -> str:
+    def _request(self, snapshot: Snapshot, feedback: Turns) -> str:
         """Return what a model is asked; empty: there is nothing to ask it."""
         uses, group = self._uses, snapshot.group
-        tokens = [(name, estimate_tokens(note.text) + _HEADING) for name, note in snapshot.notes.items()]
         entries = [item for item in snapshot.items if item.id in snapshot.entries]
-        found = alike(snapshot.items)
         forgotten = unused(entries, *uses.ledger.last_recalled(group), self._clock())
-        over = over_share(tokens, uses.notes_budget_tokens) if uses.notes_budget_tokens else []
-        picked = [*reasons(snapshot, found, forgotten, over)]
+        picked = [*reasons(snapshot, alike(snapshot.items), forgotten)]
         if not picked and not feedback:
             return ""
-        about = subjects(snapshot, found)
-        turns = turns_of(uses, group, _around(feedback)) | self._spoken_of(group, about)
-        said = {key: turn for key, turn in turns.items() if uses.is_person(turn)}
+        turns = newest_turns(uses, group, _TURNS)
+        said = {place: turn for place, turn in turns.items() if uses.is_person(turn)}
         return request_text(snapshot, picked, feedback, said)
 
-    def _spoken_of(self, group: str, subjects: Sequence[frozenset[str]]) -> Turns:
-        """Return the newest turns that are about what seems to contradict."""
-        turns = newest_turns(self._uses, group, _TURNS) if subjects else {}
-        words = {key: content_words(turn.content) for key, turn in turns.items()}
-        return {
-            key: turn
-            for key, turn in turns.items()
-            if any(len(words[key] & subject) >= _LEAST_SHARED * len(subject) for subject in subjects)
-        }
-
-    def _propose(
-        self, question: Question, snapshot: Snapshot, feedback: Sequence[Feedback], answer: Answer | None
-    ) -> Proposal:
+    def _propose(self, question: Question, snapshot: Snapshot, feedback: Turns, answer: Answer | None) -> Proposal:
         """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed.
 
         What changes while the model thinks is found when the proposal is applied.
         """
         uses, group = self._uses, snapshot.group
-        turns = turns_of(uses, group, _around(feedback)) | feedback_turns(feedback)
-        by_rules = [*folds(snapshot), *anti_patterns(feedback, turns)]
-        by_model = [] if answer is None else parse_operations(answer.text, snapshot)
-        turns |= turns_of(uses, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
+        turns, by_rules, by_model = dict(feedback), folds(snapshot), list[Operation]()
+        read: Mapping[str, str] = {}
+        if answer is not None:
+            said = read_answer(answer.text, DreamAnswer)
+            refs = [ref for one in said.retire for ref in one.said] + [
+                ref for one in said.anti_patterns for ref in one.take
+            ]
+            turns |= turns_of(uses, group, places_in(refs))
+            by_model = operations_of(said, answer.asked, snapshot, alike(snapshot.items), turns)
+            read = read_in(snapshot, answer.asked)
         known = snapshot.known(turns, uses)
         known = replace(known, texts={**known.texts, **standing(uses.home, group, [*by_rules, *by_model])})
         base = {source: snapshot.digests[source] for one in by_rules for source in one.sources}
-        read = {} if answer is None else read_in(snapshot, answer.asked)
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
         told = {_told(each) for one in snapshot.earlier for each in one.operations if _is_settled(each)}
 
@@ -150,10 +137,6 @@ class Dreams:
 
         kept = partial(filter, is_new)
         return proposed(question, answer, [*by_rules, *by_model], known, kept, made_at=self._clock(), base=base)
-
-
-def _around(feedback: Iterable[Feedback]) -> list[tuple[str, int]]:
-    return [(one.session, max(1, one.turn + near)) for one in feedback if one.turn for near in NEAR]
 
 
 def _told_of(made: Sequence[Made], more: str, is_trial: bool) -> str:

@@ -1,14 +1,14 @@
-"""Enriches what agents save: an entry is proposed for each of several facts, linked to the one it stands in (RB8).
+"""Enriches what agents save: a model names sentences of a long entry that are facts of their own (RB8).
 
-By a model, or without one by rules, which take the sentences that stand by themselves. The saved entry stands at once,
-and stays as it is. What is still to be looked at is a question in the journal, so an end of the host forgets none; what
-was saved in its last second, and is not in there yet, stays alone.
+Each becomes an entry in the saved one's words, signed as that one and linked to it; that one stays as it is. What is
+still to be looked at is a question in the journal, so an end of the host forgets none; what was saved in its last
+second, and is not in there yet, stays alone.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,48 +16,36 @@ from typing import Annotated, Final, NamedTuple
 
 import anyio.to_thread
 import structlog
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
-from honeybadger_agent.wire.labels import Category, Title, is_store
+from honeybadger_agent.wire.labels import is_store
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.asking import Answer, Asker, Question
-from honeybadger_host.curation.extraction import facts, whole_sentences
+from honeybadger_host.curation.dream import PART_OF
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import PassDependencies, proposed
-from honeybadger_host.curation.proposal import RULES, Operation, Part, Proposal
+from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked
+from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.curation.snapshot import standing
-from honeybadger_host.domain import Change, FileWritten
+from honeybadger_host.domain import Change, FileWritten, Turn
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.edited import Texts
+from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.entry import Entry, name_in
 from honeybadger_host.storage.atomic_files import read_whole
 
 log = structlog.get_logger()
 
-PART_OF: Final = "part_of"
-"""Member of an entry's metadata: the id of the entry that it was taken from."""
-EXTRACTED_BY: Final = "extracted_by"
-"""Member of the metadata of an entry that was taken from a text word for word."""
 _NAMED: Final = "enrichment-"
 _LONGEST_ID: Final = 40
 _LEAST_CHARACTERS: Final = 200
 _LEAST_SENTENCES: Final = 3
 _MOST: Final = 20
-_MOST_CATEGORIES: Final = 100
 
 
-class _Fact(Part):
-    """A fact as a model answers it."""
-
-    content: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=65_536)]
-    category: Category | None = None
-    title: Title | None = None
-    tags: Texts = Field(default=())
-
-
-class _Answer(Part):
-    entries: Annotated[tuple[_Fact, ...], Field(strict=False, max_length=_MOST)]
+class _Answer(Edited):
+    sentences: Annotated[tuple[Refs, ...], Field(strict=False, max_length=_MOST)]
 
 
 class _Source(NamedTuple):
@@ -151,20 +139,16 @@ class Enrichment:
         except ValueError:  # it was logged
             return None
         text = entry.content.strip()
-        is_long = len(text) >= _LEAST_CHARACTERS and len([*whole_sentences(text)]) >= _LEAST_SENTENCES
+        is_long = len(text) >= _LEAST_CHARACTERS and len(sentences_of(text)) >= _LEAST_SENTENCES
         is_imported = entry.known_origin is not None and entry.known_origin.kind == "imported"
-        if not is_long or entry.by == CONSOLIDATOR or entry.name is not None or is_imported or is_store(entry.category):
+        is_ours = entry.by == CONSOLIDATOR or "proposal" in entry.metadata or is_store(entry.category)
+        if not is_long or is_ours or entry.name is not None or is_imported or self.uses.asker is None:
             return None
-        if self.uses.asker is None and not facts(text):
-            return None
-        all_categories = self.uses.entry_files.categories(group)
-        categories = [category for category in all_categories if not is_store(category)][:_MOST_CATEGORIES]
-        about = f"[{entry.id}] {entry.category}" + (f"; {entry.title}" if entry.title else "")
-        asked = f"## Categories\n{', '.join(categories)}\n\n## Saved Text\n{about}\n{text}\n"
+        asked = f"## Saved Text\n[{entry.id}] {entry.category}\n{numbered_turn(_as_turn(entry), '1', is_person=True)}"
         return _Source(entry, hashlib.sha256(data).hexdigest(), asked)
 
     def _propose(self, question: Question, source: _Source, answer: Answer | None) -> Proposal | None:
-        """Return what an answer, or rules, propose, with its gates checked; None: nothing. Raises WrongAnswer."""
+        """Return what an answer proposes, with its gates checked; None: nothing. Raises WrongAnswer."""
         entry = source.entry
         operations = _operations(source, answer)
         if not operations:
@@ -175,30 +159,34 @@ class Enrichment:
             is_person=self.uses.is_person,
             is_forgotten=self.uses.forgotten_in(question.group),
         )
-        is_as_read = answer is None or entry.content.strip() in answer.asked  # else it is of before a kill
+        is_as_read = answer is None or source.asked == answer.asked  # else it is of before a kill
         base = {entry.id: source.digest if is_as_read else "0" * 64}
         return proposed(question, answer, operations, known, made_at=datetime.now(UTC), base=base)
 
 
-def _operations(source: _Source, answer: Answer | None) -> Sequence[Operation]:
-    """Return what a model answered, or without one the sentences that stand by themselves. Raises WrongAnswer."""
-    entry, metadata, why = source.entry, {PART_OF: source.entry.id}, f"a fact of {source.entry.id}"
-    if answer is not None:
-        found = read_answer(answer.text, _Answer).entries
-    else:
-        metadata, why = metadata | {EXTRACTED_BY: RULES}, f"a sentence of {entry.id}, word for word"
-        found = tuple(_Fact(content=fact) for fact in facts(entry.content)[:_MOST])
+def _as_turn(entry: Entry) -> Turn:
+    """Return an entry as a turn, whose sentences can be named."""
+    at = entry.created or datetime.min.replace(tzinfo=UTC)
+    return Turn(1, at, "user", entry.by or "a person", entry.by or "", entry.content, 0)
+
+
+def _operations(source: _Source, answer: Answer | None) -> list[Operation]:
+    """Return an entry for each fact that an answer names; none without an answer. Raises WrongAnswer."""
+    entry, found = source.entry, dict[str, None]()
+    for refs in () if answer is None else read_answer(answer.text, _Answer).sentences:
+        for pick in picked(refs, {("", 1): _as_turn(entry)}):
+            if len(pick.sentences) < len(sentences_of(entry.content)):
+                found[f"{CUT} ".join(pick.runs())] = None
     return [
         Operation(
             n=1,
             op="add",
             sources=(entry.id,),
-            result=fact.content,
-            category=fact.category or entry.category,
-            title=fact.title,
-            tags=fact.tags or entry.tags,
-            metadata=metadata,
-            why=why,
+            result=text,
+            category=entry.category,
+            tags=entry.tags,
+            metadata={PART_OF: entry.id},
+            why=f"a fact of {entry.id}, in its words",
         )
-        for fact in found
+        for text in found
     ]

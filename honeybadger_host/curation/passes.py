@@ -5,7 +5,7 @@ Nothing here writes memory: what a pass comes to goes through the pipeline like 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -23,20 +23,16 @@ from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften
 from honeybadger_host.curation.directives import Directives
-from honeybadger_host.curation.gates import Known, applies_itself, check, content_of
+from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.jobs import Jobs
 from honeybadger_host.curation.proposal import (
     COUNTED,
-    REPLACED,
-    RETIRED,
-    Loss,
     Operation,
     Proposal,
     Tokens,
     numbered,
 )
 from honeybadger_host.curation.proposal_files import proposal_file
-from honeybadger_host.curation.specifics import lost, specifics
 from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry_store import EntryFiles
@@ -49,7 +45,6 @@ from honeybadger_host.settings import CurationMode
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.tombstones import read_tombstones
-from honeybadger_host.text.neutralise import estimate_tokens
 
 log = structlog.get_logger()
 
@@ -62,8 +57,6 @@ _FINISHED: Final[Mapping[str, str]] = {
 """What the log calls the end of a pass."""
 _MOST_TOKENS: Final = 12_000
 """Of turns that one pass takes, oldest first; what is left is the next one's."""
-_MOST_LISTED: Final = 200
-"""Lost specifics of a proposal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +71,7 @@ class PassDependencies:
         memory_window: see `watermarks`; 0: nothing is consolidated.
         history_budget_tokens: of what a context replays; 0: no limit.
         notes_budget_tokens: of the notes in a context; 0: no limit.
+        prose: see `settings.Curation`.
         jobs: what runs and waits, of whatever kind.
     """
 
@@ -98,6 +92,7 @@ class PassDependencies:
     history_budget_tokens: int
     notes_budget_tokens: int
     mode: CurationMode
+    prose: bool = False
     jobs: Jobs = field(default_factory=Jobs)
 
     def forgotten_in(self, group: str) -> Callable[[str], bool]:
@@ -203,7 +198,7 @@ def proposed(
     kept: Callable[[Iterable[Operation]], Iterable[Operation]] = tuple,
     **more: Any,
 ) -> Proposal:
-    """Return a proposal of operations, numbered in their order, with its gates checked and its loss account.
+    """Return a proposal of operations, numbered in their order, with its gates checked.
 
     Args:
         answer: what proposes them; None: rules do.
@@ -215,30 +210,7 @@ def proposed(
         tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
         about |= {"by": answer.model, "prompt": question.prompt_digest, "tokens": tokens}
     proposal = check(Proposal(**about, operations=numbered(operations)), known)
-    return accounted(proposal, tuple(kept(proposal.operations)), known)
-
-
-def accounted(proposal: Proposal, operations: Sequence[Operation], known: Known) -> Proposal:
-    """Return a proposal of these operations, with the loss account of those that are waiting or applied.
-
-    `lost` are specifics that leave recall: they are archived, and named by what replaced them.
-    """
-    counted = [operation for operation in operations if operation.state in ("waiting", "applied")]
-    retired = {source for operation in counted if operation.op in RETIRED for source in operation.sources}
-    before = [content_of(known.texts[source]) for source in sorted(retired) if source in known.texts]
-    after = [operation.result for operation in counted if operation.result and operation.op in ("add", *REPLACED)]
-    missing = lost(before, "\n".join(after))
-    had = frozenset().union(*map(specifics, before))
-    loss = Loss(
-        entries_before=known.group_size,
-        entries_after=max(0, known.group_size - len(retired)) + len(after),
-        specifics_before=len(had),
-        specifics_kept=max(0, len(had) - len(missing)),
-        lost=tuple(missing[:_MOST_LISTED]),
-        tokens_before=sum(map(estimate_tokens, before)),
-        tokens_after=sum(map(estimate_tokens, after)),
-    )
-    return proposal.model_copy(update={"operations": tuple(operations), "loss": loss})
+    return proposal.model_copy(update={"operations": tuple(kept(proposal.operations))})
 
 
 class Made(NamedTuple):

@@ -1,31 +1,33 @@
 """Dream pass 2: infers preferences from what people have said since the last time (RB10).
 
-Code counts how often, not a model: irritated once, gently twice, in passing three times, so many turns of one person
-must be quoted. Quotes of an earlier pass that were too few count again when a model finds the same preference.
+A model names the turns that show one; what is written are their sentences. Code counts them, not a model: irritated
+once, gently twice, in passing three times, so many turns of one person it takes. Turns of an earlier pass that were too
+few are shown again.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Final, Literal
 
 import anyio.to_thread
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
-from honeybadger_host.curation.dream import sections_text, turn_text
+from honeybadger_host.curation.dream import numbered, sections_text
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.ordinary import word_patterns
 from honeybadger_host.curation.passes import Made, PassDependencies, proposed, taken
-from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal
+from honeybadger_host.curation.proposal import FailedGate, Gates, Operation, Proposal
+from honeybadger_host.curation.said import Refs, Turns, fact, picked, places_in
+from honeybadger_host.curation.sensitive import is_sensitive
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn
+from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.labels import folded, is_below
 from honeybadger_host.memory.watermarks import inferred_file
 
@@ -39,14 +41,6 @@ _MOST_TURNS: Final = 2000
 """Of a session; what was said before is not read for preferences."""
 _MOST_KNOWN: Final = 100
 _MOST: Final = 200
-_LONGEST: Final = 1000
-"""Characters of a preference."""
-_LEAD: Final = re.compile(
-    r"(?:(?:the )?user )?((?:[^\W\d_]+ )?)(?:prefers?|likes?|wants?|would like|bevorzugt|mag|möchte|will)(?: to)? ",
-    re.IGNORECASE,
-)
-"""What a model puts before a preference; that it is one is what quotes are counted for."""
-_SENSITIVE: Final = re.compile(rf"\b(?:{word_patterns('sensitive')})\b|[€$£]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +62,8 @@ class Preferences:
         name = kept or f"{_NAMED}{_milliseconds(turns[-1][1].at)}-{_milliseconds(self.clock())}"
         entries = snapshot.entries.values()
         known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
-        text = request_text(turns, known, [each.result or "" for each in seen_before(snapshot.earlier).values()])
+        seen = turns_of(uses, group, seen_before(snapshot.earlier))
+        text = request_text({(session, turn.number): turn for session, turn in turns}, known, seen)
         question = Question(group, name, "preferences", uses.directives.read("pref-dream"), text)
         propose = partial(self._propose, question, snapshot)
         return await uses.make(question, propose, until=_read_up_to(name), is_trial=is_trial), ""
@@ -88,23 +83,25 @@ class Preferences:
         """Return what an answer proposes, with its gates checked; None: rules cannot do it. Raises WrongAnswer."""
         if answer is None:
             return None
-        uses, earlier = self.uses, snapshot.earlier
-        operations = parse_preferences(answer.text, seen_before(earlier))
-        quoted = [(each.session, each.turn) for one in operations for each in one.evidence]
-        known = snapshot.known(turns_of(uses, snapshot.group, quoted), uses)
-        settled = {folded(text) for text in snapshot.texts.values()} | {
+        uses = self.uses
+        said = read_answer(answer.text, PreferenceAnswer).preferences
+        turns = turns_of(uses, snapshot.group, places_in(ref for each in said for ref in each.take))
+        operations = [made for each in said if (made := operation_of(each, turns)) is not None]
+        known = snapshot.known(turns, uses)
+        settled = {
             folded(each.result or "")
-            for one in earlier
+            for one in snapshot.earlier
             for each in one.operations
             if one.kind == "preferences" and each.state in ("waiting", "struck")
         }
 
         def kept(checked: Iterable[Operation]) -> Iterator[Operation]:
-            for each, said in zip(checked, operations, strict=True):
-                if folded(said.result or "") not in settled:
-                    yield counted(each.model_copy(update={"result": said.result}), known)
+            for each in checked:
+                is_there = any(failed.gate == "no_change" for failed in each.gates.failed)
+                if not is_there and folded(each.result or "") not in settled:
+                    yield counted(each, known)
 
-        return proposed(question, answer, map(bare, operations), known, kept, made_at=self.clock())
+        return proposed(question, answer, operations, known, kept, made_at=self.clock())
 
 
 def _milliseconds(at: datetime) -> int:
@@ -116,17 +113,18 @@ def _read_up_to(name: str) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(name.split("-")[1]))
 
 
-class _Preference(Part):
-    """A preference as a model answers it."""
+class Preference(Edited):
+    """The turns that show a preference, and how strongly it was said."""
 
-    content: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_LONGEST)]
+    take: Refs
     strength: Literal["strong", "mild", "casual"]
     requires_user_permission: bool = False
-    evidence: Annotated[tuple[Evidence, ...], Field(strict=False, max_length=1000)] = ()
 
 
-class _Answer(Part):
-    preferences: Annotated[tuple[_Preference, ...], Field(strict=False, max_length=_MOST)]
+class PreferenceAnswer(Edited):
+    """A model's answer."""
+
+    preferences: Annotated[tuple[Preference, ...], Field(strict=False, max_length=_MOST)]
 
 
 def oldest(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
@@ -135,56 +133,46 @@ def oldest(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
     return ordered[: taken(turn for _, turn in ordered)]
 
 
-def request_text(turns: Sequence[tuple[str, Turn]], known: Iterable[str], seen: Iterable[str]) -> str:
-    """Return what a model is asked: preferences that are known, those quoted too seldom so far, and people's turns."""
+def request_text(turns: Turns, known: Iterable[str], seen: Turns) -> str:
+    """Return what a model is asked: preferences that are known, turns that were too few so far, and people's turns."""
     return sections_text(
         {
             "Known Already": [f"- {text}\n" for text in [*known][-_MOST_KNOWN:]],
-            "Seen Before, Not Often Enough (use the same words if it shows again)": [f"- {text}\n" for text in seen],
-            "What People Said": [turn_text((session, turn.number), turn) for session, turn in turns],
+            "Seen Before, Not Often Enough (name them again beside new ones)": numbered(seen),
+            "What People Said": numbered(turns),
         }
     )
 
 
-def seen_before(earlier: Iterable[Proposal]) -> dict[str, Operation]:
-    """Return the preferences that were refused because too few turns were quoted, by their text, folded."""
-    found: dict[str, Operation] = {}
-    for proposal in earlier:
-        for each in proposal.operations if proposal.kind == "preferences" else ():
-            if each.state == "refused" and each.result:
-                found[folded(each.result)] = each
-    return found
+def seen_before(earlier: Iterable[Proposal]) -> list[tuple[str, int]]:
+    """Return the turns of preferences that were refused because they were too few."""
+    return [
+        (quote.session, quote.turn)
+        for proposal in earlier
+        for each in proposal.operations
+        if proposal.kind == "preferences" and each.state == "refused"
+        for quote in each.evidence
+    ]
 
 
-def parse_preferences(text: str, seen: Mapping[str, Operation]) -> list[Operation]:
-    """Return the operations of a model's answer; what was quoted before counts again. Raises WrongAnswer."""
-    return [_operation(said, seen) for said in read_answer(text, _Answer).preferences]
-
-
-def _operation(said: _Preference, seen: Mapping[str, Operation]) -> Operation:
-    evidence = [*said.evidence]
-    if (before := seen.get(folded(said.content))) is not None:
-        evidence += [each for each in before.evidence if each not in evidence]
-    texts = (said.content, *(each.quote for each in evidence))
-    asks = said.requires_user_permission or any(map(_SENSITIVE.search, texts))
+def operation_of(said: Preference, turns: Turns) -> Operation | None:
+    """Return a preference in the words of the turns that show it; None: they are not there."""
+    facts = [fact(pick, None) for pick in picked(said.take, turns)]
+    if not facts:
+        return None
+    texts = list(dict.fromkeys(text for text, _ in facts))
+    asks = said.requires_user_permission or any(map(is_sensitive, texts))
     return Operation(
         n=1,
         op="add",
-        result=said.content,
+        result="\n".join(texts),
         category=CATEGORY,
         tags=(TAG,),
         metadata={"source": "inferred", _STRENGTH: said.strength}
         | ({"requires_user_permission": "true"} if asks else {}),
-        evidence=tuple(evidence[:1000]),
+        evidence=tuple(each for _, evidence in facts for each in evidence),
         why=f"a {said.strength} preference",
     )
-
-
-def bare(operation: Operation) -> Operation:
-    """Return an operation as gates look at it: without `prefers`, which people do not say when they do."""
-    result = operation.result or ""
-    found = _LEAD.match(result)
-    return operation.model_copy(update={"result": f"{found[1]}{result[found.end() :]}" if found else result})
 
 
 def counted(operation: Operation, known: Known) -> Operation:
@@ -200,6 +188,6 @@ def counted(operation: Operation, known: Known) -> Operation:
     if found >= needed:
         return operation
     what = f"{found} of {needed} turns of one person: a {operation.metadata[_STRENGTH]} preference needs so many"
-    failed = (*operation.gates.failed, FailedGate(gate="unquoted", what=what))
-    gates = Gates(passed=tuple(each for each in operation.gates.passed if each != "unquoted"), failed=failed)
+    failed = (*operation.gates.failed, FailedGate(gate="too_few", what=what))
+    gates = Gates(passed=tuple(each for each in operation.gates.passed if each != "too_few"), failed=failed)
     return operation.model_copy(update={"gates": gates, "state": "refused"})

@@ -1,7 +1,7 @@
 """A proposal: operations on a group's memory, each with its evidence and its gates, as a file that people edit. Pure.
 
 `groups/<group>/proposals/<id>.json`. Whoever makes one, a model or rules, changes nothing by it: gates check it, and it
-is applied, or waits for a person (docs/decisions/029-gates.md).
+is applied, or waits for a person (docs/decisions/040-curation-copies.md).
 """
 
 from __future__ import annotations
@@ -28,22 +28,29 @@ MAX_OPERATIONS: Final = 2000
 
 Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 Op: TypeAlias = Literal[
-    "add", "merge", "supersede", "retire", "promote", "annotate", "write_history", "write_summary", "write"
+    "add",
+    "merge",
+    "retire",
+    "refine",
+    "write_history",
+    "write_summary",
+    "write",
+    "supersede",
+    "promote",
+    "annotate",
 ]
+"""The last three are of earlier versions: they are read, shown and decided, and never proposed."""
 OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "stale"]
 """`refused`: a gate fails. `struck`: a person does not want it. `stale`: what it builds upon has changed."""
 COUNTED: Final[tuple[OperationState, ...]] = ("applied", "waiting", "refused", "stale")
 """States of which people are told how many operations are in them."""
 GateName: TypeAlias = Literal[
     "base_moved",
-    "unquoted",
+    "not_copied",
     "not_a_person",
-    "specifics_lost",
-    "specifics_invented",
-    "meaning_flipped",
     "protected",
-    "not_stale",
     "too_much",
+    "too_few",
     "forgotten",
     "no_change",
 ]
@@ -61,24 +68,32 @@ class Part(Edited):
 
 
 class Evidence(Part):
-    """Where something was said: `quote` stands in that turn, byte for byte."""
+    """Where something was said: `quote` stands in that turn, byte for byte.
+
+    Args:
+        by, at: who spoke, and when.
+        is_cut: the quote ends before the turn does.
+    """
 
     session: Session
     turn: _Number
     quote: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
+    by: str = ""
+    at: _At | None = None
+    is_cut: bool = False
 
 
 class FailedGate(Part):
-    """A gate that refuses, and what it found, for a person."""
+    """A gate that refuses, by its name, and what it found, for a person."""
 
-    gate: GateName
+    gate: str
     what: str
 
 
 class Gates(Part):
     """What the gates said when the operation was last checked; empty: it was not."""
 
-    passed: Annotated[tuple[GateName, ...], Field(strict=False)] = ()
+    passed: Texts = ()
     failed: Annotated[tuple[FailedGate, ...], Field(strict=False)] = ()
 
 
@@ -96,11 +111,14 @@ class Operation(Part):
     Args:
         n: its number in the proposal.
         sources: what it takes up: ids of entries (`k3v9x2m4q7p1`) and of notes (`MEMORY.md#4f0c21`). An `add` is
-            only linked to them.
+            only linked to them: it changes what they say, or is a part of one.
         result: the text there will be; None where nothing new is written.
-        category: with `tags`, `title` and `metadata`, of the entry it makes; without one, the result is a note.
+        category: with `tags`, `aliases`, `title` and `metadata`, of the entry it makes or refines; without one, the
+            result is a note, below `title`.
+        evidence: the sentences of people that the result is a copy of.
+        by: the model that wrote the result; empty: code copied it.
+        waits: why only a person may let it be applied; empty: nothing is against it.
         write: of the op `write`; `result` is its text, if it has one.
-        lost: specifics of the sources that the result leaves out on purpose; a person decides about these.
     """
 
     n: _Number
@@ -109,10 +127,12 @@ class Operation(Part):
     result: _Text | None = None
     category: Category | None = None
     tags: Texts = ()
+    aliases: Texts = ()
     title: Title | None = None
-    metadata: dict[str, str] = Field(default={})
+    metadata: dict[str, Any] = Field(default={})
     evidence: Annotated[tuple[Evidence, ...], Field(strict=False, max_length=1000)] = ()
-    lost: Texts = ()
+    by: str = ""
+    waits: str = ""
     why: str = ""
     write: WriteAsked | None = None
     gates: Gates = Gates()
@@ -130,10 +150,10 @@ class Operation(Part):
             raise _must_be(f"without `sources`: operation {self.n}, {self.op}, is made of turns")
         if (self.op == "write") != (self.write is not None):
             raise _must_be(f"complete: operation {self.n}, {self.op}, has `write` if it is one, and else has none")
-        if self.op not in ("retire", "write") and not (self.result or "").strip():
+        if self.op not in _WITHOUT_RESULT and self.op != "write" and not (self.result or "").strip():
             raise _must_be(f"complete: operation {self.n}, {self.op}, needs a text in `result`")
-        if self.op == "retire" and self.result is not None:
-            raise _must_be(f"without `result`: operation {self.n}, retire, writes nothing; `supersede` replaces")
+        if self.op in _WITHOUT_RESULT and self.result is not None:
+            raise _must_be(f"without `result`: operation {self.n}, {self.op}, writes no text")
         return self
 
 
@@ -141,10 +161,11 @@ REPLACED: Final = ("merge", "supersede", "promote")
 """Operations whose result stands for their sources, which go to the archive."""
 RETIRED: Final = (*REPLACED, "retire")
 """Operations after which their sources are not recalled any more, no more and no less (RB9)."""
-TAKEN: Final = (*RETIRED, "annotate")
+TAKEN: Final = (*RETIRED, "refine")
 """Operations that change or put away their sources; `add` is only linked to them."""
-_LEAST_SOURCES: Final = {"merge": 2, "supersede": 1, "retire": 1, "promote": 1, "annotate": 1}
+_LEAST_SOURCES: Final = {"merge": 2, "supersede": 1, "retire": 1, "promote": 1, "annotate": 1, "refine": 1}
 _WITHOUT_SOURCES: Final = ("write_history", "write_summary")
+_WITHOUT_RESULT: Final = ("retire", "refine")
 
 
 def _must_be(what: str) -> PydanticCustomError:
@@ -156,18 +177,6 @@ class Tokens(Part):
 
     input: Count = 0
     output: Count = 0
-
-
-class Loss(Part):
-    """The loss account: what a group knows before the waiting operations, and after them."""
-
-    entries_before: Count = 0
-    entries_after: Count = 0
-    specifics_before: Count = 0
-    specifics_kept: Count = 0
-    lost: Texts = ()
-    tokens_before: Count = 0
-    tokens_after: Count = 0
 
 
 class Proposal(Part):
@@ -194,7 +203,6 @@ class Proposal(Part):
     first_turn: _Number | None = None
     last_turn: _Number | None = None
     operations: Annotated[tuple[Operation, ...], Field(strict=False, max_length=MAX_OPERATIONS)] = ()
-    loss: Loss = Loss()
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Proposal:
@@ -228,6 +236,10 @@ def parse_proposal(data: bytes) -> Proposal:
     version: Any = value.get("v", VERSION)
     if version != VERSION or isinstance(version, bool):
         raise ValueError(f"its version `v` is {version!r:.40}, this host knows {VERSION}: leave it to a newer host")
+    value.pop("loss", None)  # of earlier versions, as `lost`
+    for operation in value.get("operations") or ():
+        if isinstance(operation, dict):
+            operation.pop("lost", None)
     return checked(Proposal, value)
 
 

@@ -1,6 +1,7 @@
 """Takes back what a proposal changed: memory, the summary, and the session's watermark.
 
-The journal knows what each file held. What somebody changed since stays as it is, and is said.
+The journal knows what each file held. What somebody changed since stays as it is, and is said. Passes that came later
+stay, with what they made of summary.md; the turns of an earlier one are marked to be consolidated again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import Proposal
 from honeybadger_host.curation.proposal_files import decided
@@ -31,16 +31,17 @@ from honeybadger_host.domain import (
     Outcome,
     WholeKind,
 )
-from honeybadger_host.memory.archive import archive_standing, bring_back_notes
+from honeybadger_host.memory.archive import bring_back_notes, leave_archive, standing_span
 from honeybadger_host.memory.file_history import held_before
-from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark
+from honeybadger_host.memory.summary_parts import part_of, with_part
+from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles, fingerprint
 from honeybadger_host.storage.journal_reader import read_requests_of
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.revised import NotePlace, revision_of
+from honeybadger_host.storage.revised import NotePlace, remove_notes, revision_of
 
-_KEPT: Final = ("history", "proposal", "archived", "note_archived")
-"""Kinds of changes that stay: HISTORY.md only grows, an archive loses nothing."""
+_KEPT: Final = ("history", "proposal", "note_archived")
+"""Kinds of changes that stay, HISTORY.md only grows, or that go with others: notes leave the archive as they return."""
 
 
 class Prepared(NamedTuple):
@@ -105,22 +106,68 @@ class Reverting:
         group = self.proposal.group
         if self.files.view(self.file) != self.kept:
             raise _changed(f"proposal {self.proposal.id} was changed meanwhile")
-        changes = [*self._notes(prepared.added, prepared.removed, now)]
-        changes += [self._whole(rows, before) for rows, before in prepared.whole]
+        changes = [*self._notes(prepared.added, prepared.removed)]
+        for rows, before in prepared.whole:
+            kind = rows[0].kind
+            if self.proposal.session is not None and kind in ("summary", "watermark"):
+                changes += self._summary(rows, before) if kind == "summary" else self._mark(rows[0].file, before)
+            else:
+                changes.append(self._whole(rows, before))
         if self.proposal.session is not None:
             span = f"{self.proposal.first_turn}-{self.proposal.last_turn}"
             said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {self.proposal.session})\n\n"
             changes.append(Added.of("history", group, said.encode()))
         return decided(self.proposal, {each.n: "struck" for each in self.proposal.operations}, self.kept, changes)
 
-    def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace], now: datetime) -> Sequence[Change]:
-        """Return the changes that archive added notes and bring removed ones back."""
+    def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace]) -> Sequence[Change]:
+        """Return the changes that take added notes out and bring removed ones back."""
         group = self.proposal.group
-        held = self.files.view(f"groups/{group}/{MEMORY}")
-        why = f"proposal {self.proposal.id} was taken back"
-        if retired := archive_standing(group, held, added, why, CONSOLIDATOR, now):
-            return [*retired, *(Added.of("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)]
-        return bring_back_notes(group, held, self.files.view(f"groups/{group}/{ARCHIVE}"), removed) if removed else ()
+        file = f"groups/{group}/{MEMORY}"
+        held, archive = self.files.view(file), self.files.view(f"groups/{group}/{ARCHIVE}")
+        spans = {span for note in added if (span := standing_span(held or b"", note)) is not None}
+        if not spans:
+            return bring_back_notes(group, held, archive, removed) if removed else ()
+        back = (Added.of("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
+        left = leave_archive(group, archive, [note.data for note in removed])
+        return [remove_notes(group, file, held or b"", sorted(spans)), *back, *left]
+
+    @property
+    def _is_newest(self) -> bool:
+        """Return whether no later pass consolidated the session."""
+        mark = self._marked()
+        return mark is None or mark.proposal == self.proposal.id
+
+    def _marked(self) -> Watermark | None:
+        try:
+            return parse_watermark(self.files.view(watermark_file(self.proposal.group, self.proposal.session or "")))
+        except ValueError:
+            return None
+
+    def _summary(self, rows: Sequence[Row], before: bytes | None) -> Sequence[Change]:
+        """Return the change that gives the session its part of summary.md back; none when a later pass wrote it."""
+        file, session, held = rows[0].file, self.proposal.session or "", self.files.view(rows[0].file)
+        now, then, ours = ((data or b"").decode(errors="replace") for data in (held, before, rows[0].data))
+        if part_of(now, session) != part_of(ours, session):
+            if self._is_newest:
+                raise _changed(f"{file} was changed since")
+            return ()
+        data = with_part(now, session, part_of(then, session)).encode()
+        if before is None and not data.strip() and held is not None:
+            return [FileRemoved(self.proposal.group, "summary", file, held)]
+        return [FileWritten(self.proposal.group, "summary", file, data, held)]
+
+    def _mark(self, file: str, before: bytes | None) -> Sequence[Change]:
+        """Return the change that moves the watermark back, or marks the turns of an earlier pass."""
+        held, mark, group = self.files.view(file), self._marked(), self.proposal.group
+        if held is None or mark is None:  # a person removed it: all is consolidated again
+            return ()
+        if self._is_newest:
+            then = parse_watermark(before) or Watermark(turn=0)
+            moved = then.model_copy(update={"passes": mark.passes + 1, "again": mark.again})
+        else:
+            span = (self.proposal.first_turn or 0, self.proposal.last_turn or 0)
+            moved = mark.model_copy(update={"again": tuple(sorted({*mark.again, span}))})
+        return [FileWritten(group, "watermark", file, dump_watermark(moved), held)]
 
     def _whole(self, rows: Sequence[Row], before: bytes | None) -> Change:
         """Return the change that gives a file back what it held before its changes, given newest first."""
@@ -131,18 +178,9 @@ class Reverting:
             raise _changed(f"{file} {was} since")
         if any(later.offset != fingerprint(earlier.data) for later, earlier in pairwise(rows)):
             raise _changed(f"{file} was changed by somebody between two operations of this proposal")
-        if kind == "watermark" and held is not None:
-            return FileWritten(group, kind, file, _moved_back(held, before), held)
         if before is not None:
             return FileWritten(group, kind, file, before, held)
         return FileRemoved(group, kind, file, held or b"")
-
-
-def _moved_back(held: bytes, before: bytes | None) -> bytes:
-    """Return a watermark as it was, which still counts its passes: the next one is another."""
-    mark, then = parse_watermark(held), parse_watermark(before)
-    assert mark is not None  # noqa: S101
-    return dump_watermark((then or Watermark(turn=0)).model_copy(update={"passes": mark.passes + 1}))
 
 
 def _changed(why: str) -> Refusal:

@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
-from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN
+from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.wire import STORE
-from honeybadger_host.curation.applying import merges_of
 from honeybadger_host.curation.candidates import Item
-from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, Known
+from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies
-from honeybadger_host.curation.proposal import TAKEN, Operation, Proposal
+from honeybadger_host.curation.proposal import RETIRED, Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
-from honeybadger_host.domain import Turn
+from honeybadger_host.curation.said import Turns
 from honeybadger_host.memory.entry import Entry, entry_file, entry_id, name_in, show_time
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.turn_log import turns_file
@@ -36,15 +35,14 @@ _REINFORCED: Final = 5
 _LOOKED_BACK: Final = 5000
 """Turns of a session in which a quote may stand."""
 _SESSIONS: Final = 20
-_SESSION: Final = re.compile(r"[\w.-]+")
+_SESSION: Final = re.compile(r"[\w.:-]+")
 _NAMES: Final = ("dream-", "preferences-")
 LATELY: Final = timedelta(days=30)
 FOLDED: Final = "the same text, byte for byte"
-"""Why rules merge; only they may say it. Such a merge changes nothing that could be recalled."""
+"""Why code joins; such a join changes nothing that could be recalled."""
 
 
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
-Turns: TypeAlias = dict[tuple[str, int], Turn]
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Snapshot:
         entries: id -> entry, oldest first; `left_out` of the group are not in it.
         notes: id -> note, in the order of MEMORY.md.
         digests: id -> SHA-256 of the version that was read: of an entry's file, of a note's text.
-        earlier: the dreams of the group; `changed_lately`: how many ids passes touched in the last 30 days.
+        earlier: the dreams of the group; `changed_lately`: how many ids passes took out in the last 30 days.
     """
 
     group: str
@@ -86,19 +84,20 @@ class Snapshot:
         whys = {name: _why_protected(entry) for name, entry in self.entries.items()}
         return {name: why for name, why in whys.items() if why} | protected_notes(self.notes)
 
-    @property
-    def merge_depth(self) -> Mapping[str, int]:
-        """Id -> how many merges it is made of, one upon the other; a note does not say, so it is not merged again."""
-        written = {
-            folded(operation.result or "")
-            for proposal in self.earlier
-            for operation in proposal.operations
-            if operation.op == "merge" and operation.state == "applied"
-        }
-        merged = (name for name, note in self.notes.items() if note.author == CONSOLIDATOR)
-        return {name: merges_of(entry) for name, entry in self.entries.items()} | {
-            name: MAX_MERGE_DEPTH for name in merged if folded(self.notes[name].text) in written
-        }
+    @cached_property
+    def categories(self) -> Sequence[str]:
+        """The categories of the entries, in order."""
+        return sorted({entry.category for entry in self.entries.values()})
+
+    @cached_property
+    def tags(self) -> Sequence[str]:
+        """The tags of the entries, in order."""
+        return sorted({tag for entry in self.entries.values() for tag in entry.tags})
+
+    @staticmethod
+    def age(entry: Entry) -> tuple[datetime, str]:
+        """Return what entries are sorted by, the oldest first."""
+        return entry.created or _BEGINNING, entry.id
 
     def known(self, turns: Turns, uses: PassDependencies) -> Known:
         """Return what the gates look at. Raises JournalError."""
@@ -110,7 +109,6 @@ class Snapshot:
             protected=self.protected,
             group_size=self.size,
             changed_lately=self.changed_lately,
-            merge_depth=self.merge_depth,
             is_forgotten=uses.forgotten_in(self.group),
         )
 
@@ -131,7 +129,7 @@ def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
             with contextlib.suppress(ValueError):  # it was logged
                 entries.append(uses.entry_files.parse(file, data))
                 digests[entries[-1].id] = hashlib.sha256(data).hexdigest()
-    entries.sort(key=lambda entry: (entry.created or _BEGINNING, entry.id))
+    entries.sort(key=Snapshot.age)
     memory = uses.files.memory(group)
     notes = notes_of(group, b"" if memory is None or memory.unread else memory.text.encode())
     return Snapshot(
@@ -172,9 +170,9 @@ def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[st
 
 
 def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal], int]:
-    """Return the dreams of a group, and how many ids all passes over it touched in the last 30 days.
+    """Return the dreams of a group, and how many ids all passes over it took out in the last 30 days.
 
-    Folds of texts that are the same do not count. A file that is not a proposal is left out.
+    Joins do not count: what they join stands. A file that is not a proposal is left out.
     """
     since = (now - LATELY).timestamp()
     dreams: list[Proposal] = []
@@ -186,7 +184,7 @@ def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal
             dreams.append(proposal)
         if changed_at >= since:
             for each in proposal.operations:
-                if each.state == "applied" and each.op in TAKEN and each.why != FOLDED:
+                if each.state == "applied" and each.op in RETIRED and each.op != "merge":
                     touched |= {*each.sources}
     return dreams, len(touched)
 

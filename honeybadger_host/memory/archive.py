@@ -112,13 +112,20 @@ def bring_back_notes(
         changes.append(restore_notes(group, f"groups/{group}/{MEMORY}", held, removed))
     else:
         changes += (Added.of("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
+    return (*changes, *leave_archive(group, archive, [note.data for note in removed]))
+
+
+def leave_archive(group: str, archive: bytes | None, notes: Iterable[bytes]) -> tuple[Change, ...]:
+    """Return the change that takes notes out of the archive; none when none of them is there.
+
+    Args:
+        notes: as they were signed.
+    """
     spans: set[tuple[int, int]] = set()
-    for note in removed:
-        if (span := _archived_span(archive or b"", note.data, spans)) is not None:
+    for note in notes:
+        if (span := _archived_span(archive or b"", note, spans)) is not None:
             spans.add(span)
-    if archive and spans:
-        changes.append(remove_notes(group, f"groups/{group}/{ARCHIVE}", archive, sorted(spans)))
-    return tuple(changes)
+    return (remove_notes(group, f"groups/{group}/{ARCHIVE}", archive or b"", sorted(spans)),) if spans else ()
 
 
 def standing_span(held: bytes, note: bytes) -> tuple[int, int] | None:

@@ -36,6 +36,8 @@ class Watermark(Edited):
         proposal: what did it.
         part: SHA-256 of the session's part of summary.md as it was written; another one was edited by a person.
         passes: how often it was consolidated, passes that were taken back included.
+        again: first and last number of turns whose pass was taken back when later ones stood: they are consolidated
+            again.
     """
 
     v: Literal[1] = 1
@@ -44,6 +46,7 @@ class Watermark(Edited):
     proposal: str = ""
     part: str | None = None
     passes: Annotated[Count, Field(default=0)] = 0
+    again: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)] = ()
 
 
 def watermark_file(group: str, session: str) -> str:

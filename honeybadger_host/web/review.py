@@ -79,7 +79,6 @@ def _proposal(request: Request) -> Response:
         total=len(operations),
         lossless=sum(each.is_lossless for each in operations),
         retired=sum(each.operation["op"] == "retire" for each in operations),
-        lost=[one for each in operations for one in each.operation.get("lost", ())],
         offset=offset,
         per_page=PER_PAGE,
         done=member(request, "done", 20),
@@ -108,7 +107,7 @@ def _shown(operation: Mapping[str, Any], before: Mapping[str, str]) -> _Shown:
 
 
 def _decided(request: Request, form: dict[str, str]) -> Response:
-    """Decide about one operation, all that lose nothing, or take the whole proposal back."""
+    """Decide about one operation, all that are copies, or take the whole proposal back."""
     group = group_of(request)
     name, decision = str(request.path_params["proposal"]), form.get("decision", "")
     numbers: list[int] | None = None
@@ -121,7 +120,7 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
             row = _read(request, group, name)
             numbers = [operation["n"] for operation in row.operations if is_lossless(operation)]
             if not numbers:
-                raise Invalid("nothing waits in it that passes every gate and loses nothing")
+                raise Invalid("nothing waits in it that passes every gate and is a copy")
         case "revert":
             pass
         case _:

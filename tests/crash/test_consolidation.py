@@ -1,4 +1,4 @@
-"""SIGKILL at the n-th call that changes the disk, while a session is consolidated by a model of changing words."""
+"""SIGKILL at the n-th call that changes the disk, while a session is consolidated by a model of changing choices."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from honeybadger_host.curation.consolidation import SECTIONS
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.watermarks import watermark_file
@@ -17,8 +18,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, kill_again
 
 STRIDE: Final = 1 if IS_LONG else 83
-RUNS: Final = ("calmly", "gladly", "slowly")
-FACT: Final = "Ann moves to Lisbon on 12 March."
+FACT: Final = "I am Ann, and I move to Lisbon on 12 March."
 MARK: Final = watermark_file("main", "main")
 SETTINGS: Final = {
     "model.curation": "scripted:script.json",
@@ -29,13 +29,9 @@ SETTINGS: Final = {
 
 
 def write_script(home: Path, run: int) -> None:
-    """Give the model other words than it had before."""
-    how = RUNS[run - 1]
-    answer = {
-        "history_entry": f"Ann plans {how} to move to Lisbon on 12 March.",
-        "conversation_summary": f"Ann goes {how} to Lisbon on 12 March.",
-        "memory_update": f"- {FACT}\n",
-    }
+    """Let the model choose other sentences than it did before."""
+    chosen = [f"{2 * run - 1}.1"]
+    answer = {"history": chosen, "summary": chosen, "facts": [{"take": ["1.1"], "section": SECTIONS[run]}]}
     (home / "script.json").write_text(json.dumps({"turns": [{"answers": [{"text": json.dumps(answer)}]}]}))
 
 
@@ -45,7 +41,7 @@ def begin(home: Path) -> None:
     path = home / turns_file("main", "main")
     path.parent.mkdir(parents=True, exist_ok=True)
     at = datetime.now(UTC).replace(microsecond=0)
-    said = ["I am Ann, and I move to Lisbon on 12 March.", *(f"This is message number {n}." for n in range(2, 12))]
+    said = [FACT, *(f"This is message number {n}." for n in range(2, 12))]
     turns = [Turn(n, at, "user" if n % 2 else "assistant", "user", "ann", text, 9) for n, text in enumerate(said, 1)]
     path.write_bytes(b"".join(dump_turn(turn, f"r{turn.number}") for turn in turns))
 
@@ -61,9 +57,11 @@ def check(home: Path, where: str) -> None:
     """See that all of it is there once, and of one answer: the first that was kept."""
     group = home / "groups" / "main"
     history, summary = (group / "HISTORY.md").read_text(), (group / "summary.md").read_text()
-    told = re.findall(r"^\[[^\]]+\] Ann plans (\w+) to move", history, re.MULTILINE)
+    told = re.findall(r"^\[[^\]]+\] ann: (.*)$", history, re.MULTILINE)
     assert len(told) == 1, f"{where}: {history}"
-    assert f"Ann goes {told[0]} to Lisbon" in summary, f"{where}: {told} {summary}"
+    assert f"ann: {told[0]}" in summary, f"{where}: {told} {summary}"
+    section = SECTIONS[1 + [FACT, "This is message number 3.", "This is message number 5."].index(told[0])]
+    assert f"## {section} (ann via consolidator, " in (group / "MEMORY.md").read_text(), where
     assert summary.count("## main") == 1, f"{where}: {summary}"
     assert (group / "MEMORY.md").read_text().count(f"- {FACT}\n") == 1, where
     (proposal,) = [json.loads(path.read_text()) for path in (group / "proposals").glob("*.json")]

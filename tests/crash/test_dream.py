@@ -1,4 +1,4 @@
-"""SIGKILL at the n-th call that changes the disk, while a group dreams with a model of changing words."""
+"""SIGKILL at the n-th call that changes the disk, while a group dreams with a model of changing choices."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark, inferred_file
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Point, Work, ended, kill_again
-from tests.crash.test_consolidation import RUNS, begin
+from tests.crash.test_consolidation import FACT, begin
 from tests.hosting import RawSender, request
 
 STRIDE: Final = 1 if IS_LONG else 113
 RENT: Final = "The rent of the flat is 950 EUR a month, to Mr Glanz."
-MERGED: Final = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
+MERGED: Final = f"{RENT}\n{RENT[:-1]}, always."
 TEA: Final = "Ann prefers green tea over coffee."
-LIKES: Final = "Moves to Lisbon."
 ENTRIES: Final = {"rent1": RENT, "rent2": f"{RENT[:-1]}, always.", "tea1": TEA, "tea2": TEA}
 SETTINGS: Final = {
     "model.curation": "scripted:script.json",
@@ -49,11 +48,10 @@ def write_home(home: Path) -> None:
 
 
 def write_script(home: Path, run: int) -> None:
-    """Give the model other words than it had before."""
-    merge = {"op": "merge", "sources": ["rent1", "rent2"], "result": MERGED, "title": f"Rent {RUNS[run - 1]}"}
-    quote = {"session": "main", "turn": 1, "quote": "I move to Lisbon"}
-    likes = {"content": LIKES, "strength": "strong", "evidence": [quote]}
-    answers = {"## Candidates": {"operations": [merge]}, "": {"preferences": [likes]}}
+    """Let the model choose other labels than it did before."""
+    choice = {"join": [["E1", "E2"]], "refine": [{"of": "E3", "aliases": [f"run {run}"]}]}
+    likes = {"take": ["main#1"], "strength": "strong"}
+    answers = {"## Candidates": choice, "": {"preferences": [likes]}}
     turns = [{"when": when, "answers": [{"text": json.dumps(answer)}]} for when, answer in answers.items()]
     (home / "script.json").write_text(json.dumps({"turns": turns, "piece_characters": 1000}))
 
@@ -118,7 +116,7 @@ def has_dreamt(home: Path) -> bool:
 
 def check(home: Path, where: str) -> None:
     """See that each merge is there once, of one answer, with all that it was made of in the archive."""
-    likes = [LIKES] if (home / inferred_file("main")).exists() else []
+    likes = [FACT] if (home / inferred_file("main")).exists() else []
     group = home / "groups" / "main"
     entries = found_in(group / "memory")
     contents = sorted(each["content"] for each in entries.values())
@@ -129,8 +127,6 @@ def check(home: Path, where: str) -> None:
     assert sorted(each["kind"] for each in proposals) == ["dream", *(["preferences"] if likes else [])], where
     (dream,) = (each for each in proposals if each["kind"] == "dream")
     assert {each["state"] for one in proposals for each in one["operations"]} == {"applied"}, f"{where}: {proposals}"
-    (title,) = (each["title"] for each in dream["operations"] if each.get("title"))
-    assert [each["title"] for each in entries.values() if each["content"] == MERGED] == [title], where
     mark = json.loads((home / dreamt_file("main")).read_text())
     assert mark["proposal"] == dream["id"], f"{where}: {mark}"
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,6 @@ def memory(home: Path) -> Memory:
     return Memory(home)
 
 
-def model(home: Path, *operations: Mapping[str, Any], **more: Any) -> dict[str, object]:
-    """Write a script for the model that curates, which a host reads when it asks it first; return its settings."""
-    return answering(home, json.dumps({"operations": operations}), **more)
-
-
 def answering(home: Path, text: str, **more: Any) -> dict[str, object]:
     turn = {"answers": [{"text": text, "input_tokens": 700, "output_tokens": 80}]}
     (home / "curation.json").write_text(json.dumps({"turns": [turn], "piece_characters": 100_000, **more}))
@@ -123,7 +119,13 @@ def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_los
     assert now[merged]["created"] == before[first]["created"]
     assert now[merged]["tags"] == ["tea", "ann"]
     assert (now[merged]["title"], now[merged]["aliases"]) == ("Tea", ["What Ann drinks"])
-    assert now[merged]["by"] == "consolidator"
+    assert now[merged]["by"] == "bee"
+    made_of = now[merged]["metadata"]["made_of"]
+    assert [(each["id"], each["by"], each["category"]) for each in made_of] == [
+        (first, "bee", "drinks"),
+        (second, "bee", "people/ann"),
+    ]
+    assert [each["created"] for each in made_of] == [before[first]["created"], before[second]["created"]]
     assert memory.entries("archive/memory") == {first: before[first], second: before[second]}
     assert [each["id"] for each in memory.ask("search_memory", query="green tea coffee")["hits"]].count(merged) == 1
     assert host.events("dream.finished")[0]["applied"] == 1
@@ -195,6 +197,7 @@ def test_a_dream_is_taken_back_byte_for_byte(make_host: HostFactory, memory: Mem
     assert {name: data for name, data in memory.state().items() if "/memory/" in name and "/archive/" not in name} == {
         name: data for name, data in before.items() if "/memory/" in name
     }
+    assert memory.entries("archive/memory") == {}
     assert memory.dream()["told"] == NOTHING  # what was taken back is not done again
 
 
@@ -226,94 +229,87 @@ def test_everything_waits_where_a_person_wants_to_review_and_is_not_proposed_twi
     assert len(memory.entries()) == 1
 
 
-def test_a_correction_becomes_an_anti_pattern_once(make_host: HostFactory, memory: Memory) -> None:
-    make_host().start()
-    memory.ask("record_feedback", kind="correction", content="Don't send mails at night, use the outbox instead.")
+# ---------------------------------------------------------------------------------------------------------- a model
+
+RENT = "The rent of the flat is 950 EUR a month, to Mr Glanz."
+ALWAYS = "Always in May: the rent of the flat, 950 EUR a month, is due to Mr Glanz."
+
+
+def test_a_correction_becomes_an_anti_pattern_as_it_was_said_once(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    make_host(answering(home, "")).start()
+    said = "Schreib keine Mails in der Nacht, nimm den Postausgang."
+    memory.ask("record_feedback", kind="correction", content=said)
+    (number,) = [row["at"] for row in map(json.loads, (home / "data/feedback/main.jsonl").read_text().splitlines())]
+    place = f"data:feedback#{int(datetime.fromisoformat(number).timestamp() * 1000)}"
+    answering(home, json.dumps({"anti_patterns": [{"take": place, "domain": "communication"}]}))
     memory.dream()
     (entry,) = memory.entries().values()
-    assert entry["category"] == "anti-patterns/email"
-    assert entry["tags"] == ["anti-pattern"]
-    assert memory.dream()["told"] == NOTHING
+    assert (entry["content"], entry["category"]) == (said, "anti-patterns/communication")
+    assert (entry["tags"], entry["by"]) == (["anti-pattern"], "bee via consolidator")
+    assert "there is nothing to do" in memory.dream()["told"]
     assert len(memory.entries()) == 1
 
 
-# ---------------------------------------------------------------------------------------------------------- a model
-
-
-def test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive(
+def test_a_model_joins_entries_and_refines_one_and_all_of_it_is_taken_back(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    make_host(answering(home, "")).start()
-    entry = memory.save("The rent of the flat is 950 EUR a month.", "home")
-    memory.bee.note("n1", "The rent of the flat is always 950 EUR a month.")
-    note = memory.ask("search_memory", query="rent always", scope="notes")["hits"][0]["id"]
-    result = "The rent of the flat is always 950 EUR a month."
-    memory_md = (memory.group / "MEMORY.md").read_bytes()
-    model(home, {"op": "merge", "sources": [entry, note], "result": result, "why": "they say the same"})
-    (proposal,) = memory.dream()["proposals"]
-    assert proposal["applied"] == 1, proposal["operations"]
-    (merged,) = memory.entries().values()
-    assert (merged["content"], merged["category"], merged["metadata"]["merged"]) == (result, "home", 1)
-    assert "950" not in (memory.group / "MEMORY.md").read_text()
-    assert "always 950" in (memory.group / "archive/MEMORY.md").read_text()
-    assert memory.review("revert", "main", proposal["id"])["applied"] == 0
-    assert memory.entries().keys() == {entry}
-    assert (memory.group / "MEMORY.md").read_bytes() == memory_md
-
-
-def test_an_undone_fold_of_a_model_brings_back_nothing_that_was_retired_right_behind_it(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
-    host = make_host(answering(home, "") | {"curation.apply": "gated"}).start()
-    rent = "The rent of the flat is always 950 EUR a month."
-    first, second = (memory.save(text, "home") for text in (rent.replace("always ", ""), rent))
-    gone, other = (memory.save(f"The cat number {number} likes fish.") for number in range(2))
-    told = memory.entries()
-    merge = {"op": "merge", "sources": [first, second], "result": rent}
-    model(home, merge, {"op": "retire", "sources": [gone], "lost": [told[gone]["content"]]})
-    (proposal,) = memory.dream()["proposals"]
-    assert proposal["applied"] == 2, proposal["operations"]
-    rows = cli_json("log", "main", "--kind", "entry", home=host.home)
-    assert run_cli("undo", rows[0]["seq"], home=host.home).stderr == ""
-    assert ({*memory.entries()}, {*memory.entries("archive/memory")}) == ({first, second, other}, {gone})
-    removed = next(
-        row for row in cli_json("log", "main", "--kind", "entry_removed", home=host.home) if gone in row["file"]
-    )
-    assert run_cli("undo", removed["seq"], home=host.home).stderr == ""
-    assert memory.entries() == told
-    host.stop()
-
-
-def test_what_a_gate_refuses_changes_nothing_and_is_named(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    make_host(answering(home, "")).start()
-    said = "The rent of the flat is 950 EUR a month, to Mr Glanz"
-    ids = [memory.save(f"{said}."), memory.save(f"{said}, always.")]
-    merge = {"op": "merge", "sources": ids, "result": f"{said}."}
-    supersede = {"op": "supersede", "sources": ids[:1], "result": f"{said} in person."}
-    never_said = {"session": "main", "turn": 1, "quote": "never said"}
-    refused: dict[str, dict[str, Any]] = {
-        "specifics_lost": {**merge, "result": "The rent of the flat is 950 EUR."},
-        "specifics_invented": {**merge, "result": f"{said} of 7 Elm Road."},
-        "meaning_flipped": {**merge, "result": "The rent of the flat is not 950 EUR a month, to Mr Glanz."},
-        "base_moved": {**merge, "sources": ["k3v9x2m4q7p1", "p8w2c5n1r6t0"]},
-        "unquoted": {**supersede, "evidence": [never_said]},
-        "not_stale": supersede,
-    }
-    model(home, *refused.values())
+    make_host(
+        answering(
+            home,
+            json.dumps(
+                {"join": [["E1", "E2"]], "refine": [{"of": "E3", "aliases": ["chat"], "tags": ["lie", "fish"]}]}
+            ),
+        )
+    ).start()
+    first, second = memory.save(RENT, "home"), memory.save(ALWAYS, "money")
+    cat = memory.save("The cat of Cora likes fish very much.")
+    memory.save("The cat of Cora likes fish, and milk.", pinned=True)
+    dog = memory.save("The dog of Cora likes fish very much.")
     before = memory.entries()
     (proposal,) = memory.dream()["proposals"]
-    assert proposal["applied"] == 0
-    failed = [{each["gate"] for each in one["gates"]["failed"]} for one in memory.proposals()[0]["operations"]]
-    assert [gate in found for gate, found in zip(refused, failed, strict=True)] == [True] * len(refused), failed
+    assert proposal["applied"] == 2, proposal["operations"]
+    now = memory.entries()
+    (joined,) = now.keys() - before.keys()
+    assert now[joined]["content"] == f"{RENT}\n{ALWAYS}"
+    assert [each["id"] for each in now[joined]["metadata"]["made_of"]] == [first, second]
+    refined = next(now[name] for name in (cat, dog) if now[name].get("aliases"))
+    assert (refined["aliases"], refined["tags"]) == (["chat"], ["fish"])  # a tag that nobody has is not taken
+    assert {*memory.entries("archive/memory")} == {first, second}
+    assert memory.review("revert", "main", proposal["id"])["applied"] == 0
+    assert (memory.entries(), memory.entries("archive/memory")) == (before, {})
+
+
+def test_what_is_retired_waits_and_joins_of_what_is_not_alike_do_too(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    make_host(
+        answering(home, json.dumps({"join": [["E1", "E3"]], "retire": [{"of": ["E2"], "said": ["main#1"]}]}))
+    ).start()
+    memory.say("Das gilt nicht mehr.")
+    for text in (RENT, ALWAYS, "The cat of Cora likes fish.", "The cat of Cora likes fish too."):
+        memory.save(text)
+    before = memory.entries()
+    (proposal,) = memory.dream()["proposals"]
+    assert (proposal["applied"], proposal["waiting"]) == (0, 2)
     assert memory.entries() == before
+    assert memory.dream()["proposals"] == []  # what waits is not proposed again
+    shown = cli_text("review", "show", "main", proposal["id"], home=home)
+    assert "waits: only a person retires" in shown
+    assert "said in main#1 by bee: Das gilt nicht mehr." in shown or "said in main#1" in shown
+    retire = next(each["n"] for each in proposal["operations"] if each["op"] == "retire")
+    assert memory.review("accept", "main", proposal["id"], str(retire))["applied"] == 1
+    assert len(memory.entries()) == 3
 
 
 def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    operations = [{"op": "merge", "sources": ["a", "b"], "result": "x"}, {"op": "merge", "sources": ["a"]}]
-    make_host(answering(home, json.dumps({"operations": operations}))).start()
-    memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "a")
-    memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "b")
-    memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.")
+    make_host(
+        answering(home, json.dumps({"operations": [{"op": "merge", "sources": ["a", "b"], "result": "x"}]}))
+    ).start()
+    memory.save(RENT, "a")
+    memory.save(RENT, "b")
+    memory.save(ALWAYS)
     before = memory.state()
     assert "nothing was changed" in cli_error("dream", home=home)
     assert memory.state() == before
@@ -325,18 +321,15 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
 def test_an_entry_that_an_editor_saves_while_the_model_thinks_stays_as_it_was_saved(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    ids: list[str] = []
     edited = ""
 
     def think(_: Asked) -> Answer:
         path.write_text(edited)
-        result = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
-        return openai(ModelSaid(json.dumps({"operations": [{"op": "merge", "sources": ids, "result": result}]})))
+        return openai(ModelSaid(json.dumps({"join": [["E1", "E2"]]})))
 
     with served(think) as endpoint:
         make_host(endpoint.settings).start()
-        said = "The rent of the flat is 950 EUR a month, to Mr Glanz"
-        ids.extend(memory.save(each, "home") for each in (f"{said}.", f"{said}, always."))
+        ids = [memory.save(each, "home") for each in (RENT, ALWAYS)]
         path = memory.group / f"memory/home/{ids[0]}.json"
         edited = json.dumps({**json.loads(path.read_text()), "content": "The rent is 990 EUR."})
         (proposal,) = memory.dream()["proposals"]
@@ -404,20 +397,6 @@ def test_a_disk_that_is_full_while_a_pass_applies_loses_and_doubles_nothing(
     assert len(host.events("dream.finished")) == 1
 
 
-def test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
-    make_host(answering(home, "") | {"curation.apply": "gated"}).start()
-    ids = [memory.save(f"The cat number {number} likes fish.") for number in range(8)]
-    told = memory.entries()
-    model(home, *({"op": "retire", "sources": [each], "lost": [told[each]["content"]]} for each in ids))
-    memory.bee.note("n1", "The cat number 1 likes fish, too.")
-    memory.dream()
-    assert len(memory.entries()) == 5  # three are always allowed
-    memory.dream()
-    assert len(memory.entries()) == 5  # and so many in 30 days
-
-
 def test_a_dream_that_was_missed_is_made_once_when_the_host_is_back(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
@@ -448,9 +427,8 @@ def test_a_dream_that_was_missed_is_made_once_when_the_host_is_back(
 # -------------------------------------------------------------------------------------------------------- preferences
 
 
-def preference(content: str, strength: str, *quotes: tuple[int, str], **more: Any) -> dict[str, Any]:
-    said = [{"session": "main", "turn": turn, "quote": quote} for turn, quote in quotes]
-    return {"content": content, "strength": strength, "evidence": said, **more}
+def preference(strength: str, *refs: str) -> dict[str, Any]:
+    return {"take": [f"main#{ref}" for ref in refs], "strength": strength}
 
 
 def inferring(home: Path, *preferences: Mapping[str, Any]) -> dict[str, object]:
@@ -468,34 +446,36 @@ SAID = (
 def test_preferences_are_inferred_where_enough_turns_of_a_person_are_quoted(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    casual = preference("Likes short answers.", "casual", (1, "short answers"), (2, "short answers"), (2, "I like"))
-    mild = preference("Wants short answers without lists.", "mild", (1, "short answers"), (3, "without lists"))
-    strong = preference("Pays invoices with the blue card.", "strong", (4, "Pay my invoices with the blue card"))
-    invented = preference("Likes long answers.", "strong", (9, "long answers"))
+    casual = preference("casual", "1.1", "2.1", "2.1")
+    mild = preference("mild", "1.1", "3.1")
+    strong = preference("strong", "4.1")
+    invented = preference("strong", "9.1")
     host = make_host(inferring(home, casual, mild, strong, invented)).start()
     memory.say(*SAID)
     (proposal,) = memory.dream()["proposals"]
-    assert (proposal["kind"], proposal["applied"], proposal["refused"]) == ("preferences", 2, 2), proposal
+    assert (proposal["kind"], proposal["applied"], proposal["refused"]) == ("preferences", 2, 1), proposal
     found = {each["content"]: each for each in memory.entries().values()}
-    assert found.keys() == {"Wants short answers without lists.", "Pays invoices with the blue card."}
+    short, card = f"{SAID[0]}\n{SAID[2]}", SAID[3]
+    assert found.keys() == {short, card}
     for entry in found.values():
         assert (entry["category"], entry["tags"]) == ("user-preferences/inferred", ["inferred"])
         assert entry["metadata"]["source"] == "inferred"
-    assert found["Pays invoices with the blue card."]["metadata"]["requires_user_permission"] == "true"
-    assert "requires_user_permission" not in found["Wants short answers without lists."]["metadata"]
-    (few,) = [each for each in memory.proposals()[0]["operations"] if each["result"] == "Likes short answers."]
+    assert found[card]["metadata"]["requires_user_permission"] == "true"
+    assert "requires_user_permission" not in found[short]["metadata"]
+    (few,) = [each for each in memory.proposals()[0]["operations"] if each["state"] == "refused"]
     assert [each["what"].partition(":")[0] for each in few["gates"]["failed"]] == ["2 of 3 turns of one person"]
     spent = json.loads((home / "data/consolidated/main.json").read_text())
     assert spent["proposal"] == proposal["id"]
     assert memory.dream()["told"] == "there is nothing to do"  # nothing was said since; no model is asked
     host.stop()
     # one more turn, and what was too little counts again
-    make_host(inferring(home, preference("Likes short answers.", "casual", (5, "short answers")))).start()
+    make_host(inferring(home, preference("casual", "1.1", "2.1", "5.1"))).start()
     memory.say("As always, short answers.")
     memory.dream()
-    assert {each["content"] for each in memory.entries().values()} == found.keys() | {"Likes short answers."}
+    again = "\n".join((*SAID[:2], "As always, short answers."))
+    assert {each["content"] for each in memory.entries().values()} == found.keys() | {again}
     assert memory.review("revert", "main", proposal["id"])["applied"] == 0
-    assert [each["content"] for each in memory.entries().values()] == ["Likes short answers."]
+    assert [each["content"] for each in memory.entries().values()] == [again]
 
 
 def test_an_answer_without_preferences_is_not_asked_for_twice(
@@ -513,7 +493,7 @@ def test_an_answer_without_preferences_is_not_asked_for_twice(
 def test_a_wrong_answer_about_preferences_keeps_what_the_first_pass_did(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    make_host(inferring(home, {"content": "x", "strength": "huge", "evidence": []})).start()
+    make_host(inferring(home, {"strength": "huge", "take": []})).start()
     memory.save(TEA, "a")
     memory.save(TEA, "b")
     memory.say(*SAID)

@@ -11,9 +11,7 @@ import pytest
 
 from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import Forbidden
-from honeybadger_host.curation.consolidation import turn_line
-from honeybadger_host.curation.evidence import as_told
-from honeybadger_host.curation.extraction import history_entry
+from honeybadger_host.curation.said import minutes, numbered_turn, whole
 from honeybadger_host.domain import Turn
 from tests.commands import cli_json
 from tests.conftest import HostFactory
@@ -75,6 +73,5 @@ def test_a_name_of_ones_own_is_shown_with_the_folder_wherever_it_is_read(host: H
 
 def test_a_name_of_ones_own_goes_into_the_history_with_the_folder() -> None:
     said = Turn(1, datetime(2026, 1, 1, tzinfo=UTC), "user", "Ben", "bridge", "We decided to plant roses in May.", 9)
-    assert "Ben via bridge: We decided to plant roses in May." in history_entry([said], "main", lambda turn: True)
-    assert "USER: Ben via bridge: We decided" in turn_line(said)
-    assert as_told(said).startswith("Ben via bridge: ")
+    assert "Ben via bridge: We decided to plant roses in May." in minutes(whole("main", said).evidence())
+    assert "USER: Ben via bridge\n  1.1 We decided" in numbered_turn(said, "1", is_person=True)

@@ -414,15 +414,15 @@ def test_all_operations_that_lose_nothing_are_accepted_at_once(
     run_cli("dream", group, home=folder)
     proposal = re.search(rf'href="(/g/{group}/review/dream[^"]*)"', read(browser, f"/g/{group}/review").text)
     assert proposal is not None
-    done = browser.press(read(browser, proposal[1]), "Accept the 2 that lose nothing")
-    assert "Accepted all that lose nothing." in done.words
+    done = browser.press(read(browser, proposal[1]), "Accept the 2 that are copies")
+    assert "Accepted all that are copies." in done.words
     assert len(client.list_memory_entries().entries) == 2
 
 
-def test_a_proposal_says_what_all_of_it_leaves_out(browser: Browser, group: str, folder: Path) -> None:
+def test_a_proposal_says_how_much_all_of_it_retires(browser: Browser, group: str, folder: Path) -> None:
     operations = (
-        Operation(n=1, op="retire", sources=("a",), lost=("Lisbon",)),
-        Operation(n=2, op="merge", sources=("b", "c"), result="x", lost=("8 mg",)),
+        Operation(n=1, op="retire", sources=("a",), waits="only a person retires"),
+        Operation(n=2, op="merge", sources=("b", "c"), result="x"),
     )
     proposal = Proposal(
         id="dream-1", group=group, kind="dream", made_at=datetime.now(UTC), base={}, operations=operations
@@ -431,7 +431,8 @@ def test_a_proposal_says_what_all_of_it_leaves_out(browser: Browser, group: str,
     path.parent.mkdir()
     path.write_bytes(dump_proposal(proposal))
     shown = read(browser, f"/g/{group}/review/dream-1").words
-    assert "All of it together leaves out Lisbon, 8 mg and retires 1 thing without another text." in shown
+    assert "All of it together retires 1 thing without another text." in shown
+    assert "Waits: only a person retires" in shown
 
 
 def scheduled(client: SyncClient, agent: str) -> Task | None:

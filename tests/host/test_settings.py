@@ -80,7 +80,7 @@ OTHER_WORDS = {
     "info": "error",
     "redact": "refuse",
     "off": "multilingual",
-    "lossless": "review",
+    "copied": "review",
 }
 
 

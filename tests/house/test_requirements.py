@@ -131,20 +131,23 @@ ROWS: Final[dict[str, list[str]]] = {
     "AB1 a window of 0 is a plain trim to 10, without model or file": [
         "flows/test_consolidation.py::test_a_window_of_zero_shows_ten_turns_and_touches_no_file",
     ],
-    "AB2 the model's contract; a wrong answer changes nothing and loses nothing": [
-        "host/curation/test_consolidation.py::test_a_model_reads_notes_summary_and_turns",
+    "AB2 the model's contract, in numbers or as the seed's texts; a wrong answer changes nothing and loses nothing": [
+        "host/curation/test_consolidation.py::test_a_model_reads_numbered_notes_sections_and_turns",
+        "flows/test_consolidation.py::test_an_answer_in_texts_is_taken_where_a_person_said_it_and_waits_where_nobody_did",
+        "flows/test_consolidation.py::test_prose_of_a_model_is_written_where_somebody_wants_it_marked_as_the_models",
         "flows/test_consolidation.py::test_a_wrong_answer_changes_nothing_and_is_asked_for_again",
     ],
     "AB3 HISTORY.md grows; notes change one by one": [
-        "flows/test_consolidation.py::test_what_a_model_makes_of_a_conversation_goes_to_history_summary_and_notes",
+        "flows/test_consolidation.py::test_what_a_model_chooses_of_a_conversation_is_copied_with_who_said_it_and_when",
         "flows/test_consolidation.py::test_two_consolidations_leave_two_paragraphs_and_one_part",
         "flows/test_consolidation.py::test_a_note_that_comes_while_the_model_thinks_stays",
+        "flows/test_consolidation.py::test_a_correction_stands_beside_what_it_changes_until_a_person_retires_that",
     ],
     "AB4 the conversation goes on meanwhile": [
         "flows/test_consolidation.py::test_a_note_that_comes_while_the_model_thinks_stays",
     ],
     "AB8 a model of its own": [
-        "flows/test_consolidation.py::test_what_a_model_makes_of_a_conversation_goes_to_history_summary_and_notes",
+        "flows/test_consolidation.py::test_what_a_model_chooses_of_a_conversation_is_copied_with_who_said_it_and_when",
     ],
     "AB5 the log of a session is append-only and kept whole": [
         "host/memory/test_turn_log.py::test_the_window_moves_and_the_log_is_kept_whole",
@@ -260,25 +263,21 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/curation/test_directives.py::test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used",
         "host/curation/test_directives.py::test_doctor_names_what_is_wrong_with_a_directive",
     ],
-    "RB13 corrections with a clear pattern become anti-patterns": [
-        "host/curation/test_anti_patterns.py::test_a_clear_correction_becomes_an_entry_that_passes_every_gate",
-        "host/curation/test_anti_patterns.py::test_what_is_not_a_clear_correction_becomes_nothing",
-    ],
     "RB13 feedback on an answer or a tool is kept with its turn, and its newest is read": [
         "host/handlers/test_feedback_handlers.py::test_feedback_is_one_line_with_its_turn_and_who_said_it",
         "host/handlers/test_feedback_handlers.py::test_the_newest_since_a_time_are_read_oldest_first",
         "flows/test_feedback.py::test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it",
         "flows/test_chat.py::test_commands_look_into_the_memory",
     ],
-    "RB8 what is saved stands at once; in the background a model, or rules, propose focused entries for its facts": [
+    "RB8 what is saved stands at once; in the background a model chooses sentences that become entries": [
         "flows/test_enrichment.py::test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_back",
         "flows/test_enrichment.py::test_an_answer_without_entries_leaves_what_was_saved_and_is_not_asked_for_again",
-        "flows/test_enrichment.py::test_without_a_model_rules_take_the_sentences_that_stand_by_themselves_and_say_that_they_did",
+        "flows/test_enrichment.py::test_without_a_model_a_saved_text_stays_alone",
     ],
     "RB9 a pass merges what says the same, with the earliest created; its sources leave recall, no more and no less": [
         "flows/test_dream.py::test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost",
-        "flows/test_dream.py::test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive",
-        "flows/test_dream.py::test_what_a_gate_refuses_changes_nothing_and_is_named",
+        "flows/test_dream.py::test_a_model_joins_entries_and_refines_one_and_all_of_it_is_taken_back",
+        "flows/test_dream.py::test_what_is_retired_waits_and_joins_of_what_is_not_alike_do_too",
         "flows/test_dream.py::test_a_dream_is_taken_back_byte_for_byte",
     ],
     "RB10 preferences are inferred by thresholds; what touches security or money needs permission": [
@@ -290,14 +289,14 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_dream.py::test_preferences_need_a_model_and_can_be_switched_off",
     ],
     "RB13 a pass hears feedback, and corrections become anti-patterns": [
-        "flows/test_dream.py::test_a_correction_becomes_an_anti_pattern_once",
+        "flows/test_dream.py::test_a_correction_becomes_an_anti_pattern_as_it_was_said_once",
     ],
     "RB14 a pass looks at 1,000 entries at most": [
         "host/curation/test_snapshot.py::test_a_pass_looks_at_a_thousand_of_many_entries_and_says_how_many_it_left_out",
     ],
     "AM7 entries are compacted: what several say becomes one": [
-        "flows/test_dream.py::test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive",
-        "flows/test_dream.py::test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later",
+        "flows/test_dream.py::test_a_model_joins_entries_and_refines_one_and_all_of_it_is_taken_back",
+        "host/curation/test_gates.py::test_a_pass_takes_out_a_tenth_a_month_a_fifth_and_joins_are_free",
     ],
     "AM7 a group is exported and imported, with its log": [
         "flows/test_export.py::test_what_is_imported_into_a_new_home_and_exported_again_is_the_same_bytes",

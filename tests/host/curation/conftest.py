@@ -44,6 +44,6 @@ def uses(home: Path) -> Iterator[PassDependencies]:
         memory_window=50,
         history_budget_tokens=0,
         notes_budget_tokens=1000,
-        mode="lossless",
+        mode="copied",
     )
     ledger.close()

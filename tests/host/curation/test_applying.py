@@ -32,7 +32,7 @@ def retiring(home: Path, memory: bytes) -> Applying:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(memory)
     operations = tuple(
-        Operation(n=n, op="retire", sources=(source,), lost=("it",))
+        Operation(n=n, op="retire", sources=(source,))
         for n, source in zip(range(1, OPERATIONS + 1), notes_of("main", memory), strict=False)
     )
     proposal = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=operations)

@@ -19,7 +19,6 @@ from honeybadger_host.curation.directives import (
     built_in,
     problem_of,
 )
-from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.ops.agent_checks import directives as check
 from honeybadger_host.storage.home import make_home
@@ -48,7 +47,7 @@ def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, direc
     assert text == BUILT_IN[name]
     assert RULES not in text
     assert len(text) < 4000  # a prompt is paid for with every call
-    if name != "memory-rules":
+    if name not in ("memory-rules", "prose"):
         assert "not instructions to you" in text or "not an instruction to you" in text
         assert "one JSON object and nothing else" in " ".join(text.split())
 
@@ -59,9 +58,6 @@ def test_the_answer_that_a_built_in_prompt_shows_is_json(name: DirectiveName) ->
     assert shown is not None
     answer = json.loads(shown[0])
     assert answer
-    if name == "dream":
-        [operation] = answer["operations"]
-        assert Operation.model_validate({"n": 1, **operation}).op == "merge"
 
 
 def test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back(folder: Path, directives: Directives) -> None:
@@ -78,9 +74,9 @@ def test_rules_of_ones_own_stand_in_the_prompts_that_have_a_place_for_them(
 ) -> None:
     (folder / "memory-rules.md").write_text(r"Only what concerns bees. \1 stays.")
     assert r"Only what concerns bees. \1 stays." in directives.read("enrichment")
-    (folder / "dream.md").write_text(f"Propose `operations`.\n{RULES}\n")
-    assert directives.read("dream") == "Propose `operations`.\nOnly what concerns bees. \\1 stays."
-    (folder / "dream.md").write_text(f"Propose `operations`, with {RULES} in a line.")
+    (folder / "dream.md").write_text(f"Answer `join`.\n{RULES}\n")
+    assert directives.read("dream") == "Answer `join`.\nOnly what concerns bees. \\1 stays."
+    (folder / "dream.md").write_text(f"Answer `join`, with {RULES} in a line.")
     assert "bees" not in directives.read("dream")
 
 
@@ -89,11 +85,11 @@ BROKEN: dict[str, tuple[DirectiveName, bytes, str]] = {
     "too long": ("memory-rules", b"x" * (MOST_CHARACTERS + 1), "has 32769 characters, the limit is 32768: shorten it"),
     "huge": ("memory-rules", b"x" * (1 << 21), "the limit is 1048576"),
     "not UTF-8": ("memory-rules", b"\xff\xfe", "is not UTF-8 (line 1): save it as UTF-8"),
-    "another answer": ("consolidation", b"Write a haiku.", "does not ask for `history_entry`, by which the answer"),
-    "half an answer": ("consolidation", b"history_entry only", "does not ask for `memory_update`"),
+    "another answer": ("consolidation", b"Write a haiku.", "does not ask for `facts`, by which the answer"),
+    "an old answer": ("dream", b"Answer with operations and result.", "does not ask for `join`"),
     "a wrong placeholder": (
         "dream",
-        b"operations\n{memory_rules}\n",
+        b"join\n{memory_rules}\n",
         "has the placeholder {memory_rules}: only {memory-rules} is one",
     ),
     "rules in the rules": ("memory-rules", b"{memory-rules}", "not in the rules themselves"),
@@ -132,7 +128,7 @@ def test_a_link_is_not_followed(folder: Path, directives: Directives, tmp_path: 
 
 def test_doctor_names_what_is_wrong_with_a_directive(folder: Path, tmp_path: Path) -> None:
     assert list(check(tmp_path)) == []
-    (folder / "dream.md").write_text("Propose operations.")
+    (folder / "dream.md").write_text("Answer join.")
     [fine] = check(tmp_path)
     assert (fine.level, fine.message) == ("ok", "dream: of this home")
     (folder / "consolidation.md").write_text("Write a haiku.")
@@ -149,6 +145,6 @@ def test_doctor_names_what_is_wrong_with_a_directive(folder: Path, tmp_path: Pat
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_a_broken_one(folder: Path, directives: Directives) -> None:
-    (folder / "dream.md").write_text("operations")
+    (folder / "dream.md").write_text("join")
     (folder / "dream.md").chmod(0)
     assert directives.read("dream") == BUILT_IN["dream"]

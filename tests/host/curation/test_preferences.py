@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.curation.answers import WrongAnswer
+from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.preferences import bare, counted, oldest, parse_preferences, seen_before
+from honeybadger_host.curation.preferences import PreferenceAnswer, counted, oldest, operation_of, seen_before
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.domain import Turn
 
@@ -22,6 +22,8 @@ SAID = [
     ("assistant", "bee", "You like short answers."),
     ("user", "bee", "Ann wants short answers."),
     ("user", "ann", "Short answers, as always."),
+    ("user", "ann", "Bezahle Rechnungen mit der blauen Karte."),
+    ("user", "ann", "请用我的密码登录。"),
 ]
 
 
@@ -33,18 +35,16 @@ def known() -> Known:
     return Known({}, {}, lambda turn: turn.role == "user" and turn.by != "bee", turns, group_size=10)
 
 
-def preference(strength: str, *turns: int, quote: str = "hort answers", **more: Any) -> dict[str, Any]:
-    said = [{"session": "main", "turn": turn, "quote": quote} for turn in turns]
-    return {"content": "Prefers short answers.", "strength": strength, "evidence": said, **more}
+def preference(strength: str, *turns: int, **more: Any) -> dict[str, Any]:
+    return {"take": [f"main#{turn}.1" for turn in turns], "strength": strength, **more}
 
 
-def answer(*rows: Any) -> str:
-    return json.dumps({"preferences": rows})
-
-
-def decided(row: dict[str, Any], seen: dict[str, Operation] | None = None) -> Operation:
-    operations = tuple(map(bare, parse_preferences(answer(row), seen or {})))
-    proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=operations)
+def decided(row: dict[str, Any]) -> Operation | None:
+    (said,) = read_answer(json.dumps({"preferences": [row]}), PreferenceAnswer).preferences
+    made = operation_of(said, known().turns)
+    if made is None:
+        return None
+    proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=(made,))
     (operation,) = check(proposal, known()).operations
     return counted(operation, known())
 
@@ -68,56 +68,29 @@ def decided(row: dict[str, Any], seen: dict[str, Operation] | None = None) -> Op
 )
 def test_so_many_turns_of_one_person_must_be_quoted(strength: str, turns: tuple[int, ...], is_enough: bool) -> None:
     operation = decided(preference(strength, *turns))
-    assert (operation.state == "waiting") == is_enough
-    assert any("turns of one person" in failed.what for failed in operation.gates.failed) != is_enough
+    assert (operation is not None and operation.state == "waiting") == is_enough
 
 
-def test_what_was_quoted_too_seldom_counts_again() -> None:
-    early = decided(preference("casual", 1, 2)).model_copy(update={"result": "Prefers short answers."})
+def test_it_is_written_in_the_words_of_the_turns_and_what_was_too_little_is_shown_again() -> None:
+    early = decided(preference("casual", 1, 2))
+    assert early is not None
+    assert early.result == "Short answers, please.\nI said short answers!"
+    assert [each.gate for each in early.gates.failed] == ["too_few"]
     proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=(early,))
-    assert decided(preference("casual", 6)).state == "refused"
-    assert decided(preference("casual", 6), seen_before([proposal])).state == "waiting"
+    assert seen_before([proposal]) == [("main", 1), ("main", 2)]
 
 
-def test_a_preference_says_prefers_and_not_the_opposite() -> None:
-    (said,) = parse_preferences(answer({**preference("strong", 1), "content": "Prefers no short answers."}), {})
-    proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=(bare(said),))
-    (operation,) = check(proposal, known()).operations
-    assert "meaning_flipped" in {failed.gate for failed in operation.gates.failed}
+@pytest.mark.parametrize(("turn", "asks"), [(7, True), (8, True), (1, False)])
+def test_what_touches_security_credentials_or_money_needs_permission(turn: int, asks: bool) -> None:
+    operation = decided(preference("strong", turn, requires_user_permission=False))
+    assert operation is not None
+    assert ("requires_user_permission" in operation.metadata) == asks
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *("Wants the API key kept in the vault.", "Pays invoices by card.", "Möchte Rechnungen sofort überweisen."),
-        *("Likes to spend 20 € a week.", "Prefers to deploy on Fridays.", "Mag kein Passwort eingeben."),
-    ],
-)
-def test_what_touches_security_credentials_or_money_needs_permission(content: str) -> None:
-    asked = {**preference("strong", 1), "content": content, "requires_user_permission": False}
-    (operation,) = parse_preferences(answer(asked), {})
-    assert operation.metadata["requires_user_permission"] == "true"
-    (harmless,) = parse_preferences(answer(preference("strong", 1)), {})
-    assert "requires_user_permission" not in harmless.metadata
-    (quoted,) = parse_preferences(answer(preference("strong", 1, quote="my password")), {})
-    assert quoted.metadata["requires_user_permission"] == "true"
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        *("x", {}, {**preference("strong", 1), "content": " "}, {**preference("huge", 1)}, preference("mild", 0)),
-        {**preference("strong", 1), "evidence": 3},
-        {**preference("strong", 1), "evidence": [{"session": "main", "turn": 1, "quote": "x", "who": "ann"}]},
-        {**preference("strong", 1), "state": "applied"},
-        {**preference("strong", 1), "requires_user_permission": "no"},
-        {**preference("strong", 1), "content": "x" * 70_000},
-    ],
-    ids=lambda row: str(row)[:40],
-)
+@pytest.mark.parametrize("row", ["x", {}, {"take": ["main#1.1"]}, {"take": [], "strength": "huge"}])
 def test_a_wrong_answer_is_refused_as_a_whole(row: Any) -> None:
-    with pytest.raises(WrongAnswer, match=r"preferences\.1"):
-        parse_preferences(answer(preference("strong", 1), row), {})
+    with pytest.raises(WrongAnswer, match=r"preferences\.0"):
+        read_answer(json.dumps({"preferences": [row]}), PreferenceAnswer)
 
 
 def test_a_pass_takes_the_oldest_turns_that_fit() -> None:

@@ -85,7 +85,7 @@ def test_one_operation_is_accepted_with_another_text(room: Room) -> None:
 
 
 def test_what_is_accepted_too_late_is_told_to_be_stale(room: Room) -> None:
-    gone = Operation(n=1, op="retire", sources=("MEMORY.md#0123456789ab",), lost=("it",))
+    gone = Operation(n=1, op="retire", sources=("MEMORY.md#0123456789ab",))
     propose(room.home, gone, note(2, "The cat is grey."))
     done = room.change("decide_proposal", "operator", proposal="dream-1", decision="accept")
     assert done == {"proposal": "dream-1", "applied": 1, "waiting": 0, "refused": 0, "stale": 1}

@@ -1,0 +1,292 @@
+"""What people said, as curation copies it: picked by number, byte for byte, with who said it and when. Pure.
+
+A *pick* is a turn with the numbers of some of its sentences. What is written of it is lines of the turn's own bytes,
+and a little around them that says who spoke and when; `uncopied` tells the two apart again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from itertools import groupby
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import BeforeValidator
+
+from honeybadger_host.curation.proposal import Evidence
+from honeybadger_host.curation.sentences import sentences_of
+from honeybadger_host.domain import Turn
+from honeybadger_host.text.neutralise import estimate_tokens, neutralise, one_line
+
+Turns: TypeAlias = Mapping[tuple[str, int], Turn]
+"""(session, number) -> turn."""
+
+MAX_MINUTES_TOKENS: Final = 700
+"""Estimated, of a part of summary.md and of an entry of HISTORY.md: about 500 words."""
+_WHOLE_TURN: Final = 400
+"""Characters of a turn that is copied whole: what `it` and `there` mean stands in it."""
+_SHORT_TURN: Final = 40
+"""Characters of a turn that says little without the question before it."""
+_MAX_FACT: Final = 2_000
+_SHARE_OF_A_TURN: Final = 4
+"""One turn has at most this part of the minutes: a pasted log does not push out all else."""
+CUT: Final = " […]"
+_REF: Final = re.compile(r"(?:([^\s#]+)#)?(\d{1,15})(?:\.(\d{1,5})(?:\s*[-–]\s*(?:\2\.)?(\d{1,5}))?)?")
+_PREFIX: Final = re.compile(r"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d\] [^\n]{1,160}?: |> [^\n]{1,160}?: )")
+_PLACE: Final = re.compile(r"\([^\s#()]+#\d+\)")
+
+
+def _as_refs(value: object) -> object:
+    """Return what a model names, as texts: `12`, `"12.3-5, 14"` and `["12.3", 14]` are all meant well."""
+    values = value if isinstance(value, list) else [value]
+    return tuple(part.strip() for each in values for part in str(each).split(",") if part.strip())
+
+
+Refs: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_refs)]
+"""What a model answers with: numbers of turns, of sentences, and ranges of them."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Sentences of a turn, by their numbers from 0, in order; one at least."""
+
+    session: str
+    turn: Turn
+    sentences: tuple[int, ...]
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.session, self.turn.number
+
+    def runs(self) -> list[str]:
+        """Return the text of sentences that follow each other, byte for byte, for each such run."""
+        spans = sentences_of(self.turn.content)
+        runs: list[list[int]] = []
+        for number in self.sentences:
+            if runs and runs[-1][-1] == number - 1:
+                runs[-1].append(number)
+            else:
+                runs.append([number])
+        return [self.turn.content[spans[run[0]][0] : spans[run[-1]][1]] for run in runs]
+
+    def evidence(self) -> list[Evidence]:
+        """Return the runs as quotes that say who spoke and when."""
+        speaker = speaker_of(self.turn)
+        session, number, at = self.session, self.turn.number, self.turn.at
+        return [
+            Evidence(
+                session=session, turn=number, quote=run[:_MAX_FACT], by=speaker, at=at, is_cut=len(run) > _MAX_FACT
+            )
+            for run in self.runs()
+        ]
+
+
+def whole(session: str, turn: Turn) -> Pick:
+    """Return a pick of all sentences of a turn, which is not blank."""
+    return Pick(session, turn, tuple(range(len(sentences_of(turn.content)))))
+
+
+def picked(refs: Iterable[str], turns: Turns, session: str = "") -> list[Pick]:
+    """Return what refs name, a pick for each turn in the order said; one that names nothing there is left out.
+
+    Args:
+        session: of a ref that names none.
+    """
+    found: dict[tuple[str, int], set[int]] = {}
+    for ref in refs:
+        match = _REF.fullmatch(ref)
+        place = (match[1] or session, int(match[2])) if match else ("", 0)
+        if match is None or place not in turns:
+            continue
+        count = len(sentences_of(turns[place].content))
+        first = int(match[3] or 1)
+        last = int(match[4] or match[3] or count)
+        if 1 <= first <= last <= count:
+            found.setdefault(place, set()).update(range(first - 1, last))
+    picks = (Pick(place[0], turns[place], tuple(sorted(chosen))) for place, chosen in found.items())
+    return sorted(picks, key=lambda pick: (pick.turn.at, pick.place))
+
+
+def quoted_in(evidence: Iterable[Evidence], turns: Turns) -> list[Pick]:
+    """Return the picks that quotes were made of, as far as their turns are there and say them still."""
+    found: dict[tuple[str, int], set[int]] = {}
+    for each in evidence:
+        place = (each.session, each.turn)
+        begin = turns[place].content.find(each.quote) if place in turns else -1
+        if begin >= 0:
+            spans = sentences_of(turns[place].content)
+            end = begin + len(each.quote)
+            found.setdefault(place, set()).update(n for n, span in enumerate(spans) if begin <= span[0] < end)
+    return [Pick(place[0], turns[place], tuple(sorted(chosen))) for place, chosen in found.items() if chosen]
+
+
+def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
+    """Return a turn as a model reads it: `[2026-05-07 18:03] USER [tools: a, b]: ann`, then its sentences.
+
+    Args:
+        place: what numbers begin with; only a person's sentences have some, so that nothing else can be chosen.
+    Source: AB2.
+    """
+    tools = f" [tools: {', '.join(turn.tools_used)}]" if turn.tools_used else ""
+    head = f"[{minute(turn)}] {turn.role.upper()}{tools}: {speaker_of(turn)}\n"
+    spans = sentences_of(turn.content)
+    said = (turn.content[begin:end].replace("\n", "\n    ") for begin, end in spans)
+    return head + "".join(f"  {f'{place}.{n} ' if is_person else ''}{text}\n" for n, text in enumerate(said, 1))
+
+
+def speaker_of(turn: Turn) -> str:
+    """Return who spoke, on one line; where only the role was told, who sent it."""
+    return turn.by if turn.sender in ("", turn.role) else one_line(turn.shown_name).text[:120]
+
+
+def minute(turn: Turn) -> str:
+    return f"{turn.at.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+# ------------------------------------------------------------------------------------------------------------- a fact
+
+
+def fact(pick: Pick, before: Turn | None) -> tuple[str, list[Evidence]]:
+    """Return the text of a note or an entry that keeps what a person said, and its quotes.
+
+    A short turn is copied whole, a longer one from the sentence before each chosen one. What says little, as
+    `yes, do that`, carries the question that it answers.
+
+    Args:
+        before: the turn before it in its session.
+    """
+    turn = pick.turn
+    if len(turn.content.strip()) <= _WHOLE_TURN:
+        pick = whole(pick.session, turn)
+    else:
+        chosen = {near for number in pick.sentences for near in (number - 1, number) if near >= 0}
+        pick = Pick(pick.session, turn, tuple(sorted(chosen)))
+    evidence = pick.evidence()
+    lines = [_joined(evidence)]
+    is_short = len(turn.content.strip()) < _SHORT_TURN
+    question = _question(before.content) if is_short and before is not None and before.role == "assistant" else None
+    if question is not None and before is not None:
+        lines.append(f"> {speaker_of(before)} asked: {question}")
+    return "\n".join(lines), evidence
+
+
+def place_line(pick: Pick) -> str:
+    """Return the line of a note that says where it was said."""
+    return f"({pick.session}#{pick.turn.number})"
+
+
+def places_in(refs: Iterable[str]) -> list[tuple[str, int]]:
+    """Return the sessions and turns that refs name, of those that name a session."""
+    found = (_REF.fullmatch(ref) for ref in refs)
+    return [(match[1], int(match[2])) for match in found if match is not None and match[1]]
+
+
+def _question(text: str) -> str | None:
+    """Return the last sentence of a text that asks, on one line; None: none does."""
+    said = [text[begin:end] for begin, end in sentences_of(text)]
+    asked = [sentence for sentence in said if sentence.rstrip("\"'”’»)]」』）").endswith(("?", "？"))]
+    return one_line(asked[-1][:_WHOLE_TURN]).text if asked else None
+
+
+def words_of_fact(text: str) -> str:
+    """Return the text of a fact without the lines below it that say what it answers and where it was said."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if not line.startswith("> ") and not _PLACE.fullmatch(line)).strip()
+
+
+def earlier(author: str, text: str) -> str:
+    """Return the line of a fact that marks what it changes as earlier, and links it by its words."""
+    words = one_line(words_of_fact(text).partition("\n")[0]).text
+    return f"> earlier, {author}: {words[:_WHOLE_TURN]}"
+
+
+# ---------------------------------------------------------------------------------------------------------- the minutes
+
+
+def minutes(evidence: Iterable[Evidence]) -> str:
+    """Return quotes as minutes, in the order given, a line for each turn: `[2026-05-07 18:03] ann: I moved.`"""
+    lines = []
+    for _, group in groupby(evidence, key=lambda each: (each.session, each.turn)):
+        said = [*group]
+        at = "" if said[0].at is None else f"[{said[0].at.astimezone(UTC):%Y-%m-%d %H:%M}] "
+        lines.append(f"{at}{said[0].by}: {neutralise(_joined(said)).text}".replace("\n", "\n  "))
+    return "\n".join(lines)
+
+
+def chosen_minutes(picks: Sequence[Pick], fill: Sequence[tuple[str, Turn]] = ()) -> list[Evidence]:
+    """Return quotes for the minutes, in the order said, as many as they have room for.
+
+    Args:
+        picks: what was chosen, in the order said; the newest first while there is room.
+        fill: turns of people, oldest first, of which the newest fill the room that is left; long ones are cut.
+    """
+    room = MAX_MINUTES_TOKENS
+    kept: list[list[Evidence]] = []
+    for pick in reversed(picks):
+        evidence = pick.evidence()
+        if _size(evidence) <= room:
+            kept.append(evidence)
+            room -= _size(evidence)
+    there = {pick.place for pick in picks}
+    for session, turn in reversed(fill):
+        if (session, turn.number) in there or not turn.content.strip():
+            continue
+        evidence = _beginning(whole(session, turn), min(room, MAX_MINUTES_TOKENS // _SHARE_OF_A_TURN))
+        if not evidence:
+            break
+        kept.append(evidence)
+        room -= _size(evidence)
+    kept.sort(key=lambda each: (each[0].at, each[0].session, each[0].turn))
+    return [each for evidence in kept for each in evidence]
+
+
+def _beginning(pick: Pick, room: int) -> list[Evidence]:
+    """Return a turn as far as there is room, cut at a sentence and marked; none when there is hardly any."""
+    evidence = pick.evidence()
+    count = len(pick.sentences)
+    while count > 1 and _size(evidence) > room:
+        count -= 1
+        evidence = Pick(pick.session, pick.turn, pick.sentences[:count]).evidence()
+    if _size(evidence) > room:
+        if room < _SHORT_TURN:
+            return []
+        quote = evidence[0].quote
+        evidence = [evidence[0].model_copy(update={"quote": quote[: room * 4 if quote.isascii() else room].rstrip()})]
+        count = 0
+    is_cut = count < len(pick.sentences)
+    return [*evidence[:-1], evidence[-1].model_copy(update={"is_cut": is_cut})]
+
+
+def _size(evidence: Iterable[Evidence]) -> int:
+    return sum(estimate_tokens(each.quote) for each in evidence)
+
+
+def _joined(evidence: Sequence[Evidence]) -> str:
+    """Return the quotes of a turn as one text, marked where something is left out between them."""
+    return f"{CUT} ".join(each.quote for each in evidence) + (CUT if evidence[-1].is_cut else "")
+
+
+# ----------------------------------------------------------------------------------------------------- is it a copy?
+
+
+def uncopied(text: str, said: Collection[str], around: Collection[str] | None = None) -> list[str]:
+    """Return the parts of a text that are no copies, byte for byte; none: all of it is copied.
+
+    Who spoke, when and where is not compared.
+
+    Args:
+        said: what its lines are copied from.
+        around: what the quotations below them, which begin with `> `, are copied from; None: they are not compared.
+    """
+    clean = [*said, *(neutralise(each).text for each in said)]
+    missing: list[str] = []
+    for line in map(str.strip, text.splitlines()):
+        body = _PREFIX.sub("", line, count=1)
+        is_quotation = line.startswith("> ")
+        sources = [one_line(each).text for each in around or ()] if is_quotation else clean
+        if not _PLACE.fullmatch(body) and not (is_quotation and around is None):
+            parts = (part.strip() for part in body.split(CUT.strip()))
+            missing += [part for part in parts if not any(part in source for source in sources)]
+    return missing

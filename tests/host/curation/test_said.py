@@ -1,0 +1,117 @@
+"""Sentences are found in any language, and what is written of them is copied byte for byte."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.curation.said import (
+    CUT,
+    MAX_MINUTES_TOKENS,
+    chosen_minutes,
+    fact,
+    minutes,
+    picked,
+    quoted_in,
+    uncopied,
+)
+from honeybadger_host.curation.sentences import sentences_of
+from honeybadger_host.domain import Turn
+from honeybadger_host.text.neutralise import estimate_tokens
+
+AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)
+
+
+def turn(text: str, number: int = 12, role: str = "user", by: str = "ann") -> Turn:
+    return Turn(number, AT, role, by, by, text, 9)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("I moved. It rains! Why?", ["I moved.", "It rains!", "Why?"]),
+        (
+            "Am 7. Mai bei Dr. Weber, z.B. um 8.30 Uhr. Dann heim.",
+            ["Am 7. Mai bei Dr. Weber, z.B. um 8.30 Uhr.", "Dann heim."],
+        ),
+        ("Il a dit « non ! » Puis rien…\nFini", ["Il a dit « non !", "» Puis rien…", "Fini"]),
+        ("¿Vienes? ¡Sí! A las 3.", ["¿Vienes?", "¡Sí!", "A las 3."]),
+        ("我搬到里斯本了。你呢？好！", ["我搬到里斯本了。", "你呢？", "好！"]),
+        ("「はい。」と言った。明日です。", ["「はい。」", "と言った。", "明日です。"]),
+        ("See https://a.example/x?y=1. Or 3.14.", ["See https://a.example/x?y=1.", "Or 3.14."]),
+        ("Run ```a. b\nc! d``` now. Then `e. f g` too.", ["Run ```a. b\nc! d``` now.", "Then `e. f g` too."]),
+        (" \n ", []),
+    ],
+)
+def test_a_text_is_cut_behind_its_sentences_and_never_within_numbers_addresses_and_code(
+    text: str, sentences: list[str]
+) -> None:
+    assert [text[begin:end] for begin, end in sentences_of(text)] == sentences
+
+
+@given(st.text(alphabet=st.sampled_from('ab 1.!?。！？\n`"Ä'), max_size=60))
+def test_sentences_and_the_white_space_between_them_are_the_text(text: str) -> None:
+    at, shown = 0, ""
+    for begin, end in sentences_of(text):
+        assert begin < end
+        assert not text[at:begin].strip()
+        shown += text[at:begin] + text[begin:end]
+        at = end
+    assert not text[at:].strip()
+    assert shown + text[at:] == text
+
+
+def test_numbers_name_sentences_ranges_and_turns_and_what_is_not_there_is_left_out() -> None:
+    turns = {("main", 12): turn("One. Two. Three. Four."), ("a:b.1", 3): turn("Five. Six.", 3)}
+    wanted = ["12.1", "12.3-4", "12.3-12.4", "a:b.1#3", "12.9", "12.4-3", "13", "x", "-1", "12.0", ""]
+    picks = picked(wanted, turns, "main")
+    assert [(pick.place, pick.runs()) for pick in picks] == [
+        (("a:b.1", 3), ["Five. Six."]),
+        (("main", 12), ["One.", "Three. Four."]),
+    ]
+    quotes = [each for pick in picks for each in pick.evidence()]
+    assert {(each.by, each.at) for each in quotes} == {("ann", AT)}
+    assert [pick.sentences for pick in quoted_in(quotes, turns)] == [(0, 1), (0, 2, 3)]
+
+
+def test_a_fact_is_a_whole_short_turn_or_the_sentences_with_those_before_them() -> None:
+    (pick,) = picked(["12.2"], {("main", 12): turn("Ann has a dog. It bites.")}, "main")
+    assert fact(pick, None)[0] == "Ann has a dog. It bites."
+    long = " ".join(f"This is sentence number {number} of them." for number in range(1, 20))
+    (pick,) = picked(["12.5", "12.9"], {("main", 12): turn(long)}, "main")
+    assert fact(pick, None)[0] == CUT.join(
+        f"This is sentence number {n} of them. This is sentence number {n + 1} of them." for n in (4, 8)
+    ).replace(CUT, f"{CUT} ")
+
+
+def test_what_says_little_carries_the_question_that_it_answers() -> None:
+    asked = turn("I found a train. Shall I book the 12:40?", 11, "assistant", "bee")
+    (pick,) = picked(["12"], {("main", 12): turn("Yes, do that.")}, "main")
+    assert fact(pick, asked)[0] == "Yes, do that.\n> bee asked: Shall I book the 12:40?"
+    assert fact(pick, turn("Booked.", 11, "assistant", "bee"))[0] == "Yes, do that."
+    assert fact(pick, turn("Shall I?", 11))[0] == "Yes, do that."
+
+
+def test_minutes_have_who_and_when_the_newest_that_fit_in_the_order_said_and_long_ones_are_cut() -> None:
+    people = [("main", turn(f"{'Word. ' * 60}Number {number}.", number)) for number in range(1, 30)]
+    people.append(("main", turn(f"Head. {'long ' * 5000}", 30)))
+    text = minutes(chosen_minutes([], people))
+    lines = text.splitlines()
+    assert lines[-1] == f"[2026-05-07 18:03] ann: Head.{CUT}"
+    assert lines[0].endswith(CUT)
+    assert [line.rpartition("Number ")[2] for line in lines[1:-1]] == [f"{n}." for n in range(30 - len(lines) + 2, 30)]
+    assert MAX_MINUTES_TOKENS * 0.8 < estimate_tokens(text) < MAX_MINUTES_TOKENS * 1.2
+    assert uncopied(text, [each.content for _, each in people]) == []
+
+
+@pytest.mark.parametrize(
+    "lie", ["She left.", "[2026-05-07 18:03] ann: She left.", "(main#12) She left.", "> bee asked: Left?"]
+)
+def test_a_line_that_nobody_said_is_found_whatever_stands_around_it(lie: str) -> None:
+    said = ["I move to Lisbon.", "It rains."]
+    copied = "[2026-05-07 18:03] ann: I move to Lisbon. […] It rains.\n(main#12)"
+    assert uncopied(copied, said) == []
+    assert uncopied(f"{copied}\n{lie}", said, ["Shall I?"]) != []
