@@ -1,4 +1,4 @@
-"""`python -m bench.recall [--locomo FILE …] [--precision FOLDER] [--vectors] …`: recall in figures."""
+"""`python -m bench.recall [--locomo FILE …] [--precision FOLDER] [--qmsum FILE] [--vectors] …`: recall in figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench.recall import contexts, locomo, precision, speed, synthetic
+from bench.recall import contexts, locomo, precision, qmsum, speed, synthetic
 from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
 from bench.recall.systems import System, honeybadger, with_vectors
@@ -26,11 +26,12 @@ def main() -> int:
     parser.add_argument("what", nargs="?", choices=("rankings", "contexts"), default="rankings")
     parser.add_argument("--locomo", type=Path, action="append", default=[], help="a file in LoCoMo's format")
     parser.add_argument("--precision", type=Path, help="the folder of PrecisionMemBench")
+    parser.add_argument("--qmsum", type=Path, help="a file of QMSum's meetings")
     parser.add_argument("--speed", type=int, nargs="*", help="entries, and as many turns; default 10000 100000")
     parser.add_argument("--only", action="append", default=[], help="measure this system only")
     parser.add_argument("--vectors", action="store_true", help="also ours with vectors")
     arguments = parser.parse_args()
-    for path in (*arguments.locomo, *([arguments.precision] if arguments.precision else [])):
+    for path in filter(None, (*arguments.locomo, arguments.precision, arguments.qmsum)):
         if not path.exists():
             parser.error(f"{path}: not there; the data is not part of this project, see docs/performance.md")
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in WEIGHTS.items())
@@ -51,6 +52,8 @@ def main() -> int:
         english = [talk for talk in synthetic.written() if talk.name in ("english-assistant", "english-diary")]
         talks = [synthetic.among(talk, conversations) for talk in english]
         report(f"our two larger sets among the turns of {path.name}", talks, arguments.only, more)
+    if arguments.qmsum:
+        report(arguments.qmsum.name, qmsum.load(arguments.qmsum), arguments.only, more)
     if not arguments.locomo:
         report("the project's own small set", synthetic.conversations(), arguments.only, more)
         report("the project's own sets", synthetic.written(), arguments.only, more)

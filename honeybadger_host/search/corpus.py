@@ -202,12 +202,6 @@ class Corpus:
         """Return whether a document has, or had, a term."""
         return term in self._later_postings or (self._loaded_postings is not None and term in self._loaded_postings)
 
-    def containing(self, part: str) -> Iterator[str]:
-        loaded = self._loaded_postings
-        if loaded is not None:
-            yield from loaded.containing(part)
-        yield from (term for term in self._later_postings if part in term and (loaded is None or term not in loaded))
-
     def postings(self, term: str) -> Packed:
         """Return the postings of a term by ascending row, those of removed rows included."""
         later = view(self._later_postings.get(term, _NO_ROWS), np.uint32)

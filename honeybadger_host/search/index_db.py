@@ -87,8 +87,6 @@ _TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "sketches")
 _REMEMBERED_TERMS: Final = 100_000
 """Terms whose id is cached: about 15 MiB."""
 _IN_ONE_QUERY: Final = 500
-_SCANNED_TERMS: Final = 100_000
-"""Terms looked through at once, 10 ms; between two batches others may use the database."""
 
 
 class IndexFile:
@@ -282,13 +280,6 @@ class IndexFile:
         """Return the id of a term; None when there is none. Raises WorldFailed."""
         rows = self.rows("SELECT number FROM terms WHERE term = ?", (word,))
         return int(rows[0][0]) if rows else None
-
-    def containing(self, part: str) -> Iterator[tuple[int, str]]:
-        """Yield the terms that contain `part`, each with its id; ids ascend. Raises WorldFailed."""
-        last = self.rows("SELECT coalesce(max(number), 0) FROM terms")[0][0]
-        query = "SELECT number, term FROM terms WHERE number >= ? AND number < ? AND instr(term, ?) ORDER BY number"
-        for first in range(0, last + 1, _SCANNED_TERMS):
-            yield from self.rows(query, (first, first + _SCANNED_TERMS, part))
 
     # -- the file ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import os
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -44,9 +44,6 @@ class Words(Protocol):
 
     def number(self, word: str) -> int | None:
         """Return the term id of a word; None when no group has the word."""
-
-    def containing(self, part: str) -> Iterable[tuple[int, str]]:
-        """Return the words that contain `part`, each with its term id; ids ascend."""
 
 
 class Counted(NamedTuple):
@@ -92,9 +89,6 @@ class Held:
     def postings(self, word: str) -> Packed:
         number = self._numbers.get(word)
         return _NONE if number is None else self._packed[self._starts[number] : self._starts[number + 1]]
-
-    def containing(self, part: str) -> Iterator[str]:
-        return (word for word in self._numbers if part in word)
 
 
 class _Segment(NamedTuple):
@@ -154,10 +148,6 @@ class Filed:
         """Return the postings of a word. Raises WorldFailed."""
         number = self._words.number(word)
         return _NONE if number is None else np.concatenate([_NONE, *self._of(number)])
-
-    def containing(self, part: str) -> Iterator[str]:
-        """Yield the words that contain `part`. Raises WorldFailed."""
-        return (word for number, word in self._words.containing(part) if self._has(number))
 
     def _has(self, number: int) -> bool:
         return next(self._of(number), None) is not None

@@ -6,7 +6,7 @@ Sources: RB2, RB3, AM2, docs/decisions/017-recall.md.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -16,8 +16,7 @@ import numpy.typing as npt
 from honeybadger_host.memory.labels import folded, is_below
 from honeybadger_host.search.corpus import Corpus, Floats, view
 from honeybadger_host.search.documents import KINDS, Kind
-from honeybadger_host.search.language.analyzer import Query, analyse_query
-from honeybadger_host.search.language.spelling import within
+from honeybadger_host.search.language.analyzer import analyse_query
 from honeybadger_host.search.scoring import Hit, Scoring
 
 
@@ -46,8 +45,6 @@ class Filters:
 
 
 EVERY: Final = Filters()
-_MOST_PARTS: Final = 8
-"""At most this many words of a question are sought inside longer words: each scans all words of the group."""
 _ALL_OF_IT: Final = 0.8
 """From this coverage of a message on, a hit is relevant however common the words are in the group."""
 
@@ -88,8 +85,7 @@ def search(
 
     The order is as if every document were scored. Rarity is measured in the whole group, whatever the filters; a
     document's length is compared with others of its kind. A question without a word known to the group finds documents
-    by its dates and by their vectors; "my" means every turn of role `user`. If nothing is found, a few words are sought
-    inside longer ones (`choco`).
+    by its dates and by their vectors; "my" means every turn of role `user`.
 
     Args:
         now: aware; "last Friday" is counted from it.
@@ -101,14 +97,8 @@ def search(
     spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
     allowed = _allowed(corpus, filters)
 
-    def found(query: Query) -> list[Hit]:
-        scoring = Scoring(corpus, query, now, spreads, allowed, needs_word=filters.needs_word)
-        return scoring.hits(scoring.best(limit))
-
-    hits = found(query)
-    if hits or filters.needs_word or not 0 < len(query.terms) <= _MOST_PARTS:
-        return hits
-    return found(replace(query, terms=tuple(within(term, corpus.containing) for term in query.terms)))
+    scoring = Scoring(corpus, query, now, spreads, allowed, needs_word=filters.needs_word)
+    return scoring.hits(scoring.best(limit))
 
 
 def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:

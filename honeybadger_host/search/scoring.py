@@ -43,8 +43,6 @@ _SPARSE: Final = 3
 """A word around more than 1 in this many turns is summed over all turns, which is then cheaper."""
 _SURE: Final = 128
 """This many of the best texts are scored in full first; documents that cannot reach them are skipped."""
-_MANY: Final = 5
-"""A term is common when 1 in this many documents has it: other words and signals then rank the documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +257,7 @@ class Scoring:
         return where, said
 
     def _points(self, asked: AskedTerm, rows: Rows, counts: Floats) -> Floats:
-        """Return the BM25 points of a term for documents that have it `counts` times.
-
-        For a term that very many documents have, it makes no difference how often each has it.
-        """
-        if len(asked.rows) * _MANY >= self._many:
-            return np.where(counts > 0, np.float32(asked.idf), np.float32(0))
+        """Return the BM25 points of a term for documents that have it `counts` times."""
         average = self._averages[self._kinds[rows]]
         norm = np.float32(K1 * (1 - B)) + np.float32(K1 * B) * self._lengths[rows] / average
         points: Floats = np.asarray(counts / (counts + norm) * np.float32(asked.idf * (K1 + 1)), np.float32)

@@ -32,9 +32,6 @@ WEIGHTS: Final[Mapping[Signal, float]] = {
 
 Fitted on LoCoMo, tested on held-out conversations (docs/decisions/017-recall.md).
 """
-_GRACE_DAYS: Final = 7.0
-"""A turn this long after a date may still be about it."""
-_DAY: Final = 86_400.0
 Shares: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -84,7 +81,7 @@ class Signals:
         return parts
 
     def dates(self, rows: Rows) -> Shares:
-        """Return 1 for documents from a date of the question, less for those from the days after."""
+        """Return 1 for documents from a date of the question, 0 for others."""
         at = view(self._corpus.at, np.float64)[rows]
         scores = np.zeros(len(rows))
         known = at[np.isfinite(at)]
@@ -93,8 +90,5 @@ class Signals:
         first, last = (datetime.fromtimestamp(float(moment), UTC).year for moment in (known.min(), known.max()))
         for said in self._dates:
             for span in said.spans(first, last):
-                days_late = (at - span.end) / _DAY
-                grace = 1 - (days_late + 1) / (_GRACE_DAYS + 1)
-                inside = (at >= span.start) & (days_late < 0)
-                np.maximum(scores, np.where(inside, 1.0, np.where(days_late >= 0, grace, 0.0)), out=scores)
-        return np.nan_to_num(scores)
+                scores[(at >= span.start) & (at < span.end)] = 1.0
+        return scores

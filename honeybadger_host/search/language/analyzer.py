@@ -267,7 +267,7 @@ def analyse_query(text: str) -> Query:
         text=text,
         terms=_once(found) or _once(dropped),
         words=frozenset(words),
-        is_first_person=question.asks_of_oneself(lowered, language),
+        is_first_person=question.asks_of_oneself(lowered),
         asks_time=question.asks_time(lowered),
         language=language,
     )

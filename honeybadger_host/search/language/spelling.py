@@ -1,14 +1,12 @@
 """Guesses what an unknown word of a question meant. Pure.
 
-One typo (`typsecript`, `mongod`), a known word at the beginning or end of a longer one (`Mittagspause`), or a pair of
-Chinese characters that do not belong together (`猫叫`). Only words that the group does not have are guessed at, so a
-correct word costs nothing and is never read as another.
+One typo (`typsecript`, `mongod`), or a pair of Chinese characters that do not belong together (`猫叫`). Only words that
+the group does not have are guessed at, so a correct word costs nothing and is never read as another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
-from heapq import nsmallest
+from collections.abc import Container, Iterator
 from string import ascii_lowercase
 from typing import Final
 
@@ -22,13 +20,6 @@ KEPT: Final = 2
 """Letters at the beginning that are assumed correct: `mango` is not `mongo`."""
 WEIGHT: Final = 0.7
 """Weight of a guess."""
-PART: Final = 5
-"""Least letters of a known word inside a longer one."""
-PART_WEIGHT: Final = 0.5
-"""Weight of such a part."""
-SHORTEST_PART: Final = 3
-MOST_LONGER: Final = 20
-"""At most this many longer words for one part."""
 CHARACTER_WEIGHT: Final = 0.3
 """Weight of one Chinese character."""
 _FIRST_HAN: Final = "\u3400"  # below are kana, which mean nothing alone
@@ -46,31 +37,7 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
     if not SHORTEST <= len(term.word) <= LONGEST or not (word.isascii() and word.isalpha()) or term.is_optional:
         return []
     near = tuple(sorted({slip for slip in _slips(word) if slip in vocabulary}))
-    if near:
-        return [QueryTerm(term.word, near, term.weight * WEIGHT)]
-    return _parts(term, word, vocabulary)
-
-
-def within(term: QueryTerm, containing: Callable[[str], Iterable[str]]) -> QueryTerm:
-    """Return the longer words that contain a word, those that begin with it first; itself when there are none.
-
-    Args:
-        containing: returns the known words that contain one.
-    """
-    word = term.forms[0]
-    if len(word) < SHORTEST_PART or is_cjk(word):
-        return term
-    longer = nsmallest(MOST_LONGER, containing(word), key=lambda known: (known.find(word), len(known)))
-    return QueryTerm(term.word, tuple(longer), term.weight * PART_WEIGHT) if longer else term
-
-
-def _parts(term: QueryTerm, word: str, vocabulary: Container[str]) -> list[QueryTerm]:
-    """Return the longest known word at the beginning or end of an unknown one: `Mittagspause`, `Fahrprüfung`."""
-    for size in range(len(word) - 2, PART - 1, -1):
-        known = tuple(dict.fromkeys(part for part in (word[:size], word[-size:]) if part in vocabulary))
-        if known:
-            return [term, QueryTerm(term.word, known, term.weight * PART_WEIGHT, is_optional=True)]
-    return []
+    return [QueryTerm(term.word, near, term.weight * WEIGHT)] if near else []
 
 
 def _slips(word: str) -> Iterator[str]:

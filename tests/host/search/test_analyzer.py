@@ -116,10 +116,6 @@ def test_a_short_name_in_capitals_is_no_stop_word() -> None:
         ("When did I buy my bike?", (True, True)),
         ("What does Anna like?", (False, False)),
         ("Which year was it?", (False, True)),
-        ("我什么时候搬家的？", (True, False)),
-        ("War ich in Rom?", (True, False)),
-        ("Ben was there", (False, False)),
-        ("Сколько мне лет?", (True, False)),
     ],
 )
 def test_a_question_says_who_and_what_kind(question: str, flags: tuple[bool, bool]) -> None:

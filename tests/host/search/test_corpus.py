@@ -94,9 +94,7 @@ def test_documents_that_are_loaded_are_as_those_added_one_by_one(texts: list[str
     one_by_one, loaded = Corpus(), Corpus()
     one_by_one.add(documents)
     load_documents(loaded, documents, at_once=5)
-    terms = set(one_by_one.containing(""))
-    assert set(loaded.containing("")) == terms
-    for term in terms:
+    for term in {term for each in documents for term in each.terms}:
         assert list(loaded.postings(term)) == list(one_by_one.postings(term))
     assert list(loaded.says) == list(one_by_one.says)
     assert [loaded.key(row) for row in range(loaded.size)] == [document.key for document in documents]

@@ -34,7 +34,7 @@ WRITTEN = {
     "japanese-friends": (0.9, 0.63),
     "korean-friends": (0.85, 0.6),
     "russian-friends": (0.8, 0.62),
-    "spanish-assistant": (0.85, 0.63),
+    "spanish-assistant": (0.85, 0.62),
 }
 
 

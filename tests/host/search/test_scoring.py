@@ -109,11 +109,8 @@ def plain(documents: Sequence[Document], query: Query, long: int, kinds: Collect
         having = max(sum(form in each.terms for each in documents) for form in forms)
         rare = term.weight * idf(count, sum(map(tf, documents)) if are_all_names else having)
         having = sum(any(tf(turn) for turn in turns) for turns in sessions.values())
-        is_common = 5 * sum(tf(each) > 0 for each in documents) >= max(count, 40)
         for each in documents:
             own = rare * bm25(tf(each), each.length, averages[each.kind])
-            if is_common:
-                own = rare * (tf(each) > 0)
             if each.kind == "turn":
                 neighbours = near[each.number]
                 length = sum(turn.length for turn in neighbours)
