@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 import tempfile
 import threading
 import time
@@ -52,14 +53,21 @@ def asking_subject(home: str) -> str:
 
 
 def credentials_of(path: str) -> dict[str, Any]:
-    """Return how to connect with a file: credentials with a JWT, or the seed of a key. Raises OSError, ValueError."""
-    text = Path(path).read_text().strip()
+    """Return how to connect with a file: credentials with a JWT, or the seed of a key.
+
+    Raises OSError; ValueError: it is neither, or other users can read or write it.
+    """
+    with open(path, encoding="utf-8") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        text = file.read().strip()
+    if mode & stat.S_IRWXO:
+        raise ValueError(f"its mode is {mode:o}: every user of this machine can take the key; chmod 600 {path}")
     if "JWT" in text:
         return {"user_credentials": path}
     try:
         nkeys.from_seed(bytearray(text.encode()))
     except nkeys.NkeysError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(f"neither a key's seed nor a JWT: {error}") from None
     return {"nkeys_seed_str": text}
 
 
@@ -149,7 +157,7 @@ class Place:
         except BadName as error:
             raise NoMailbox(str(error)) from None
         except (OSError, ValueError) as error:
-            raise NoMailbox(f"credentials {self.credentials}: neither a key's seed nor a JWT: {error}") from None
+            raise NoMailbox(f"credentials {self.credentials} cannot be used: {error}") from None
         return {"servers": self.servers.split(","), "inbox_prefix": self.inbox, **key}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, tell
-from honeybadger_host.errors import SettingsError, StorageFailed, may_clear
+from honeybadger_host.errors import HomeError, SettingsError, StorageFailed, may_clear
 
 if TYPE_CHECKING:
     from honeybadger_host.settings import Cluster
@@ -57,6 +57,47 @@ def cluster_init(home: Home = None, anew: Anew = False, overrides: Overrides = N
     print(identity)
     print(f"next, here: honeybadger-host run --home {folder}")
     print(f"on another machine, with the same cluster.servers: honeybadger-host cluster join {identity}")
+
+
+@app.command("key")
+def cluster_key(
+    group: Annotated[str | None, typer.Argument(help="Group of an agent on a machine without a host.")] = None,
+    sender: Annotated[str | None, typer.Argument(help="Its sender.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="File of the seed.")] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+    overrides: Overrides = None,
+) -> None:
+    """Make the key of this host, or of an agent elsewhere, and say what the servers' nats.conf needs for it."""
+    from honeybadger_agent.mailbox import BadName
+    from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
+    from honeybadger_host.configuration import load_settings
+    from honeybadger_host.storage.home import JOURNAL_FILE
+    from honeybadger_host.storage.journal_connection import read_meta
+
+    folder = home_of(home)
+    chosen = load_settings(folder, flags_of(overrides)).settings.cluster.credentials
+    try:
+        if group is None:
+            path = to or Path(chosen or folder / "config" / "cluster.seed")
+            lines, sets = host_lines(public := make_key(path)), f'cluster.credentials = "{path}"'
+        elif sender is None:
+            raise BadName(f"say whose key it is: cluster key {group} <sender>")
+        else:
+            identity = (read_meta(folder / JOURNAL_FILE, "identity") or "") if (folder / JOURNAL_FILE).exists() else ""
+            if not identity:
+                raise HomeError(f"{folder} has no identity yet: `honeybadger-host cluster init` gives it one")
+            agent_lines("", identity, group, sender)  # names are checked before a key is made
+            path = to or Path(f"{sender}.seed")
+            lines, sets = (
+                agent_lines(public := make_key(path), identity, group, sender),
+                f"HONEYBADGER_CREDENTIALS={path}",
+            )
+    except BadName as error:
+        raise typer.BadParameter(str(error)) from None
+    told = [f"{path} has the seed; in nats.conf of each server, authorization {{ users: [ … ] }}:", "", *lines]
+    told += ["", f"then `systemctl reload nats` there, and here {sets}"]
+    tell({"file": str(path), "public": public, "lines": lines}, told, as_json=as_json)
 
 
 @app.command("join")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from typing import Any
 import nats
 import nats.aio.client
 import nats.errors
-import nkeys
 import orjson
 import pytest
 
@@ -27,18 +25,14 @@ from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import Forbidden, NoMailbox, ReplyTimeout, TooLarge, Unavailable
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.relay import BOX_HEADER, ID_HEADER, MOST_BYTES
+from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
 from honeybadger_host.cluster.lease import LEASE_SECONDS
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers as Connection
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Server, Servers, reached
+from tests.commands import cli_error, cli_json
 from tests.hosting import AGENT, RawSender, assert_refused, request, run_agent, run_cli, wait_for
-
-_AGENT = """
-    {{ nkey: {key}, permissions {{
-      publish: ["hb.{home}.ask.{group}.{sender}"]
-      subscribe: ["_INBOX.{group}.{sender}.>"]
-    }} }}"""
 
 
 @dataclass
@@ -61,11 +55,11 @@ class Guarded:
 
     def let_in(self, *senders: str) -> None:
         """Let the server know the host and these senders, and nobody else."""
-        agents = "".join(
-            _AGENT.format(key=self.keys[name], home=self.cluster.identity, group="main", sender=name)
-            for name in senders
-        )
-        self.cluster.servers.all[0].reload(f"authorization {{ users: [ {{ nkey: {self.keys['host']} }} {agents} ] }}")
+        lines = host_lines(self.keys["host"])
+        for name in senders:
+            lines += agent_lines(self.keys[name], self.cluster.identity, "main", name)
+        users = "\n".join(lines)
+        self.cluster.servers.all[0].reload(f"authorization {{ users: [\n{users}\n] }}")
 
     def seed(self, sender: str) -> str:
         return str(self.folder / f"{sender}.seed")
@@ -101,9 +95,7 @@ class Guarded:
 
 def new_key(folder: Path, name: str) -> str:
     """Write the seed of a new key into a file; return its public half."""
-    seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
-    (folder / f"{name}.seed").write_bytes(seed)
-    return str(nkeys.from_seed(bytearray(seed)).public_key.decode())
+    return make_key(folder / f"{name}.seed")
 
 
 @pytest.fixture
@@ -365,6 +357,30 @@ def test_an_owner_that_is_flooded_keeps_the_lease(guarded: Guarded) -> None:
     assert a.box.make().ask("n1", request("n1", content="behind the flood"))["ok"]
     assert (a.events("cluster.owns"), b.events("cluster.owns")) == (1, 0)
     assert a.host.is_running
+
+
+def test_keys_of_a_second_host_and_of_an_agent_are_made_and_let_in_as_no_other(guarded: Guarded) -> None:
+    a, _ = guarded.machines
+    lines = host_lines(guarded.keys["host"])
+    for name, arguments in (("second", ()), ("drone", ("main", "drone"))):
+        path = guarded.folder / f"{name}.seed"
+        made = cli_json("cluster", "key", *arguments, "--to", path, "--json", home=a.home)
+        assert (path.stat().st_mode & 0o777, made["file"]) == (0o600, str(path))
+        assert cli_json("cluster", "key", *arguments, "--to", path, "--json", home=a.home) == made, "it stays"
+        lines += made["lines"]
+    users = "\n".join(lines)
+    guarded.cluster.servers.all[0].reload(f"authorization {{ users: [\n{users}\n] }}")
+    with closing(reached(lambda: Connection([guarded.url], guarded.seed("second")))) as servers:
+        assert reached(lambda: servers.end_of(Names(guarded.cluster.identity).stream)) is not None
+    assert guarded.client("drone").update_memory("of the drone").file
+    with pytest.raises(Forbidden):
+        guarded.client("scout", credentials=guarded.seed("drone")).update_memory("forged")
+    for wrong in (("main",), ("main", "no name!"), ("no group!", "drone")):
+        assert run_cli("cluster", "key", *wrong, home=a.home).returncode == 2
+    (guarded.folder / "mine").touch(0o600)
+    (guarded.folder / "mine").write_text("something else")
+    assert "no seed" in cli_error("cluster", "key", "--to", guarded.folder / "mine", home=a.home, code=4)
+    assert (guarded.folder / "mine").read_text() == "something else"
 
 
 def test_a_closed_home_serves_a_key_whose_sender_it_knows(guarded: Guarded) -> None:

@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from honeybadger_agent.client import SyncClient
-from honeybadger_agent.errors import Unavailable
+from honeybadger_agent.errors import NoMailbox, Unavailable
 from honeybadger_host.cluster import servers as connecting
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import SettingsError
@@ -31,6 +31,11 @@ def user_key() -> tuple[bytes, str]:
     """Return the seed of a new key of a user, and its public half."""
     seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
     return seed, nkeys.from_seed(bytearray(seed)).public_key.decode()
+
+
+def keep(path: Path, seed: bytes) -> None:
+    path.touch(0o600)
+    path.write_bytes(seed)
 
 
 def see_refused(kind: type[Exception], says: str, urls: Sequence[str], credentials: object = "") -> None:
@@ -51,9 +56,9 @@ def test_a_server_that_asks_for_a_key_lets_in_whose_seed_fits_and_no_other(
     server = real.guarded(tmp_path, public)
     try:
         right, wrong, broken = (tmp_path / name for name in ("right", "wrong", "broken"))
-        right.write_bytes(seed)
-        wrong.write_bytes(user_key()[0])
-        broken.write_text("no key")
+        keep(right, seed)
+        keep(wrong, user_key()[0])
+        keep(broken, b"no key")
         with closing(real.reached(lambda: Servers([server.url], str(right)))) as servers:
             assert real.reached(lambda: servers.end_of("HB_x")) is None
         monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 2.0)
@@ -61,6 +66,10 @@ def test_a_server_that_asks_for_a_key_lets_in_whose_seed_fits_and_no_other(
             see_refused(SettingsError, "cluster.credentials", [server.url], credentials)
         for credentials in (broken, tmp_path / "missing"):
             see_refused(SettingsError, "cannot be used", [server.url], credentials)
+        right.chmod(0o644)
+        see_refused(SettingsError, f"chmod 600 {right}", [server.url], right)
+        with pytest.raises(NoMailbox, match="chmod 600"):
+            SyncClient(server=server.url, home="x", group="main", sender="scout", credentials=str(right))
     finally:
         server.kill()
 
@@ -106,7 +115,7 @@ def test_refused_credentials_are_told_whatever_becomes_of_the_connection(
     tmp_path: Path, conduct: tuple[str, str]
 ) -> None:
     seed = tmp_path / "seed"
-    seed.write_bytes(user_key()[0])
+    keep(seed, user_key()[0])
     with refusing_server(*conduct) as (url, _), pytest.raises(SettingsError, match=r"cluster\.credentials"):
         Servers([url], str(seed))
     place: dict[str, Any] = {"home": "x", "group": "main", "sender": "scout", "credentials": str(seed)}
@@ -223,7 +232,7 @@ def fill(servers: Servers) -> None:
 
 def test_a_server_that_cannot_do_what_is_asked_says_why_and_what_now(tmp_path: Path) -> None:
     seed, public = user_key()
-    (tmp_path / "seed").write_bytes(seed)
+    keep(tmp_path / "seed", seed)
     denied = allowed(public, '{{ publish: {{ deny: ["hb.*.log"] }} }}')
     for name, config, credentials, why in (
         ("alone", real.ALONE, "", "three servers are named, and they are not one cluster"),

@@ -63,6 +63,7 @@ FOR_TURNS = {
     "cli.tasks": {"cli.terminal", "cli.task_lines"},
     "cli": {"cli.terminal"},
     "cluster.forwarding": {"relay"},
+    "cluster.keys": {"relay"},
     "cluster.log": {"relay"},
     "cluster.servers": {"relay"},
     "web.asking": {"client", "errors", "tools"},
