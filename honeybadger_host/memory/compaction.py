@@ -222,10 +222,15 @@ def _parts(summary: str) -> tuple[str, int, list[str]]:
 
 
 def _line(entry: HistoryEntry) -> str:
-    text = _shown(entry.content[: 8 * PREVIEW_CHARACTERS])
+    return line_of(entry.role, entry.content)
+
+
+def line_of(role: str, content: str) -> str:
+    """Return the line of the summary that a message becomes when it is dropped."""
+    text = _shown(content[: 8 * PREVIEW_CHARACTERS])
     if len(text) > PREVIEW_CHARACTERS:
         text = text[: _boundary(text, PREVIEW_CHARACTERS)].rstrip() + "…"
-    return f"- {_shown(entry.role)[:_ROLE_CHARACTERS]}: {text}"
+    return f"- {_shown(role)[:_ROLE_CHARACTERS]}: {text}"
 
 
 def _shown(text: str) -> str:

@@ -3,7 +3,7 @@
 May import: spool, curation, search, memory, storage, text, domain, errors, settings. Nothing below knows it.
 
 Reading order: `host` (the parts of a running host), `maintenance`, `scheduler`, `push`, `clock`, `page`, `status`,
-`metrics`; `forget_plan`, `forget` and `residue`; `doctor` with `findings`, `home_checks`, `machine_checks` and
-`agent_checks`; `archive`, `backup`, `restore`; `systemd`; `tokens`; `operator_client` (how commands ask the host)
-and `gist` (what they print of a change).
+`metrics`; `forget_plan`, `forget_derived`, `forget` and `residue`; `doctor` with `findings`, `home_checks`,
+`machine_checks` and `agent_checks`; `archive`, `backup`, `restore`; `systemd`; `tokens`; `operator_client` (how
+commands ask the host) and `gist` (what they print of a change).
 """

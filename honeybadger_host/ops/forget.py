@@ -164,7 +164,7 @@ class Forgetter:
         done = Forgotten()
         done.add(await self._read(find, self._journal.path, plan))
         done.files.update(await self._read(self._files_with, plan))
-        done.removed.update(await self._read(self._incidental, plan.group, plan.phrases, is_removed=False))
+        done.removed.update(await self._read(self._incidental, plan, is_removed=False))
         return {**await self._result(done.counted(Phrases(()))), "dry_run": True}
 
     async def _result(self, went: Mapping[str, Any], left: Sequence[Residue] = ()) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class Forgetter:
         until = time.monotonic() + _LONGEST_ERASING_SECONDS
         while time.monotonic() < until:
             self._edits.drop_replaced()
-            done.removed.update(await self._read(self._incidental, plan.group, plan.phrases))
+            done.removed.update(await self._read(self._incidental, plan))
             found = await self._read(find, self._journal.path, plan)
             files = await self._read(self._files_with, plan)
             if not found and not files and not await self._read(self._has_earlier_texts, plan):
@@ -325,11 +325,16 @@ class Forgetter:
         earlier = [*folder.glob(".*.before-*"), *folder.glob("archive/.*.before-*")]
         return any(phrases.finds_bytes(read_whole(path) or b"") for path in earlier)
 
-    def _incidental(self, group: str, phrases: Phrases, *, is_removed: bool = True) -> list[str]:
-        """Remove replies nobody took, streams and dead letters that quote it; return which."""
-        found: list[str] = []
+    def _incidental(self, plan: Forgetting, *, is_removed: bool = True) -> list[str]:
+        """Remove replies nobody took, streams and dead letters that quote it; return which.
+
+        Of a sender that is forgotten, all its replies go.
+        """
+        group, phrases, found = plan.group, plan.phrases, list[str]()
+        forgotten = orjson.loads(plan.selector or "{}").get("sender")
         for sender in names_in(self._home / "data" / "ipc" / group):
-            found += _remove(self._home, f"data/ipc/{group}/{sender}/{REPLIES}", phrases, is_removed)
+            is_all = sender == forgotten and sender != OPERATOR
+            found += _remove(self._home, f"data/ipc/{group}/{sender}/{REPLIES}", phrases, is_removed, is_all=is_all)
         for sender in names_in(self._home / "data" / "dead" / group):
             found += _remove(self._home, f"data/dead/{group}/{sender}", phrases, is_removed)
         return found
@@ -354,7 +359,7 @@ def _request_file(plan: Forgetting) -> str:
     return f"data/ipc/{plan.group}/{plan.sender}/{REQUESTS}/{plan.request}.json"
 
 
-def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool) -> list[str]:
+def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool, *, is_all: bool = False) -> list[str]:
     """Remove files of a folder that quote it, following no link; return which. A stream of a turn that waits stays."""
     found: set[str] = set()
     try:
@@ -371,7 +376,7 @@ def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool) -> list
                 opened, status = open_plain(name, within=fd)
                 with os.fdopen(opened, "rb") as file:
                     data = file.read(status.st_size + 1)
-                if phrases.finds_bytes(data) or phrases.in_bytes(data) != data:
+                if is_all or phrases.finds_bytes(data) or phrases.in_bytes(data) != data:
                     stem = name.removesuffix(".json").removesuffix(".reason")  # a dead letter goes with its reason
                     found |= {name, *(other for other in (f"{stem}.json", f"{stem}.reason.json") if other in names)}
         for name in found if is_removed else ():

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Forget, Refusal
-from honeybadger_host.curation.enriching import enrichment_of
-from honeybadger_host.curation.proposal_files import proposal_file
-from honeybadger_host.domain import NOTE_EDITED, SUMMARY
+from honeybadger_host.domain import NOTE_EDITED
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.session_files import session_file
-from honeybadger_host.memory.summary_parts import part_of
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.working_memory import session_folder
+from honeybadger_host.ops.forget_derived import (
+    Conversations,
+    derived_of_sender,
+    learnt_in,
+    notes_of_chat,
+    put_into_document,
+    taken_from,
+)
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.forgetting import Forgetting
@@ -37,7 +41,16 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
         return Forgetting(group, selector, asked=(wanted.text,))
     rows: list[int] = []
     said: list[str] = []
+    documents: dict[str, bytes] = {}
+    conversations = Conversations()
     for row in _rows(journal, group):
+        if wanted.sender is not None:
+            conversations.add(row, wanted.sender)
+            if row.kind == "session":  # others' words stand in it, too
+                if row.sender == wanted.sender:
+                    said += put_into_document(documents.get(row.file, b""), row.data)
+                documents[row.file] = row.data
+                continue
         if _is_wanted(row, wanted):
             rows.append(row.seq)
             said += _said_by(row)
@@ -47,10 +60,15 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     if wanted.id is not None and wanted.id.isdigit() and (edit := EditReader(journal).edit(int(wanted.id))) is not None:
         added = [line for hunk in edit.hunks or () for line in hunk.added] if edit.group == group else []
         said += (line.decode("utf-8", "replace") for line in added)
+    if wanted.sender is not None:
+        said += derived_of_sender(home, group, conversations)
     if wanted.session is not None:
-        said += _learnt_in(home, group, wanted.session)
+        said += learnt_in(home, group, wanted.session)
+    for row in _noted_in_chat(journal, group, wanted, conversations):
+        rows.append(row.seq)
+        said += _said_by(row)
     if wanted.id is not None:
-        said += _taken_from(home, group, wanted.id)
+        said += taken_from(home, group, wanted.id)
     said = [text for text in dict.fromkeys(said) if text.strip()]
     parts = [text for text in said if len(folded(text)) >= LEAST_CHARACTERS]
     parts += (line for text in said for line in text.split("\n") if len(folded(line)) >= _LEAST_OF_A_LINE)
@@ -84,6 +102,15 @@ def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
 def _rows(journal: Path, group: str) -> Iterator[Row]:
     query = "SELECT * FROM changes WHERE grp = ? AND seq NOT IN (SELECT seq FROM emptied) ORDER BY seq"
     return map(Row._make, read_rows(journal, query, (group,)))
+
+
+def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Conversations) -> list[Row]:
+    """Return what an agent saved while it answered the sender, or in the session."""
+    if wanted.sender is not None:
+        return notes_of_chat(journal, [*_rows(journal, group)], lambda of, turn: turn in conversations.said.get(of, ()))
+    if wanted.session is not None:
+        return notes_of_chat(journal, [*_rows(journal, group)], lambda of, turn: of == wanted.session)
+    return []
 
 
 def _said_by(row: Row) -> Iterator[str]:
@@ -123,28 +150,3 @@ def _is_wanted_file(group: str, file: str, wanted: Forget) -> bool:
         begins = (f"{document}.", f"{log}.", f"{session_folder(group, wanted.session)}/")
         return file in (document, log) or file.startswith(begins)
     return wanted.id is not None and file.startswith("groups/") and file.endswith(f"/{wanted.id}.json")
-
-
-def _learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
-    """Yield what consolidation made of a session: its part of the summary, and the results of its proposals."""
-    summary = (read_whole(home / f"groups/{group}/{SUMMARY}") or b"").decode("utf-8", "replace")
-    yield from (part_of(summary, session) or "").split("\n")
-    for file in files_of(home, group):
-        data = (read_whole(home / file) or b"") if file.startswith(f"groups/{group}/proposals/") else b""
-        if _member(data, "session") == session:
-            for operation in _operations(data):
-                yield from str(operation.get("result") or "").split("\n")
-
-
-def _taken_from(home: Path, group: str, entry: str) -> Iterator[str]:
-    """Yield the facts of an entry that enrichment made entries of."""
-    data = read_whole(home / proposal_file(group, enrichment_of(entry)))
-    for operation in _operations(data or b""):
-        if operation.get("state") == "applied":
-            yield from str(operation.get("result") or "").split("\n")
-
-
-def _operations(data: bytes) -> Sequence[Mapping[str, Any]]:
-    """Return the operations in a proposal's file; none of one that a person broke."""
-    found = _member(data, "operations")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -181,7 +181,7 @@ class Phrases:
             case str():
                 if name in _NAMES and _NAME.fullmatch(value):
                     return value
-                return self.in_text(value, is_said=name in SAID_IN)
+                return self.in_text(value, is_said=name in SAID_IN or name not in _NAMES | _OF_ENTRIES)
             case dict():
                 return {self.in_text(key, is_said=False): self.in_value(each, key) for key, each in value.items()}
             case list():

@@ -25,7 +25,8 @@ from honeybadger_host.storage.tombstones import read_tombstones
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
-from tests.flows.world import fill, needs_mount
+from tests.flows.test_consolidation import SOON
+from tests.flows.world import fill, needs_mount, script
 from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, run_cli, wait_for
 from tests.people import looking, newest_edit, settle
 
@@ -336,6 +337,63 @@ def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
     tombstones = read_tombstones(home / JOURNAL_FILE, "main")
     assert tombstones.knows("I heard that STRANGER ordered 2  walnut planks, noted.")
     assert not tombstones.knows("other ordered 2 copper nails")
+
+
+def test_what_was_made_of_a_senders_words_goes_with_them_and_others_words_stay(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    note = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
+    answers = [{"text": "Let me note that.", "calls": [note]}, {"text": "Noted."}]
+    scripted = script(home, {"when": "remember", "answers": answers}, delay_seconds=0.001)
+    make_host(AT_ONCE | SOON | scripted | {"model.curation": "offline"}).start()
+    other = RawSender(home, sender="other").make()
+    for number in range(1, 40):
+        sender, words = ((stranger, "walnut planks"), (other, "copper nails"))[number % 2]
+        text = f"We decided to order {words} {number}. That was no {number} of many sentences."
+        turn = request(f"t{number:02}", "append_turn", session="talk", payload={"role": "user", "content": text})
+        assert sender.ask(f"t{number:02}", turn)["ok"]
+    history = home / "groups/main/HISTORY.md"
+    wait_for(lambda: history.exists() and "walnut" in history.read_text(), what="it is consolidated")
+    put = {
+        "add_facts": ["Walnut!"],
+        "system_state": {"wood": {"sort": "walnut", "many": 3}},
+        "long_term_summary": "Walnut.",
+    }
+    for sender, facts in ((other, {"add_facts": ["Copper is the metal"]}), (stranger, put)):
+        update = request("u", "update_session", session="talk", payload=facts)
+        assert sender.ask("u", update)["ok"]
+    task = {"id": "a", "description": "Saw walnut", "status": "Pending", "progress": 0}
+    assert stranger.ask("u2", request("u2", "update_session", session="talk", payload={"active_tasks": [task]}))["ok"]
+    assert stranger.ask("c", request("c", "compact_session", session="talk"))["ok"]
+    document = home / "data/context/main/talk.json"
+    assert [
+        word for word in ("Walnut!", "Walnut.", "Saw walnut", "copper nails 1") if word not in document.read_text()
+    ] == []
+    assert stranger.chat("chat1", "Please remember that I want walnut")["ok"]
+    assert "planks of walnut" in stranger.memory_text()
+    stranger.do("q", "get_context")
+    settle(home)
+    (home / "script.json").unlink()
+    assert forget(home, "--sender", "stranger")["left"] == []
+    assert os.listdir(stranger.replies) == []
+    kept = [path for path in files_with(home, b"alnut") if path.suffix != ".json" or "ipc" not in path.parts]
+    assert kept == []
+    for path, words in ((document, "Copper is the metal"), (document, "copper nails 1."), (history, "copper nails")):
+        assert words in path.read_text(), path
+
+
+def test_what_was_noted_in_a_conversation_goes_with_the_session(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    note = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
+    answers = [{"text": "Let me note that.", "calls": [note]}, {"text": "Noted."}]
+    make_host(AT_ONCE | script(home, {"when": "remember", "answers": answers}, delay_seconds=0.001)).start()
+    assert stranger.chat("chat1", "Please remember that I want walnut")["ok"]
+    assert "planks of walnut" in stranger.memory_text()
+    settle(home)
+    (home / "script.json").unlink()
+    assert forget(home, "--session", "main")["left"] == []
+    assert files_with(home, b"alnut") == []
 
 
 def test_what_is_not_there_is_not_found_and_a_change_that_a_person_made_is(
