@@ -117,6 +117,30 @@ def test_the_first_page_says_what_waits_with_its_text_and_leads_there(browser: B
     assert ("roses" in after, "dream-broken" in after, "main/torn/half" in after) == (False, False, False)
 
 
+def test_notes_that_a_save_of_an_older_text_took_out_are_told_until_they_are_back(
+    browser: Browser, client: SyncClient, group: str, folder: Path
+) -> None:
+    file = folder / f"groups/{group}/MEMORY.md"
+    client.update_memory("likes tea")
+    settle(folder)
+    opened = file.read_text()
+    for text in ("has a cat", "likes cake"):
+        client.update_memory(text)
+    settle(folder)
+
+    def is_told() -> bool:
+        if "likes cake" in file.read_text():  # notes that are too young stay in spite of a save
+            file.write_text(opened)
+        return f"A save took out 2 notes that were just written: has a cat {group}" in read(browser, "/").words
+
+    wait_for(is_told, what="the notes that a save took out")
+    change = re.search(r'href="(/change/\d+)">A save took out', read(browser, "/").text)
+    assert change is not None
+    browser.press(read(browser, change[1]), "Undo this change")
+    assert "likes cake" in (client.read_group_files().memory or "")
+    assert "A save took out" not in read(browser, "/").words
+
+
 def test_a_task_that_failed_waits_on_the_first_page(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:

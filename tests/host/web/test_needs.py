@@ -1,0 +1,21 @@
+"""What waits for the operator, out of what the host says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from honeybadger_host.storage.home import make_home
+from honeybadger_host.web.asking import Home
+from honeybadger_host.web.needs import needs_of
+
+
+def test_a_budget_is_shown_when_it_is_nearly_spent_and_faults_come_first(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    home = Home(tmp_path, may_write=True)
+    budgets = [{"setting": name, "used": used, "limit": 1000} for name, used in (("near", 800), ("far", 799))]
+    told = needs_of(home, {"curation": {"budgets": budgets}, "files_behind": ["groups/main/MEMORY.md"]})
+    assert [(need.kind, need.text) for need in told] == [
+        ("problem", "Cannot be written now: groups/main/MEMORY.md."),
+        ("budget", "near: 800 of 1,000 tokens are used"),
+    ]
+    assert needs_of(home, {}) == []
