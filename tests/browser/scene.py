@@ -30,6 +30,8 @@ ANSWER: Final = (
 LONG_QUESTION: Final = "Which movers were there, one by one?"
 LONG_ANSWER: Final = " ".join(f"The movers of the year {1900 + number}." for number in range(1, 25))
 """Takes five seconds: a busy browser sees it being written."""
+ENDLESS_QUESTION: Final = "Count, please."
+"""Its answer takes minutes: who asks it stops it."""
 _FACTS: Final = (
     ("The movers are Silva & Filhos, they want 1,850 EUR.", "moving", "The movers", ["moving", "money"]),
     ("We move to Lisbon on 12 March.", "moving", "The day of the move", ["moving"]),
@@ -74,6 +76,7 @@ class Scene:
         call = {"name": "search_memory", "arguments": {"query": "movers"}}
         turns = [
             {"when": LONG_QUESTION, "answers": [{"text": "I look it up.", "calls": [call]}, {"text": LONG_ANSWER}]},
+            {"when": ENDLESS_QUESTION, "answers": [{"text": " ".join(f"word {number}" for number in range(2000))}]},
             {"when": "movers", "answers": [{"text": "I look it up.", "calls": [call]}, {"text": ANSWER}]},
             {"answers": [{"text": "I have noted that.", "input_tokens": 700, "output_tokens": 80}]},
         ]

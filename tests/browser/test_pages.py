@@ -12,7 +12,7 @@ from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import GROUP, REVIEWED, Scene
 
 PAGES: Final = {
-    "what needs you": ("/", "The car is parked at the harbour."),
+    "what needs you": ("/", "family/scanner/receipt-17"),
     "groups by name": ("/?named=fam", "family"),
     "context": (f"/g/{GROUP}/context?message=Which+movers+do+we+have", "Remembered Facts"),
     "context of then": (f"/g/{GROUP}/context?as_of=5", "Difference to now"),
