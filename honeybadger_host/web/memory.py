@@ -41,7 +41,7 @@ class Remembered(NamedTuple):
     """A note or an entry as a row.
 
     Args:
-        id: empty: nobody signed the note, so it is changed in the file only.
+        id: empty: what stands above the first note has none.
         author: empty: a person wrote it into the file.
         place: section of a note, category of an entry.
         at: when it was written; empty: unknown.
@@ -57,6 +57,12 @@ class Remembered(NamedTuple):
     is_pinned: bool = False
     valid_until: str | None = None
     is_archived: bool = False
+    is_signed: bool = True
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it is changed here: what nobody signed is changed in the file."""
+        return bool(self.id) and self.is_signed
 
 
 class _Wanted(NamedTuple):
@@ -167,8 +173,10 @@ def _places_of(book: NoteBook, wanted: _Wanted) -> Iterator[int]:
 def _note(group: str, book: NoteBook, place: int) -> Remembered:
     text = book.preface if place == PREFACE else book.notes[place]
     if (note := book.signed(place)) is None:
-        heading, _, rest = text.partition("\n") if place != PREFACE else ("", "", text)
-        return Remembered("note", "", "", rest.strip("\n"), "", heading.removeprefix("## "), "", is_pinned(text))
+        id_ = "" if place == PREFACE else id_of(group, text)
+        heading, _, rest = text.partition("\n") if text.startswith("## ") else ("", "", text)
+        section = heading.removeprefix("## ")
+        return Remembered("note", id_, "", rest.strip("\n"), "", section, "", is_pinned(text), is_signed=False)
     at = f"{note.at.replace(' ', 'T')}:00Z"
     return Remembered("note", id_of(group, text), "", note.content, note.author, note.section, at, is_pinned(text))
 
@@ -191,7 +199,7 @@ def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
         is_complete = is_complete and found.is_complete
     by_points = wanted.query is not None
     hits.sort(key=lambda hit: (hit.score or 0.0, hit.time or "") if by_points else (0.0, hit.time or ""), reverse=True)
-    sections = _sections(group, book)
+    sections = _sections(book)
     rows = [_hit(hit, sections) for hit in hits]
     if wanted.author is not None:
         rows = [row for row in rows if row.author == wanted.author]
@@ -201,26 +209,28 @@ def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
     return _Rows(rows[:_MAX_HITS], len(rows[:_MAX_HITS]), None, is_complete)
 
 
-def _sections(group: str, book: NoteBook) -> Mapping[str, str]:
-    """Return id -> section of the signed notes."""
-    signed = ((place, note) for place in book.places if (note := book.signed(place)) is not None)
-    return {id_of(group, book.notes[place]): note.section for place, note in signed}
+def _sections(book: NoteBook) -> dict[tuple[str, str], str]:
+    """Return author and first line -> section of the signed notes."""
+    signed = [note for place in book.places if (note := book.signed(place)) is not None]
+    return {(note.author, note.content.partition("\n")[0]): note.section for note in signed}
 
 
-def _hit(hit: Hit, sections: Mapping[str, str]) -> Remembered:
+def _hit(hit: Hit, sections: Mapping[tuple[str, str], str]) -> Remembered:
     is_note = hit.kind == "note"
     text = hit.text.removeprefix("- ").partition("\n> Archived")[0]
+    section = sections.get((hit.author or "", text.partition("\n")[0]))
     return Remembered(
         hit.kind,
-        "" if is_note and hit.id not in sections and not hit.archived else hit.id,
+        hit.id,
         "",
         text,
         hit.author or "",
-        sections.get(hit.id, "") if is_note else hit.category or "",
+        (section or "") if is_note else hit.category or "",
         hit.time or "",
         hit.pinned or (is_note and is_pinned(text)),
         hit.valid_until,
         hit.archived,
+        is_signed=not is_note or section is not None,
     )
 
 
