@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from honeybadger_host.context.recollections import Recollection, State, longest, shortened
-from honeybadger_host.context.subject import reach_of
+from honeybadger_host.context.subject import may_have_subject, reach_of
 from honeybadger_host.domain import Injection, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.budget import format_history
@@ -38,11 +38,13 @@ log = structlog.get_logger()
 _MOST_ENTRIES: Final = 8
 _FEW: Final = 8
 """Turns and notes for a message that shares one rare word with memory."""
+_LOOKED_AT: Final = 32
+"""Best hits among which a speaker is looked for that the message may name."""
 _NEAR_MISSES: Final = 5
 _NEWEST: Final = 5
 """Entries shown at the beginning of a session when nothing matches."""
-_SHORTEST_LINE: Final = 16
-"""Tokens of a line with hardly any text: id, date, speaker."""
+_SHORT_LINE: Final = 24
+"""Tokens of a line with a short text; as many hits are looked at as such lines fit the budget."""
 _MOST_SAID: Final = 1000
 _WEAKEST: Final = 0.1
 """Share of the best hit's score; below it are turns that only share their session with a good one."""
@@ -256,13 +258,11 @@ class ContextRecall:
                 if has_entries
                 else []
             )
-            said = search(
-                corpus,
-                asked.message,
-                now=asked.now,
-                limit=min(_MOST_SAID, self.settings.budget_tokens // _SHORTEST_LINE or _MOST_SAID),
-                filters=Filters(kinds=_SAID),
-                vector=vector,
+            limit = min(_MOST_SAID, self.settings.budget_tokens // _SHORT_LINE or _MOST_SAID)
+            said = (
+                search(corpus, asked.message, now=asked.now, limit=limit, filters=Filters(kinds=_SAID), vector=vector)
+                if may_have_subject(asked.message)
+                else []
             )
             fallback = newest(corpus, limit=_NEWEST, filters=filters) if has_entries and asked.is_first else []
             return _Hits(entries, said, fallback, expired)
@@ -296,18 +296,17 @@ class ContextRecall:
     def _said(self, asked: _Asked, hits: Sequence[Hit]) -> tuple[list[Recollection], dict[str, int]]:
         """Return turns and notes, those that match first, then those in view; and id -> number in the index."""
         lookups = self.index.lookups
-        shown = lookups.show([hit.number for hit in hits])
-        found = {number: one for number, one in shown.items() if _is_new(one, asked)}
+        hits = [hit for hit in hits if hit.score >= _WEAKEST * hits[0].score]
+        found = self._found(hits[:_LOOKED_AT], asked)
         speakers = {one.author for one in found.values() if one.author.casefold() != one.role}
-        best = [hit for hit in hits if hit.number in found]
-        best = [hit for hit in best if hit.score >= _WEAKEST * best[0].score]
-        match reach_of(asked.message, best, speakers):
+        match reach_of(asked.message, hits, speakers):
+            case "all":
+                found |= self._found(hits[_LOOKED_AT:], asked)
+                best = [hit for hit in hits if hit.number in found]
             case "few":
-                best = best[:_FEW]
+                best = [hit for hit in hits if hit.number in found][:_FEW]
             case "nothing":
                 best = []
-            case "all":
-                pass
         questions = self._questions([found[hit.number] for hit in best])
         in_view = sorted(asked.said.items(), key=lambda item: -item[1][0])
         earlier = lookups.show([number for _, (_, number) in in_view])
@@ -333,6 +332,11 @@ class ContextRecall:
             if number in earlier and name_of(earlier[number]) == id_:
                 add(earlier[number])
         return list(made.values()), numbers
+
+    def _found(self, hits: Sequence[Hit], asked: _Asked) -> dict[int, Found]:
+        """Return number -> document of those hits that are neither the message nor its turn."""
+        shown = self.index.lookups.show([hit.number for hit in hits])
+        return {number: one for number, one in shown.items() if _is_new(one, asked)}
 
     def _edited(self, found: Found) -> EditedBy | None:
         """Return the person who edited a note last."""

@@ -28,27 +28,32 @@ _GROUNDS: Final = frozenset(("date", "vector"))  # signals by which a question f
 _COURTESIES: Final = frozenset(chain.from_iterable(read_words(__package__, "courtesies.txt").values()))
 
 
+def may_have_subject(message: str) -> bool:
+    """Return whether a search can find a subject of a message: thanks and "ok do it" have none."""
+    return bool(_subjects(analyse_query(message))) or _is_question(message)
+
+
 def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reach:
-    """Return how much may be recalled for a message.
+    """Return how much may be recalled for a message that may have a subject.
 
     All, when it names a speaker, or when two rare words of it stand together somewhere. Few, when it has one word that
-    may be a subject; or is a question of the asker, by a date or by its meaning. Thanks and "ok do it" have none.
+    may be a subject; or is a question of the asker, by a date or by its meaning.
 
     Args:
         hits: of the message, among what was said and noted.
-        speakers: names of those who said it.
+        speakers: names of those who said the best of it.
     """
-    if not hits:
-        return "nothing"
     query = analyse_query(message)
     if any(len(part) > 1 and part in query.words for name in speakers for part in names_in(name)):
         return "all"
     found = {word for hit in hits for word in hit.terms}
     if not found.isdisjoint(_subjects(query)):
         return "all" if any(hit.shared >= _TWO_RARE_WORDS for hit in hits) else "few"
-    if QUESTION_MARK in document_terms(message) and any(_answers(hit, query) for hit in hits):
-        return "few"
-    return "nothing"
+    return "few" if _is_question(message) and any(_answers(hit, query) for hit in hits) else "nothing"
+
+
+def _is_question(message: str) -> bool:
+    return QUESTION_MARK in document_terms(message)
 
 
 def _subjects(query: Query) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -213,6 +214,7 @@ class Lookups:
         return self._db.rows(query)
 
 
+@lru_cache(1024)
 def session_of(file: str) -> str:
     """Return the session of a log of turns below the home folder; empty for any other file."""
     source = source_of(file)
