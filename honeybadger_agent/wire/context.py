@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import Count, Request, Result
+from honeybadger_agent.wire.base import FOR_PROGRAMS, Count, Request, Result
 from honeybadger_agent.wire.conversation import Message
 from honeybadger_agent.wire.entries import OriginKind
 
@@ -101,9 +101,12 @@ class GetContext(Request[ContextResult], audience="default"):
         default=None,
         description="Only these parts; default: all. Without `conversation` the asker has it: what was recalled for "
         "earlier messages is not repeated.",
+        json_schema_extra=FOR_PROGRAMS,
     )
     max_characters: Annotated[int, Field(ge=1, le=4_000_000)] | None = Field(
-        default=None, description="`system` has at most so many; a character that is not ASCII counts as four."
+        default=None,
+        description="`system` has at most this many; a character that is not ASCII counts as four.",
+        json_schema_extra=FOR_PROGRAMS,
     )
     as_of: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = Field(
         default=None,
