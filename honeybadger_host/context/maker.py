@@ -214,7 +214,7 @@ class ContextMaker:
             is_told: its own part is shown; it is not where the context began afresh since.
         """
         loaded = self._read(f"groups/{group}/{SUMMARY}", files)
-        if not isinstance(loaded, GroupText) or "## " not in loaded.text:
+        if not isinstance(loaded, GroupText) or not loaded.has_parts:
             return loaded
         text = shown_in(loaded.text, session if is_told else None, self.memory.watermarks.sessions(group))
         return loaded if text == loaded.text else replace(loaded, text=text)

@@ -16,7 +16,7 @@ from honeybadger_host.context.recollections import Recollection, fit
 from honeybadger_host.context.text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.budget import CutNotes, History, all_notes, first_lines, format_history
+from honeybadger_host.memory.budget import CutNotes, History, all_notes, format_history
 from honeybadger_host.memory.compaction import Digest
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, cut_inventory
@@ -215,14 +215,15 @@ def _by_author(made: CutNotes) -> str:
 def _summary(source: str, loaded: Loaded) -> Part:
     """Return the summary, or its beginning when not all of it fits."""
     part = replace(_file(SUMMARY, source, loaded), weight=WEIGHTS[SUMMARY])
-    if isinstance(loaded, GroupText) and part.text:
-        part = replace(part, text=loaded.set_apart)
+    if not isinstance(loaded, GroupText) or not part.text:
+        return part
+    part = replace(part, text=loaded.set_apart)
 
     def cut(room: int) -> Part:
         if room < 1:
             return _without(part, "the file")
         why = f"the file has {estimate_tokens(part.text)} tokens, its share of context.budget_tokens is {room}"
-        return replace(part, text=first_lines(part.text, room), state="cut", left_out="its end", why=why)
+        return replace(part, text=loaded.beginning(room), state="cut", left_out="its end", why=why)
 
     return replace(part, fit=cut)
 

@@ -145,7 +145,7 @@ class _Asked(NamedTuple):
     """A message, and what of its conversation is shown.
 
     Args:
-        replayed: id of a turn -> its line in the conversation.
+        turns: those that are replayed.
         current: number of the message's turn.
         entries: id -> turn it was recalled for, of the entries in view.
         said: likewise, with its number in the index, of what was said and noted.
@@ -156,7 +156,7 @@ class _Asked(NamedTuple):
     session: str
     message: str
     now: datetime
-    replayed: Mapping[str, str]
+    turns: Sequence[Turn]
     current: int
     entries: Mapping[str, int]
     said: Mapping[str, tuple[int, int]]
@@ -216,7 +216,7 @@ class ContextRecall:
             session,
             message,
             now,
-            {f"{session}#{turn.number}": turn.line for turn in turns},
+            turns,
             current,
             entries,
             {id_: said[id_] for id_ in turns_of_said},
@@ -243,7 +243,9 @@ class ContextRecall:
 
     def _search(self, asked: _Asked) -> _Hits:
         index = self.index
-        has_entries = index.has_entries(asked.group)
+        has_entries, has_subject = index.has_entries(asked.group), may_have_subject(asked.message)
+        if not has_entries and not has_subject:
+            return _Hits([], [], [], [])
         vector = index.vector_of(asked.message)
 
         def ask(corpus: Corpus) -> _Hits:
@@ -261,7 +263,7 @@ class ContextRecall:
             limit = min(_MOST_SAID, self.settings.budget_tokens // _SHORT_LINE or _MOST_SAID)
             said = (
                 search(corpus, asked.message, now=asked.now, limit=limit, filters=Filters(kinds=_SAID), vector=vector)
-                if may_have_subject(asked.message)
+                if has_subject
                 else []
             )
             fallback = newest(corpus, limit=_NEWEST, filters=filters) if has_entries and asked.is_first else []
@@ -275,6 +277,8 @@ class ContextRecall:
         from honeybadger_host.search.ranking import objection
 
         earlier, lookups = asked.entries, self.index.lookups
+        if not hits.entries and not asked.entries:
+            return [], []
         good = {hit.key: hit for hit in hits.entries if objection(hit) is None}
         new = [hit for hit in good.values() if hit.key not in earlier][:_MOST_ENTRIES]
         known = lookups.entries(asked.group, earlier) if earlier else {}
@@ -295,6 +299,8 @@ class ContextRecall:
 
     def _said(self, asked: _Asked, hits: Sequence[Hit]) -> tuple[list[Recollection], dict[str, int]]:
         """Return turns and notes, those that match first, then those in view; and id -> number in the index."""
+        if not hits and not asked.said:
+            return [], {}
         lookups = self.index.lookups
         hits = [hit for hit in hits if hit.score >= _WEAKEST * hits[0].score]
         found = self._found(hits[:_LOOKED_AT], asked)
@@ -311,6 +317,7 @@ class ContextRecall:
         in_view = sorted(asked.said.items(), key=lambda item: -item[1][0])
         earlier = lookups.show([number for _, (_, number) in in_view])
         most_tokens = longest(self.settings.budget_tokens)
+        replayed = {f"{asked.session}#{turn.number}": turn.line for turn in asked.turns}
         made: dict[str, Recollection] = {}
         numbers: dict[str, int] = {}
 
@@ -318,7 +325,7 @@ class ContextRecall:
             if (id_ := name_of(one)) not in made:
                 turn, _ = asked.said.get(id_, (asked.current, 0))
                 state: State = "in_view" if id_ in asked.said else "new"
-                recollection = _recollection(one, state, turn, hit, answered, asked.replayed.get(id_))
+                recollection = _recollection(one, state, turn, hit, answered, replayed.get(id_))
                 if (who := self._edited(one)) is not None:
                     recollection = replace(recollection, author=who.author, at=parse_time(f"{who.at}Z").timestamp())
                 made[id_], numbers[id_] = shortened(recollection, most_tokens), one.number

@@ -150,8 +150,9 @@ def build_context(
     if budget_tokens:
         fixed = estimate_tokens(head) + sum(part.need for part in parts if part.fit is None)
         parts = _fitted(parts, stable_parts, message_tokens or 0, budget_tokens, fixed)
-    others = _joined([part for part in parts if part.settle is None])
-    parts = [part if part.settle is None else part.settle(part.most, others) for part in parts]
+    if any(part.settle is not None for part in parts):
+        others = _joined([part for part in parts if part.settle is None])
+        parts = [part if part.settle is None else part.settle(part.most, others) for part in parts]
     stable = head + _joined(parts[:stable_parts])
     system = stable + _joined(parts[stable_parts:])
     rows = [part.row for part in parts]

@@ -19,7 +19,7 @@ from typing import Final
 from honeybadger_agent.quoting import set_apart
 from honeybadger_host.domain import MEMORY, SUMMARY
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.budget import CutNotes, cut_notes
+from honeybadger_host.memory.budget import CutNotes, cut_notes, first_lines
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.large_notes import newest_notes
 from honeybadger_host.memory.notes import NOT_EDITED, EditedBy, parse_notes
@@ -81,6 +81,16 @@ class GroupText:
     def newest_notes(self) -> Callable[[int], CutNotes]:
         """Share in tokens -> the newest notes of each author, see `cut_notes`. The last two answers are kept."""
         return lru_cache(maxsize=2)(partial(cut_notes, self.notes, unread=self.unread))
+
+    @cached_property
+    def has_parts(self) -> bool:
+        """Whether it may have parts with headings, as a summary.md has of sessions."""
+        return "## " in self.text
+
+    @cached_property
+    def beginning(self) -> Callable[[int], str]:
+        """Share in tokens -> the first lines of `set_apart`. The last two answers are kept."""
+        return lru_cache(maxsize=2)(partial(first_lines, self.set_apart))
 
     @cached_property
     def set_apart(self) -> str:
@@ -149,7 +159,7 @@ class GroupFiles:
 
     def read(self, file: str) -> GroupText | None:
         """Return a file below the home folder as it is now, None when there is none. Raises FileProblem."""
-        path = self._home / file
+        path = f"{self._home}/{file}"
         for _ in range(_ATTEMPTS):
             seen_ns = self._wall_ns()
             signature = _signature_of(path, file)
@@ -208,7 +218,7 @@ class GroupFiles:
         if entry is not None:
             self._bytes -= _size(entry)
 
-    def _load(self, path: Path, file: str, signature: Signature) -> GroupText | str:
+    def _load(self, path: str, file: str, signature: Signature) -> GroupText | str:
         """Return what a file holds that has the same signature before and after, or what is wrong with that.
 
         Raises:
@@ -270,7 +280,7 @@ def _size(entry: _Entry) -> int:
     return len(entry.value.text) + 500 if isinstance(entry.value, GroupText) else 500
 
 
-def _signature_of(path: Path, file: str) -> Signature | None:
+def _signature_of(path: str, file: str) -> Signature | None:
     """Return the signature of a regular file, None when there is none. Raises FileProblem for anything else."""
     try:
         status = os.stat(path, follow_symlinks=False)

@@ -87,7 +87,7 @@ class Watermarks:
     def of(self, file: str) -> Watermark | None:
         """The same, of any such file."""
         try:
-            return parse_watermark(read_whole(self._home / file))
+            return parse_watermark(read_whole(f"{self._home}/{file}"))
         except (ValueError, WorldFailed) as error:
             log.warning("watermark.refused", file=file, why=str(error), now_what="remove the file: it is made again")
             return None

@@ -135,7 +135,7 @@ class WorkingMemoryStore:
     def read(self, group: str, session: str, key: str) -> WorkingEntry | None:
         """Return one entry, expired or not; None: there is none. Raises WorldFailed: its file is not an entry."""
         file = working_file(group, session, key)
-        data = read_whole(self._home / file)
+        data = read_whole(f"{self._home}/{file}")
         return None if data is None else checked(data, group, session, file)
 
     def read_all(self, group: str, session: str, now: datetime) -> list[WorkingEntry]:
@@ -144,7 +144,7 @@ class WorkingMemoryStore:
         for file, label in self.look(group, session).labels.items():
             if label.is_expired(now):
                 continue
-            data = read_whole(self._home / file)
+            data = read_whole(f"{self._home}/{file}")
             with contextlib.suppress(ValueError):  # written meanwhile by somebody else
                 if data is not None:
                     entries.append(parse_own(data, group, session, file))
@@ -163,7 +163,7 @@ class WorkingMemoryStore:
         found: dict[str, _Seen] = {}
         now_ns = self._wall_ns()
         try:
-            with os.scandir(self._home / folder) as entries:
+            with os.scandir(f"{self._home}/{folder}") as entries:
                 for entry in entries:
                     if entry.name.startswith(".") or not entry.name.endswith(".json"):
                         continue
@@ -190,7 +190,7 @@ class WorkingMemoryStore:
         if status.st_size > _MAX_FILE_BYTES:
             return _Seen(signature, None, f"it has {status.st_size} bytes")
         try:
-            data = read_whole(self._home / file)
+            data = read_whole(f"{self._home}/{file}")
             if data is None:
                 raise FileNotFoundError(file)
             return _Seen(signature, parse_own(data, group, session, file).label, None)
@@ -207,14 +207,14 @@ class WorkingMemoryStore:
         """
         found: list[str] = []
         for folder in self._folders():
-            with contextlib.suppress(OSError), os.scandir(self._home / folder) as entries:
+            with contextlib.suppress(OSError), os.scandir(f"{self._home}/{folder}") as entries:
                 for entry in entries:
                     file = f"{folder}/{entry.name}"
                     if _is_temporary(entry.name):
                         found.append(file)
                     elif entry.name.endswith(".json"):
                         with contextlib.suppress(ValueError, WorldFailed):
-                            data = read_whole(self._home / file)
+                            data = read_whole(f"{self._home}/{file}")
                             if data is not None and _is_due(data, now, was_watched_for):
                                 found.append(file)
         return found

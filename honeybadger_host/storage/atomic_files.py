@@ -132,7 +132,7 @@ class WholeFiles:
             return True
 
 
-def read_whole(path: Path) -> bytes | None:
+def read_whole(path: Path | str) -> bytes | None:
     """Return what a file holds, None when there is none. Raises WorldFailed."""
     try:
         fd, status = open_plain(path)

@@ -22,14 +22,14 @@ def context(number: int, group: str = "main", session: str = "s", sender: str = 
 
 def test_at_least_as_many_contexts_are_known_by_their_hash_as_the_page_says(tmp_path: Path) -> None:
     files = {f"groups/{'g' * 20}/{name}.md": "f" * 32 for name in ("CLAUDE", "MEMORY", "summary", "a", "b")}
-    recalled = [["e" * 12, "newest", 1000, 2**31]] * 8
+    recalled = [["e" * 12, "newest", 1000, 2**31]] * 8 + [[f"{'s' * 20}#1000", "new", 1000, 2**31]] * 83
     full = replace(context(10**6), files=files, recalled=recalled)  # type: ignore[arg-type]
     ledger = ledger_of(tmp_path)
     ledger.note(full)
     (*_, line) = (tmp_path / SERVED_FILE).read_bytes().splitlines()
     page = (Path(__file__).parents[3] / "docs" / "looking-back.md").read_text()
-    assert "At least the newest 30,000 contexts of a home are known by their hash" in page
-    assert served_contexts.MOST_BYTES // len(line + b"\n\n") >= 30_000
+    assert "At least the newest 6,000 contexts of a home are known by their hash" in page
+    assert served_contexts.MOST_BYTES // len(line + b"\n\n") >= 6_000
 
 
 def test_a_context_is_found_by_the_beginning_of_its_hash_in_its_group_and_by_its_moment(tmp_path: Path) -> None:
