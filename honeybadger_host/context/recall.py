@@ -15,7 +15,7 @@ import structlog
 
 from honeybadger_host.context.recollections import Recollection, State, longest, shortened
 from honeybadger_host.context.subject import may_have_subject, reach_of
-from honeybadger_host.domain import Injection, Turn
+from honeybadger_host.domain import VIA, Injection, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.group_files import GroupFiles
@@ -304,7 +304,8 @@ class ContextRecall:
         lookups = self.index.lookups
         hits = [hit for hit in hits if hit.score >= _WEAKEST * hits[0].score]
         found = self._found(hits[:_LOOKED_AT], asked)
-        speakers = {one.author for one in found.values() if one.author.casefold() != one.role}
+        authors = {one.author for one in found.values() if one.author.casefold() != one.role}
+        speakers = [author.rpartition(VIA)[0] or author for author in authors]
         match reach_of(asked.message, hits, speakers):
             case "all":
                 found |= self._found(hits[_LOOKED_AT:], asked)
