@@ -189,13 +189,11 @@ def _with_python(value: Any) -> Any:
 
     A hook needs the standard library alone, so it outlives the environment that this command ran in.
     """
-    python = getattr(sys, "_base_executable", None) or sys.executable
     if isinstance(value, dict):
+        python = shlex.quote(getattr(sys, "_base_executable", None) or sys.executable)
         changed = {name: _with_python(member) for name, member in value.items()}
-        if changed.get("type") == "command" and changed.get("command") == "python3":
-            changed["command"] = python
-        elif changed.get("type") == "command":
-            changed["command"] = changed["command"].replace("python3 ", f"{shlex.quote(python)} ", 1)
+        if changed.get("type") == "command":
+            changed["command"] = changed["command"].replace("python3", python, 1)
         return changed
     return [_with_python(member) for member in value] if isinstance(value, list) else value
 

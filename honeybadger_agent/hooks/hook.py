@@ -18,6 +18,7 @@ import contextlib
 import fcntl
 import json
 import os
+import pwd
 import re
 import sys
 import time
@@ -182,13 +183,21 @@ def hand_over(box: Box, tool: str, session: str, mark: Mark, event: Mapping[str,
 def send(box: Box, session: str, mark: Mark, batch: list[tuple[dict[str, Any], int]]) -> None:
     mark.stamp = max(time.time_ns() // 1_000, mark.stamp + 1)
     request_id = new_id(mark.stamp)
-    speakers = {"user": f"user@{box.sender}", "assistant": box.sender}
+    speakers = {"user": login_name(), "assistant": box.sender}
     turns = [{**turn, "sender": speakers[turn["role"]]} for turn, _ in batch]
     box.publish(request_id, "append_turns", session, {"turns": turns}, is_durable=True)
     mark.waiting[request_id] = (mark.offset, [turn["key"] for turn in turns])
     mark.offset = batch[-1][1]
     mark.shown += len(batch)
     mark.kept = time.time()
+
+
+def login_name() -> str:
+    """Return the name of the current user: several people may share a home."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user without an entry
+        return "user"
 
 
 def settle(box: Box, mark: Mark) -> None:

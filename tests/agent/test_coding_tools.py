@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
+from honeybadger_agent.hooks.hook import login_name
 from honeybadger_agent.hooks.tools import packages_folder
 from honeybadger_agent.models.model import ModelSaid
 from tests.endpoint import Answer, Asked, Endpoint, anthropic, served
@@ -204,7 +205,7 @@ def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostP
     desk.trust_hooks_of_codex()
     text = desk.says("codex", "In which harbour does my boat lie?")
     assert time.monotonic() - began < 60
-    assert f"user@claude-code): {told}" in text
+    assert f"{login_name()} via claude-code): {told}" in text
     assert "Ann likes teal" in text
     assert spoken(home)["codex"] == ["In which harbour does my boat lie?", ANSWER]
     desk.run(*AGENT, "install", "codex", "--home", str(home), "--sender", "laptop")  # the hooks stay trusted
@@ -213,7 +214,7 @@ def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostP
 
     desk.run(*AGENT, "install", "gemini", "--home", str(home))
     text = desk.says("gemini", "The harbour where my boat lies?")
-    assert f"user@claude-code): {told}" in text
+    assert f"{login_name()} via claude-code): {told}" in text
     assert spoken(home)["gemini"] == ["The harbour where my boat lies?", ANSWER]
 
     doctor = desk.run(*PLAIN, "doctor", "--home", str(home))
@@ -229,12 +230,13 @@ def test_what_a_tool_did_not_hand_over_its_next_session_does(
 ) -> None:
     """Without a host, and with a hook that is killed at each event, the turns go on; later all of it is kept once."""
     desk.run(*AGENT, "install", "claude-code", "--home", str(home))
-    cached = next((desk.folder / ".claude/plugins/cache").rglob("hook.py"))
-    source = cached.read_text()
-    cached.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    copies = {path: path.read_text() for path in desk.folder.rglob("hook.py")}
+    for path in copies:
+        path.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     desk.says("claude-code", "My boat is called Gull")
-    assert spoken(home) == {}
-    cached.write_text(source)
+    assert not (home / "data/ipc/main/claude-code/hooks").exists()
+    for path, source in copies.items():
+        path.write_text(source)
     desk.run("claude", "-p", "It lies in Kiel", "--continue", "--model", "claude-sonnet-4-5")
     make_host().start()
     wait_for(lambda: len(spoken(home).get("claude-code", [])) == 4)

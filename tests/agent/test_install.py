@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -141,13 +140,13 @@ def test_settings_are_copied_before_a_tools_program_changes_them_for_the_first_t
     assert copy.read_text() == '{ "model":   "opus" }'
 
 
-def commands_in(value: Any) -> list[list[str]]:
-    """Return the words of all commands in settings of hooks."""
+def commands_in(value: Any) -> list[str]:
+    """Return all commands in settings of hooks."""
     if isinstance(value, dict):
         if value.get("type") == "command":
-            return [[*shlex.split(value["command"]), *value.get("args", [])]]
+            return [value["command"]]
         value = list(value.values())
-    return [words for member in value for words in commands_in(member)] if isinstance(value, list) else []
+    return [command for member in value for command in commands_in(member)] if isinstance(value, list) else []
 
 
 @pytest.mark.parametrize(
@@ -164,8 +163,7 @@ def test_the_commands_of_an_installed_package_keep_a_turn(
     user.says("install", tool, "--group", "boats")
     package = packages_folder() / tool
     hooks = json.loads((package / file).read_text())["hooks"]
-    (words,) = commands_in(hooks[name])
-    assert Path(words[0]).is_file()
+    (command,) = commands_in(hooks[name])
     said: dict[str, dict[str, Any]] = {
         "claude-code": {"type": "user", "message": {"content": "Hello"}, "uuid": "u"},
         "codex": {
@@ -180,20 +178,26 @@ def test_the_commands_of_an_installed_package_keep_a_turn(
     }
     transcript = Transcript(user.folder / "transcript.jsonl")
     transcript.line(**said[tool])
-    done = subprocess.run(
-        [word.replace(variable, str(package)) for word in words],
-        input=event(transcript, name),
-        env=user.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+    def run_command() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", command.replace(variable, str(package))],
+            input=event(transcript, name),
+            env=user.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = run_command()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     (turn,) = wait_for(lambda: turns_of(user.home, "7b0c2d1e", "boats"))
     assert (turn["content"], turn["by"]) == ("Hello", tool)
     assert all(finding.check == tool and finding.level == "warning" for finding in coding_tools(user.home))
     (state,) = states(user.home)
     assert None not in (state.heartbeat, state.kept)
+    user.says("uninstall", tool)
+    assert run_command().returncode == 0  # 2, which Python ends with, would stop a session that goes on
 
 
 def test_an_agent_plugin_starts_the_server_for_its_sender(host: HostProcess, user: User) -> None:
