@@ -1,8 +1,7 @@
 """`python -m bench.recall.curated FILE [--passes 100]`: recall before and after passes over memory, in figures.
 
-Each turn of a conversation is saved as an entry. Then groups dream with a model that merges whatever looks alike: it
-joins two texts, drops one of them, or makes something up. Gates decide what of that becomes memory. A merged entry
-counts as all the turns it is made of, as long as it is recalled.
+Each turn of a conversation is saved as an entry. Then groups dream with a model that joins whatever looks alike,
+and now and then what does not. A joined entry counts as all the turns it is made of, as long as it is recalled.
 """
 
 from __future__ import annotations
@@ -45,24 +44,20 @@ from honeybadger_host.search.ranking import Filters, search
 from honeybadger_host.storage.home import make_home
 
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
-_PAIR: Final = re.compile(r"^- (?:near duplicates|may contradict each other): (\S+) and ([^\s:]+)", re.MULTILINE)
-_BLOCK: Final = re.compile(r"^\[(\S+)\] [^\n]*\n((?:  [^\n]*\n?)+)", re.MULTILINE)
+_PAIR: Final = re.compile(r"^- (?:alike .*|the same words): (E\d+) and (E\d+)$", re.MULTILINE)
 
 
 def careless(chosen: random.Random, prompt: Prompt) -> ModelSaid:
-    """Answer what a dream asks: merge all pairs, one way or another."""
+    """Answer what a dream asks: join all pairs, or one of them with anything else."""
     asked = prompt.messages[-1]
     text = asked.text if isinstance(asked, UserSaid) else ""
-    texts = {name: " ".join(said.split()) for name, said in _BLOCK.findall(text)}
-    operations = []
+    joins: list[list[str]] = []
     used: set[str] = set()
-    for pair in _PAIR.findall(text):
-        if used.isdisjoint(pair) and all(name in texts for name in pair):
-            used |= {*pair}
-            one, other = (texts[name] for name in pair)
-            result = chosen.choice((f"{one} {other}", one, f"{one} {other} It was on 7 May.", f"It is not so: {one}"))
-            operations.append({"op": "merge", "sources": list(pair), "result": result})
-    return ModelSaid(json.dumps({"operations": operations[:20]}))
+    for one, other in _PAIR.findall(text):
+        if used.isdisjoint((one, other)):
+            used |= {one, other}
+            joins.append([one, chosen.choice((other, other, other, f"E{chosen.randrange(1, 200)}"))])
+    return ModelSaid(json.dumps({"join": joins[:20]}))
 
 
 def write(home: Path, group: str, conversation: Conversation) -> None:
@@ -167,7 +162,7 @@ def main() -> None:
             applied = anyio.run(dream, host, groups, arguments.passes, random.Random(arguments.seed))
         finally:
             host.close()
-        print(measured(home, conversations, f"after {arguments.passes} passes, {applied} merges"))
+        print(measured(home, conversations, f"after {arguments.passes} passes, {applied} joins"))
 
 
 if __name__ == "__main__":

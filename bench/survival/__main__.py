@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from bench.survival.context import LANGUAGES, TURNS, rows
 from bench.survival.models import KINDS, answer
 from bench.survival.world import BEGIN, PER_LANGUAGE, SAYS, conversation, corrections
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
@@ -69,7 +70,7 @@ def _consolidate(kind: str, language: str, chosen: random.Random, outcome: Outco
     turns, wanted = [*conversation(language)], corrections(language)
     notes = {f"{NOTE_ID}{n:04}": NotePlace((0, 0), "Notes", "bee", each.old, False) for n, each in enumerate(wanted, 1)}
     material = Material("main", turns, [], [], notes, is_person)
-    request = request_text(material, max_notes=200)
+    request = request_text(material)
     given = notes_in(request)
     changed = {4 * n + 1: f"N{n + 1}" for n in range(PER_LANGUAGE)}
     text = answer(kind, turns, {f"N{number}": notes[name].text for number, name in given.items()}, changed, chosen)
@@ -124,6 +125,13 @@ def main() -> int:
         lies, lost = sum(each.lies.total() for each in outcomes), sum(each.lost for each in outcomes)
         print(f"| {name} | {lies} | {known} of {asked} | {safe} of {asked} | {lost} |", flush=True)
         is_met &= all(each.is_good for each in outcomes) if not takes_text else lies > 0 and safe < asked
+    print("\n| language | what a context has | questions answered | characters |\n|---|---|---|---|")
+    for language in LANGUAGES:
+        of_it = [row for row in rows() if row[0] == language]
+        for _, way, answered, characters in of_it:
+            print(f"| {language} | {way} | {answered} of {TURNS // 4} | {characters:,} |")
+        least, room = of_it[0][2:]
+        is_met &= all(answered >= least and characters <= 1.2 * room for _, _, answered, characters in of_it)
     print("met" if is_met else "**missed**")
     return 0 if is_met else 1
 

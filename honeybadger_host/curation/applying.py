@@ -218,7 +218,7 @@ class _Decision:
         """Return whose words a text has."""
         if not self._is_copied(operation):
             accepted = "unchecked" if self._decider == CONSOLIDATOR else f"accepted by {self._decider}"
-            return f"written by {operation.by or self._decider}, {accepted}"
+            return f"written by {self._writer(operation)}, {accepted}"
         return (
             "in people's words" if self._proposal.by == RULES else f"in people's words, chosen by {self._proposal.by}"
         )
@@ -228,14 +228,18 @@ class _Decision:
         quotes = [each.quote for each in operation.evidence]
         return bool(quotes) and not operation.by and not uncopied(operation.result or "", quotes)
 
+    def _writer(self, operation: Operation) -> str:
+        """Return who wrote a text that is no copy: a model, or who changed what code had copied."""
+        is_edited = any(each.by for each in operation.evidence)
+        return operation.by or (self._decider if is_edited else self._proposal.by)
+
     def _author(self, operation: Operation) -> str:
         """Return who signs what an operation writes: the speaker, or the model and the person who accepted it."""
         if self._is_copied(operation):
             name = f"{operation.evidence[0].by} via {CONSOLIDATOR}" if operation.evidence[0].by else CONSOLIDATOR
-        elif operation.by:
-            name = f"{operation.by} accepted by {self._decider}"
         else:
-            name = self._decider
+            writer = self._writer(operation)
+            name = writer if writer == self._decider else f"{writer} accepted by {self._decider}"
         return one_line(name.translate(_UNSIGNABLE)).text
 
     def _apply(self, operation: Operation) -> bool:

@@ -39,8 +39,6 @@ from honeybadger_host.text.phrases import FORGOTTEN
 log = structlog.get_logger()
 
 _MAX_TURNS: Final = 2000
-_MAX_NOTES: Final = 200
-"""The newest notes that a model is shown."""
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -100,7 +98,7 @@ class Consolidations:
         plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
         if plan is None:
             return False
-        text = request_text(plan.material, max_notes=_MAX_NOTES)
+        text = request_text(plan.material)
         directives = self._uses.directives
         system = directives.read("consolidation") + (f"\n\n{directives.read('prose')}" if self._uses.prose else "")
         question = Question(group, plan.name, "consolidation", system, text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints, model_validator
@@ -34,6 +35,7 @@ from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.notes import SIGNED
+from honeybadger_host.text.neutralise import estimate_tokens
 
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
 """Sections that a model may choose where a group has none of its own."""
@@ -41,6 +43,9 @@ _DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
 _BULLET: Final = re.compile(r"[-*+] +")
 _QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
 _MAX_TEXT: Final = 8_000
+_MAX_FACTS: Final = 20
+"""Turns of one pass that become notes: a model that names all of them fills no MEMORY.md."""
+_MAX_NOTES_TOKENS: Final = 8_000
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MAX_TEXT)]
 
@@ -97,7 +102,7 @@ class Material:
     notes: Mapping[str, NotePlace]
     is_person: Callable[[Turn], bool]
 
-    @property
+    @cached_property
     def by_place(self) -> Turns:
         return {(self.session, turn.number): turn for turn in (*self.earlier, *self.turns)}
 
@@ -110,18 +115,32 @@ class Material:
         """Return what refs name of what people said; anything else has no place in minutes."""
         return [pick for pick in picked(refs, self.by_place, self.session) if self.is_person(pick.turn)]
 
+    @cached_property
+    def by_words(self) -> Mapping[str, Pick]:
+        """What people said, each sentence and each whole turn by its words, see `_key`."""
+        found: dict[str, Pick] = {}
+        for session, turn in self.said((*self.earlier, *self.turns)):
+            for number, (begin, end) in enumerate(sentences_of(turn.content)):
+                found[_key(turn.content[begin:end])] = Pick(session, turn, (number,))
+            found[_key(turn.content)] = whole(session, turn)
+        return found
+
     def said(self, turns: Iterable[Turn]) -> list[tuple[str, Turn]]:
         return [(self.session, turn) for turn in turns if self.is_person(turn)]
 
 
-def request_text(material: Material, *, max_notes: int) -> str:
+def request_text(material: Material) -> str:
     """Return what a model is asked: numbered notes, sections, the summary so far, and the turns, oldest first.
 
-    Args:
-        max_notes: so many of the newest notes are shown.
+    Of many notes the newest are shown.
     """
-    given = [*material.notes.items()][-max_notes:]
-    notes = [_note_line(n, name, note) for n, (name, note) in enumerate(given, 1)]
+    notes = [_note_line(n, name, note) for n, (name, note) in enumerate(material.notes.items(), 1)]
+    room = _MAX_NOTES_TOKENS
+    for shown, line in enumerate(reversed(notes)):
+        room -= estimate_tokens(line)
+        if room < 0:
+            notes = notes[len(notes) - shown :]
+            break
     summary = [numbered_turn(pick.turn, f"{pick.turn.number}", is_person=True) for pick in material.summary]
     turns = [numbered_turn(each, f"{each.number}", is_person=material.is_person(each)) for each in material.turns]
     return (
@@ -223,6 +242,8 @@ def _facts(answer: Consolidated, material: Material, given: Mapping[str, str], m
         wanted += told
     by_turn: dict[tuple[str, int], tuple[Pick, str, tuple[str, ...]]] = {}
     for pick, section, changed_notes in wanted:
+        if pick.place not in by_turn and len(by_turn) == _MAX_FACTS:
+            continue
         if pick.place in by_turn:
             first, kept, earlier_notes = by_turn[pick.place]
             pick = replace(first, sentences=tuple(sorted({*first.sentences, *pick.sentences})))
@@ -291,11 +312,7 @@ def _update(
 
 def _as_picks(text: str, material: Material) -> tuple[list[Pick], list[str]]:
     """Return the sentences of people that a text consists of, and those sentences that nobody said."""
-    said: dict[str, Pick] = {}
-    for session, turn in material.said((*material.earlier, *material.turns)):
-        for number, (begin, end) in enumerate(sentences_of(turn.content)):
-            said[_key(turn.content[begin:end])] = Pick(session, turn, (number,))
-        said[_key(turn.content)] = whole(session, turn)
+    said = material.by_words
     if _key(text) in said:
         return [said[_key(text)]], []
     sentences = [_key(text[begin:end]) for begin, end in sentences_of(text)]

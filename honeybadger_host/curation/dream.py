@@ -30,6 +30,12 @@ _MOST_TOKENS: Final = 12_000
 _MOST_SAID: Final = 4_000
 """Tokens of turns."""
 _LONGEST_RESULT: Final = 65_536
+_JOINED_FROM: Final = 0.8
+"""Share of words from which entries are joined without a person; with 0.5 careless joins cost 1.6 points of recall."""
+_LONGEST_JOIN: Final = 1_000
+"""Characters of an entry that is joined without a person: a longer one is like everything, and found worse."""
+_MAX_EACH: Final = 100
+"""Of an answer: joins, retirements, refinements and corrections that are looked at."""
 _MAX_ALIASES: Final = 5
 _MAX_ALIAS: Final = 60
 _NUMBERED: Final = re.compile(r"^E(\d+) \[([^\]\s]+)\] ", re.MULTILINE)
@@ -193,7 +199,8 @@ def operations_of(
     """
     names = {f"E{number}": name for number, name in _NUMBERED.findall(request)}
     known = {number: name for number, name in names.items() if name in snapshot.digests}
-    likes = {each for pair in pairs for each in (pair.ids, pair.ids[::-1])}
+    answer = answer.model_copy(update={name: getattr(answer, name)[:_MAX_EACH] for name in DreamAnswer.model_fields})
+    likes = {each for pair in pairs if pair.share >= _JOINED_FROM for each in (pair.ids, pair.ids[::-1])}
     found: list[Operation] = []
     for refs in answer.join:
         ids = _named(refs, known)
@@ -243,6 +250,9 @@ def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]])
     """Yield the join of entries, oldest first: the sentences of all, without those that say another's words again."""
     result = joined([snapshot.entries[one].content for one in ids])
     is_found = all(any((one, other) in likes for other in ids) for one in ids)
+    waits = "" if is_found else "code does not find them alike"
+    if len(result) > _LONGEST_JOIN:
+        waits = f"it would have {len(result)} characters, {_LONGEST_JOIN} at most are joined without you"
     if len(result) <= _LONGEST_RESULT:
         yield Operation(
             n=1,
@@ -250,7 +260,7 @@ def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]])
             sources=tuple(ids),
             result=result,
             category=snapshot.entries[ids[0]].category,
-            waits="" if is_found else "code does not find them alike",
+            waits=waits,
             why="the model says that they belong together",
         )
 

@@ -18,13 +18,13 @@ from pydantic import BeforeValidator
 from honeybadger_host.curation.proposal import Evidence
 from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.domain import Turn
-from honeybadger_host.text.neutralise import estimate_tokens, neutralise, one_line
+from honeybadger_host.text.neutralise import neutralise, one_line
 
 Turns: TypeAlias = Mapping[tuple[str, int], Turn]
 """(session, number) -> turn."""
 
-MAX_MINUTES_TOKENS: Final = 700
-"""Estimated, of a part of summary.md and of an entry of HISTORY.md: about 500 words."""
+MAX_MINUTES_WORDS: Final = 500
+"""Words of a part of summary.md and of an entry of HISTORY.md, about 700 tokens; two Chinese characters are one."""
 _WHOLE_TURN: Final = 400
 """Characters of a turn that is copied whole: what `it` and `there` mean stands in it."""
 _SHORT_TURN: Final = 40
@@ -32,7 +32,11 @@ _SHORT_TURN: Final = 40
 _MAX_FACT: Final = 2_000
 _SHARE_OF_A_TURN: Final = 4
 """One turn has at most this part of the minutes: a pasted log does not push out all else."""
+_HEAD_WORDS: Final = 4
+"""Words that time and speaker are counted as before chosen sentences, which may be shorter than that."""
 CUT: Final = " […]"
+_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LETTERS_OF_A_WORD: Final = 2
 _REF: Final = re.compile(r"(?:([^\s#]+)#)?(\d{1,15})(?:\.(\d{1,5})(?:\s*[-–]\s*(?:\2\.)?(\d{1,5}))?)?")
 _PREFIX: Final = re.compile(r"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d\] [^\n]{1,160}?: |> [^\n]{1,160}?: )")
 _PLACE: Final = re.compile(r"\([^\s#()]+#\d+\)")
@@ -40,7 +44,7 @@ _PLACE: Final = re.compile(r"\([^\s#()]+#\d+\)")
 
 def _as_refs(value: object) -> object:
     """Return what a model names, as texts: `12`, `"12.3-5, 14"` and `["12.3", 14]` are all meant well."""
-    values = value if isinstance(value, list) else [value]
+    values = value if isinstance(value, (list, tuple)) else [value]
     return tuple(part.strip() for each in values for part in str(each).split(",") if part.strip())
 
 
@@ -222,18 +226,19 @@ def chosen_minutes(picks: Sequence[Pick], fill: Sequence[tuple[str, Turn]] = ())
         picks: what was chosen, in the order said; the newest first while there is room.
         fill: turns of people, oldest first, of which the newest fill the room that is left; long ones are cut.
     """
-    room = MAX_MINUTES_TOKENS
+    room = MAX_MINUTES_WORDS
     kept: list[list[Evidence]] = []
     for pick in reversed(picks):
         evidence = pick.evidence()
-        if _size(evidence) <= room:
+        size = _size(evidence) + _HEAD_WORDS
+        if size <= room:
             kept.append(evidence)
-            room -= _size(evidence)
+            room -= size
     there = {pick.place for pick in picks}
     for session, turn in reversed(fill):
         if (session, turn.number) in there or not turn.content.strip():
             continue
-        evidence = _beginning(whole(session, turn), min(room, MAX_MINUTES_TOKENS // _SHARE_OF_A_TURN))
+        evidence = _beginning(whole(session, turn), min(room, MAX_MINUTES_WORDS // _SHARE_OF_A_TURN))
         if not evidence:
             break
         kept.append(evidence)
@@ -253,14 +258,15 @@ def _beginning(pick: Pick, room: int) -> list[Evidence]:
         if room < _SHORT_TURN:
             return []
         quote = evidence[0].quote
-        evidence = [evidence[0].model_copy(update={"quote": quote[: room * 4 if quote.isascii() else room].rstrip()})]
+        evidence = [evidence[0].model_copy(update={"quote": quote[: room * _LETTERS_OF_A_WORD].rstrip()})]
         count = 0
     is_cut = count < len(pick.sentences)
     return [*evidence[:-1], evidence[-1].model_copy(update={"is_cut": is_cut})]
 
 
 def _size(evidence: Iterable[Evidence]) -> int:
-    return sum(estimate_tokens(each.quote) for each in evidence)
+    """Return how many words quotes have."""
+    return sum(len(each.quote.split()) + len(_CJK.findall(each.quote)) // _LETTERS_OF_A_WORD for each in evidence)
 
 
 def _joined(evidence: Sequence[Evidence]) -> str:

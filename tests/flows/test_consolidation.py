@@ -15,6 +15,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.memory.watermarks import kept_turns
+from honeybadger_host.text.neutralise import estimate_tokens
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, refusal, served
@@ -420,6 +421,100 @@ def test_a_proposal_that_was_applied_in_parts_is_taken_back_whole(
     wait_for(is_taken_back)
     assert "Lisbon" not in talk.file("MEMORY.md")
     assert talk.mark["turn"] == 0
+
+
+def text_of(asked: Asked) -> str:
+    text: str = asked.body["messages"][-1]["content"]
+    return text
+
+
+def all_of_them(asked: Asked) -> Answer:
+    """Answer that every turn of a person is a fact."""
+    facts = re.findall(r"^  (\d+)\.1 ", text_of(asked), re.MULTILINE)
+    return openai(ModelSaid(json.dumps({"facts": [{"take": number} for number in facts], "history": facts})))
+
+
+def test_of_thirty_passes_the_fifth_is_taken_back_and_all_later_ones_stay(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    operator = RawSender(home, sender="operator").make()
+    with served(all_of_them) as endpoint:
+        make_host({**endpoint.settings, "consolidation.memory_window": 4}).start()
+        talk.say("Hello.", "Hello.")
+        for number in range(1, 31):
+            talk.say(f"Fact number {number} of Ann.", "Noted.")
+            operator.do(f"c{number}", "consolidate")
+        names = {
+            json.loads(path.read_text())["last_turn"]: path.stem
+            for path in (home / "groups/main/proposals").glob("*.json")
+        }
+        assert len(names) == 30
+        before = talk.file("MEMORY.md"), talk.file("summary.md")
+
+        def is_taken_back() -> bool:  # not before the notes have settled
+            return run_cli("review", "revert", "main", names[sorted(names)[4]], "--home", str(home)).returncode == 0
+
+        wait_for(is_taken_back)
+        fifth = re.search(r"\n## [^\n]*\n- Fact number 4 of Ann\.\n  \(main#9\)\n", before[0])
+        assert fifth is not None
+        assert talk.file("MEMORY.md") == before[0].replace(fifth[0], "")
+        assert (talk.file("summary.md"), talk.file("archive/MEMORY.md")) == (before[1], "")
+        assert (talk.mark["turn"], talk.mark["again"]) == (60, [[9, 10]])
+        assert "taken back: what was told of turns 9-10 of main" in talk.file("HISTORY.md")
+        operator.do("again", "consolidate")
+        assert talk.file("MEMORY.md").count("- Fact number 4 of Ann.\n") == 1
+        assert (talk.mark["turn"], talk.mark.get("again", [])) == (60, [])
+        assert talk.file("summary.md") == before[1]
+
+
+def test_a_call_that_a_kill_cuts_short_stays_booked_and_no_other_is_marked(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    has_thought = threading.Event()
+
+    def think(_: Asked) -> Answer:
+        has_thought.wait(PATIENCE)
+        return openai(ModelSaid("{}"))
+
+    with served(think) as endpoint:
+        settings = {**SOON, **endpoint.settings, "model.max_output_tokens": 500}
+        host = make_host(settings).start()
+        talk.fill(11)
+        for number in range(1, 11):  # after three that the host did not survive it goes on without a model
+            wait_for(lambda: len(endpoint.asked) == number or talk.mark["turn"])  # noqa: B023
+            host.kill()
+            host.start()
+        talk.is_consolidated(6)
+        asked = endpoint.asked
+        estimate = 500 + estimate_tokens(asked[0].system) + estimate_tokens(text_of(asked[0]))
+        assert 1 <= len(asked) <= 3
+        assert status_of(home)["curation"]["tokens_today"] == len(asked) * estimate
+        has_thought.set()
+
+
+def test_a_model_that_says_nothing_is_given_up_and_what_people_ask_for_goes_first(
+    make_host: HostFactory, home: Path
+) -> None:
+    has_thought = threading.Event()
+
+    def think(asked: Asked) -> Answer:
+        if "about hanging" in text_of(asked):
+            has_thought.wait(PATIENCE)
+        return all_of_them(asked)
+
+    with served(think) as endpoint:
+        host = make_host({**SOON, **endpoint.settings, "curation.asking.SILENCE_SECONDS": 2.0}).start()
+        for group in ("one", "two", "three", "four"):
+            talk = Talk(home, group=group)
+            talk.say(f"We talk about hanging {group}.")
+            talk.fill(11)
+        wait_for(lambda: len(endpoint.asked) == 2)
+        talk = Talk(home)
+        talk.fill(8)
+        assert RawSender(home, sender="operator").make().do("c1", "consolidate")["up_to"] == 3
+        (failed, *_) = wait_for(lambda: host.events("curation.failed"))
+        assert failed["why"].endswith("said nothing for 2 s")
+        has_thought.set()
 
 
 def test_everything_waits_for_a_person_who_wants_to_review(make_host: HostFactory, home: Path, talk: Talk) -> None:

@@ -34,7 +34,7 @@ def material() -> Material:
 
 
 def test_a_model_reads_numbered_notes_sections_and_turns() -> None:
-    text = request_text(material(), max_notes=9)
+    text = request_text(material())
     (note,) = NOTES
     assert text.startswith(f"## Current Long-term Memory\nN1 [{note}] Notes, by bee: The rent is 900 EUR.\n  N9 [")
     assert notes_in(text) == {"1": note}
@@ -69,7 +69,7 @@ def test_whatever_a_model_answers_every_line_that_applies_itself_is_a_persons_se
     made = operations_of(
         read_answer(json.dumps(answer), Consolidated),
         material(),
-        notes_in(request_text(material(), max_notes=9)),
+        notes_in(request_text(material())),
         "m",
         prose=False,
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from honeybadger_host.curation.said import (
     CUT,
-    MAX_MINUTES_TOKENS,
+    MAX_MINUTES_WORDS,
     chosen_minutes,
     fact,
     minutes,
@@ -20,7 +20,6 @@ from honeybadger_host.curation.said import (
 )
 from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.domain import Turn
-from honeybadger_host.text.neutralise import estimate_tokens
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)
 
@@ -103,7 +102,7 @@ def test_minutes_have_who_and_when_the_newest_that_fit_in_the_order_said_and_lon
     assert lines[-1] == f"[2026-05-07 18:03] ann: Head.{CUT}"
     assert lines[0].endswith(CUT)
     assert [line.rpartition("Number ")[2] for line in lines[1:-1]] == [f"{n}." for n in range(30 - len(lines) + 2, 30)]
-    assert MAX_MINUTES_TOKENS * 0.8 < estimate_tokens(text) < MAX_MINUTES_TOKENS * 1.2
+    assert MAX_MINUTES_WORDS * 0.8 < len(text.split()) < MAX_MINUTES_WORDS * 1.2
     assert uncopied(text, [each.content for _, each in people]) == []
 
 
