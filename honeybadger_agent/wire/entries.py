@@ -21,6 +21,7 @@ from honeybadger_agent.wire.numbers import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
 MAX_LISTED: Final = 1000
+MAX_OPERATIONS: Final = 100
 MAX_ORIGIN_CHARACTERS: Final = 500
 MAX_SUPERSEDED: Final = 32
 MAX_TIME_CHARACTERS: Final = 40
@@ -234,7 +235,7 @@ class ChangeMany(Request[ChangesResult], changes=True, overwrites=True, audience
     Each operation meets what those before it have changed.
     """
 
-    operations: list[Operation] = Field(min_length=1, max_length=100)
+    operations: list[Operation] = Field(min_length=1, max_length=MAX_OPERATIONS)
 
 
 class CategoryCount(Result):

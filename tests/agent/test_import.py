@@ -16,7 +16,8 @@ MODULES = [
 ]
 for name in ("mcp_server", "mcp_stdio", "mcp_http"):
     MODULES.remove(f"honeybadger_agent.{name}")  # for the command `mcp` alone, which needs the extra
-MODULES.remove("honeybadger_agent.integrations.anthropic_memory")  # for programs that have the extra
+for name in ("anthropic_memory", "langgraph_store", "openai_agents", "pydantic_ai_memory", "pydantic_ai_store"):
+    MODULES.remove(f"honeybadger_agent.integrations.{name}")  # for programs that have the extra
 MODULES.remove("honeybadger_agent.models.providers")  # for models of a provider alone, which need the extra
 MODULES.remove("honeybadger_agent.relay")  # for agents on machines without a host, which need the extra
 MODULES.remove("honeybadger_agent.cli.__main__")
@@ -24,7 +25,7 @@ for name in ("chat", "chat_waiting"):
     MODULES.remove(f"honeybadger_agent.cli.{name}")  # for the command `chat` alone, which has an event loop
 FOREIGN = [
     *("honeybadger_host", "anyio", "mcp", "structlog", "typer", "watchdog"),
-    *("pydantic_ai", "openai", "anthropic", "httpx2", "prompt_toolkit", "nats", "nkeys"),
+    *("agents", "langgraph", "pydantic_ai", "openai", "anthropic", "httpx2", "prompt_toolkit", "nats", "nkeys"),
 ]
 
 

@@ -1,0 +1,145 @@
+"""A conversation store of PydanticAI in a group's memory: `store = GroupConversations(Client(…))`.
+
+Each record and each message is a document in `store/pydantic-ai/…`; nothing recalls or searches it. It imports
+`pydantic_ai`, the extra `pydantic-ai`. What it does not do: docs/adapters.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationRecord,
+    ConversationStore,
+)
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+from honeybadger_agent.client import Client
+from honeybadger_agent.errors import Conflict, NotFound
+from honeybadger_agent.escaping import escaped
+from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, EntryResult
+
+_RECORDS: Final = "store/pydantic-ai/records"
+_ENTRIES: Final = "store/pydantic-ai/entries"
+_MOST_BYTES: Final = 200_000
+"""Size limit of the documents of one change, which has less than 256 KiB."""
+_RECORD: Final = TypeAdapter(ConversationRecord)
+
+
+class GroupConversations(ConversationStore):
+    """Conversations that stay, each message stored once.
+
+    Args:
+        client: its mailbox carries the documents; they are signed with its sender.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """Return the record of a conversation; None: there is none. Raises `AgentError`."""
+        found = await self._held(conversation_id)
+        return None if found is None else _RECORD.validate_json(found.content)
+
+    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
+        """Return records, the last saved first. Raises `AgentError`."""
+        where = None if scope is None else {"content.scope": scope}
+        records: list[ConversationRecord] = []
+        while True:
+            listed = await self._client.list_memory_entries(
+                category=_RECORDS, where=where, limit=MAX_LISTED, offset=len(records), with_content=True
+            )
+            records += [_RECORD.validate_json(row.content or "") for row in listed.entries]
+            if not listed.has_more:
+                return sorted(records, key=lambda record: record.updated_at, reverse=True)[:limit]
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Store a record and its new messages in one change; of very many, the first ones before that.
+
+        Raises ConversationConflict: the record has another revision, or its last message is not there. Raises
+        `AgentError`; messages that were stored before it belong to no conversation.
+        """
+        version = await self._version(record.conversation_id, expected_revision)
+        if record.head_id is not None and record.head_id not in {entry.id for entry in new_entries}:
+            await self._see_entry(record)
+        operations = [_saving(_ENTRIES, entry.id, _json_of(entry)) for entry in new_entries]
+        last = _saving(_RECORDS, record.conversation_id, _RECORD.dump_json(record).decode())
+        last["payload"] |= {} if version is None else {"replace": True, "expected_version": version}
+        part: list[dict[str, Any]] = []
+        for operation in [*operations, last]:
+            size = sum(len(each["payload"]["content"].encode()) for each in [*part, operation])
+            if part and (len(part) == MAX_OPERATIONS or size > _MOST_BYTES):
+                await self._client.change_many(part)
+                part = []
+            part.append(operation)
+        await self._change(record.conversation_id, part)
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Delete a record; its messages stay, since another conversation may go on with them.
+
+        Raises ConversationConflict: it has another revision, or is gone. Raises `AgentError`.
+        """
+        held = await self._held(conversation_id)
+        version = await self._version(conversation_id, expected_revision)
+        if held is None or version is None:
+            raise ConversationConflict(conversation_id)
+        same = _saving(_RECORDS, conversation_id, held.content)  # a deletion expects no version: a put does
+        same["payload"] |= {"replace": True, "expected_version": version}
+        gone = {"type": "delete_memory", "payload": {"category": _RECORDS, "name": escaped(conversation_id)}}
+        await self._change(conversation_id, [same, gone])
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """Return a message. Raises KeyError: there is none. Raises `AgentError`."""
+        try:
+            found = await self._client.get_memory(category=_ENTRIES, name=escaped(entry_id))
+        except NotFound:
+            raise KeyError(entry_id) from None
+        value = json.loads(found.content)
+        (message,) = ModelMessagesTypeAdapter.validate_python([value["message"]])
+        return ConversationEntry(id=value["id"], parent_id=value["parent_id"], message=message)
+
+    async def _held(self, conversation_id: str) -> EntryResult | None:
+        try:
+            return await self._client.get_memory(category=_RECORDS, name=escaped(conversation_id))
+        except NotFound:
+            return None
+
+    async def _version(self, conversation_id: str, expected_revision: str | None) -> str | None:
+        """Return the version of the record that is to be replaced; None: there is none. Raises ConversationConflict."""
+        held = await self._held(conversation_id)
+        revision = None if held is None else _RECORD.validate_json(held.content).revision
+        if revision != expected_revision:
+            raise ConversationConflict(conversation_id)
+        return None if held is None else held.version
+
+    async def _see_entry(self, record: ConversationRecord) -> None:
+        try:
+            await self.read_entry(record.head_id or "")
+        except KeyError:
+            raise ConversationConflict(record.conversation_id) from None
+
+    async def _change(self, conversation_id: str, operations: list[dict[str, Any]]) -> None:
+        try:
+            await self._client.change_many(operations)
+        except (Conflict, NotFound):
+            raise ConversationConflict(conversation_id) from None
+
+
+def _saving(category: str, name: str, content: str) -> dict[str, Any]:
+    return {"type": "save_memory", "payload": {"category": category, "name": escaped(name), "content": content}}
+
+
+def _json_of(entry: ConversationEntry) -> str:
+    (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
+    return json.dumps({"id": entry.id, "parent_id": entry.parent_id, "message": message}, ensure_ascii=False)

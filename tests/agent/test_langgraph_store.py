@@ -1,0 +1,233 @@
+"""LangGraph's store on a real host: the cases of its own tests for a store, and what this one adds."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import TooLarge
+from tests.conftest import HostFactory
+from tests.hosting import PATIENCE, HostProcess
+
+base = pytest.importorskip("langgraph.store.base", reason="needs the extra langgraph")
+from honeybadger_agent.integrations.langgraph_store import GroupStore  # noqa: E402
+
+Namespace = tuple[str, ...]
+
+
+@pytest.fixture
+def agent(served: HostProcess, request: pytest.FixtureRequest) -> SyncClient:
+    group = f"lg-{abs(hash(request.node.name)) % 10**8}"
+    return SyncClient(served.home, group, "graph", timeout_seconds=PATIENCE)
+
+
+@pytest.fixture
+def store(agent: SyncClient) -> GroupStore:
+    return GroupStore(agent)
+
+
+def fill(store: GroupStore, namespaces: Sequence[Namespace]) -> None:
+    puts = [base.PutOp(namespace, f"id_{n}", {"data": f"value_{n:02}"}) for n, namespace in enumerate(namespaces)]
+    store.batch(puts)
+
+
+MANY: list[Namespace] = [
+    ("a", "b", "c"),
+    ("a", "b", "d", "e"),
+    ("a", "b", "d", "i"),
+    ("a", "b", "f"),
+    ("a", "c", "f"),
+    ("b", "a", "f"),
+    ("users", "123"),
+    ("users", "456", "settings"),
+    ("admin", "users", "789"),
+]
+LISTED: list[tuple[dict[str, Any], list[Namespace]]] = [
+    ({}, sorted(MANY)),
+    ({"prefix": ("a", "b")}, MANY[:4]),
+    ({"suffix": ("f",)}, [("a", "b", "f"), ("a", "c", "f"), ("b", "a", "f")]),
+    ({"prefix": ("a",), "suffix": ("f",)}, [("a", "b", "f"), ("a", "c", "f")]),
+    ({"prefix": ("a", "b"), "max_depth": 3}, [("a", "b", "c"), ("a", "b", "d"), ("a", "b", "f")]),
+    ({"prefix": ("a", "b"), "limit": 2}, MANY[:2]),
+    ({"prefix": ("a", "b"), "offset": 2}, MANY[2:4]),
+    ({"prefix": ("a", "*", "f")}, [("a", "b", "f"), ("a", "c", "f")]),
+    ({"suffix": ("*", "f")}, [("a", "b", "f"), ("a", "c", "f"), ("b", "a", "f")]),
+    ({"prefix": ("users", "*")}, [("users", "123"), ("users", "456", "settings")]),
+    ({"prefix": ("nonexistent",)}, []),
+    ({"prefix": ("users", "123")}, [("users", "123")]),
+    ({"prefix": ("*", "users"), "suffix": ("*", "settings")}, []),
+    ({"max_depth": 1}, [("a",), ("admin",), ("b",), ("users",)]),
+]
+
+
+def test_namespaces_are_listed(store: GroupStore) -> None:
+    assert store.list_namespaces() == []
+    fill(store, MANY)
+    for asked, wanted in LISTED:
+        assert store.list_namespaces(**asked) == wanted, asked
+
+
+def test_namespaces_come_in_pages(store: GroupStore) -> None:
+    wanted = [("namespace", f"sub_{n:02}") for n in range(20)]
+    fill(store, wanted)
+    for offset in (0, 5, 15):
+        assert store.list_namespaces(prefix=("namespace",), limit=5, offset=offset) == wanted[offset : offset + 5]
+
+
+async def test_a_namespace_that_is_not_allowed_is_refused_and_the_others_are_kept(store: GroupStore) -> None:
+    value = {"foo": "bar"}
+    for namespace in ((), ("the", "thing.about"), ("some", "fun", ""), ("langgraph", "foo")):
+        with pytest.raises(base.InvalidNamespaceError):
+            store.put(namespace, "foo", value)
+        with pytest.raises(base.InvalidNamespaceError):
+            await store.aput(namespace, "foo", value)
+    within = ("foo", "langgraph", "foo")
+    await store.aput(within, "bar", value)
+    found = await store.aget(within, "bar")
+    assert found is not None
+    assert (found.value, found.namespace, found.key) == (value, within, "bar")
+    assert [item.value for item in await store.asearch(within)] == [value]
+    await store.adelete(within, "bar")
+    assert await store.aget(within, "bar") is None
+    store.batch([base.PutOp(("langgraph", "foo"), "bar", value)])  # past the public API
+    assert [item.value for item in store.search(("langgraph", "foo"))] == [value]
+    store.delete(("langgraph", "foo"), "bar")
+    assert store.get(("langgraph", "foo"), "bar") is None
+
+
+def test_a_batch_reads_what_was_before_and_the_last_put_of_a_key_wins(store: GroupStore) -> None:
+    store.put(("test",), "a", {"n": 1})
+    results: Any = store.batch(
+        [
+            base.PutOp(("test",), "a", {"n": 2}),
+            base.GetOp(("test",), "a"),
+            base.PutOp(("test",), "a", {"n": 3}),
+            base.SearchOp(("test",)),
+            base.PutOp(("test",), "b", {"n": 4}),
+            base.GetOp(("test",), "b"),
+            base.ListNamespacesOp(),
+            base.PutOp(("never",), "there", None),
+        ]
+    )
+    assert [results[n] for n in (0, 2, 4, 5, 7)] == [None] * 5
+    assert results[1].value == {"n": 1}
+    assert [item.value for item in results[3]] == [{"n": 1}]
+    assert results[6] == [("test",)]
+    assert [item.value["n"] for item in store.search(("test",))] == [3, 4]
+    with pytest.raises(ValueError, match="Unknown operation"):
+        store.batch([object()])
+
+
+def test_an_item_keeps_its_times(store: GroupStore) -> None:
+    store.put(("t",), "k", {"a": 1})
+    first = store.get(("t",), "k")
+    store.put(("t",), "k", {"a": 2})
+    second = store.get(("t",), "k")
+    assert first is not None
+    assert second is not None
+    assert second.created_at == first.created_at <= first.updated_at < second.updated_at
+    assert second.created_at.tzinfo is not None
+
+
+FILTERED: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "a"}, "14"),
+    ({"n": {"$gt": 2}}, "34"),
+    ({"n": {"$gte": 2, "$lt": 4}}, "23"),
+    ({"n": {"$lte": 1}}, "1"),
+    ({"kind": {"$ne": "a"}}, "23"),
+    ({"kind": {"$eq": "a"}, "n": {"$gt": 1}}, "4"),
+    ({"deep": {"color": "red"}}, "1"),
+    ({"deep": {"size": {"$gte": 3}}}, "2"),
+    ({"tags": ["x", "y"]}, "3"),
+    ({"missing": 1}, ""),
+]
+
+
+def test_items_are_found_by_their_members(store: GroupStore) -> None:
+    values = [
+        {"kind": "a", "n": 1, "deep": {"color": "red", "size": 1}},
+        {"kind": "b", "n": 2, "deep": {"color": "blue", "size": 3}},
+        {"kind": "b", "n": 3, "tags": ["x", "y"]},
+        {"kind": "a", "n": 4},
+    ]
+    for n, value in enumerate(values, 1):
+        store.put(("f", "x" if n < 3 else "y"), str(n), value)
+    for wanted, keys in FILTERED:
+        assert "".join(item.key for item in store.search(("f",), filter=wanted)) == keys, wanted
+    assert [item.key for item in store.search(("f",), limit=2, offset=1)] == ["2", "3"]
+    assert [item.key for item in store.search(("f",), filter={"kind": "a"}, limit=1, offset=1)] == ["4"]
+    assert [item.key for item in store.search(("f", "y"))] == ["3", "4"]
+    assert [item.key for item in store.search((), query="ignored", limit=100)] == ["1", "2", "3", "4"]
+    with pytest.raises(ValueError, match=r"Unsupported operator: \$in"):
+        store.search(("f",), filter={"n": {"$in": [1]}})
+
+
+def test_names_of_any_shape_come_back(store: GroupStore) -> None:
+    names = [
+        "Ann",
+        "ann",
+        "a_b",
+        "a b",
+        "é",
+        "e\u0301",
+        "日本",
+        "../x",
+        "*",
+        "__x",
+        " ",
+        "K" * 100,
+        "https://x.org/?q=1&r=2",
+    ]
+    for n, name in enumerate(names):
+        store.put(("Users", "ä/b", "users"), name, {"n": n})
+        found = store.get(("Users", "ä/b", "users"), name)
+        assert found is not None
+        assert (found.key, found.namespace, found.value) == (name, ("Users", "ä/b", "users"), {"n": n})
+    found_items = store.search(("Users",), limit=100)
+    assert {(item.key, item.value["n"]) for item in found_items} == {(name, n) for n, name in enumerate(names)}
+    assert store.search(("users",)) == []
+    assert store.list_namespaces() == [("Users", "ä/b", "users")]
+    with pytest.raises(ValueError, match=r"a label of .* is too long"):
+        store.put(("X" * 33,), "k", {})
+
+
+def test_what_is_not_json_or_too_large_is_refused_and_nothing_of_the_batch_is_kept(store: GroupStore) -> None:
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        store.put(("t",), "k", {"a": object()})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.put(("t",), "k", {"a": float("nan")})
+    with pytest.raises(TooLarge, match="32768"):
+        store.batch([base.PutOp(("t",), "k", {}), base.PutOp(("t",), "l", {"a": "b" * 40_000})])
+    with pytest.raises(NotImplementedError, match="TTL"):
+        store.put(("t",), "k", {}, ttl=5)
+    assert store.search(("t",)) == []
+
+
+async def test_many_at_once_are_all_kept(store: GroupStore) -> None:
+    await asyncio.gather(*(store.aput(("many",), str(n), {"n": n}) for n in range(30)))
+    found = await asyncio.gather(*(store.aget(("many",), str(n)) for n in range(30)))
+    assert [item.value["n"] for item in found if item] == list(range(30))
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda n: store.put(("more",), str(n % 5), {"n": n}), range(40)))
+    assert len(store.search(("more",), limit=100)) == 5
+    store.batch([base.PutOp(("large",), f"{n:03}", {"n": n, "t": "x" * 2000}) for n in range(150)])
+    assert [item.value["n"] for item in store.search(("large",), limit=149, offset=1)] == list(range(1, 150))
+
+
+def test_items_survive_a_kill_and_are_in_no_context(make_host: HostFactory, home: Path) -> None:
+    host = make_host().start()
+    agent = SyncClient(home, "main", "graph")
+    GroupStore(agent).put(("users", "1"), "prefs", {"animal": "quokka", "hidden": "a\u200bb"})
+    host.kill()
+    host.start()
+    found = GroupStore(agent).get(("users", "1"), "prefs")
+    assert found is not None
+    assert found.value == {"animal": "quokka", "hidden": "a\u200bb"}
+    assert "quokka" not in agent.get_context("What of the quokka?").system
+    assert agent.search_memory("quokka").hits == []

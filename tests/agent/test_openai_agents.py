@@ -1,0 +1,193 @@
+"""Sessions of the OpenAI Agents SDK on a real host: the cases of its own tests for a session, and some more."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_agent import Client, SyncClient
+from honeybadger_agent.errors import TooLarge
+from tests.conftest import HostFactory
+from tests.hosting import PATIENCE, HostProcess
+
+agents = pytest.importorskip("agents", reason="needs the extra openai-agents")
+from agents import Agent, RunConfig, Runner, SessionSettings, function_tool  # noqa: E402
+from agents.testing import ScriptedModel, assistant_message, function_call  # noqa: E402
+
+from honeybadger_agent.integrations.openai_agents import GroupSession  # noqa: E402
+
+agents.set_tracing_disabled(True)
+Item = Any
+
+
+@pytest.fixture
+def client(served: HostProcess, request: pytest.FixtureRequest) -> Client:
+    group = f"oa-{abs(hash(request.node.name)) % 10**8}"
+    return Client(served.home, group, "sdk", timeout_seconds=PATIENCE)
+
+
+@pytest.fixture
+def session(client: Client) -> GroupSession:
+    return GroupSession(client, "user/42")
+
+
+def message(role: str, content: str) -> Item:
+    return {"role": role, "content": content}
+
+
+SAID: list[Item] = [
+    message("user", "Message 1"),
+    message("assistant", "Response 1"),
+    message("user", "Message 2"),
+    message("assistant", "Response 2"),
+]
+
+
+async def contents(session: GroupSession, limit: int | None = None) -> list[Any]:
+    return [item.get("content") for item in await session.get_items(limit)]
+
+
+async def run(how: str, agent: Agent, said: Any, **more: Any) -> Any:
+    if how == "run":
+        return await Runner.run(agent, said, **more)
+    streamed = Runner.run_streamed(agent, said, **more)
+    async for _ in streamed.stream_events():
+        pass
+    return streamed
+
+
+@pytest.mark.parametrize("how", ["run", "streamed"])
+async def test_a_run_goes_on_with_what_was_said_in_its_session_and_no_other(client: Client, how: str) -> None:
+    model = ScriptedModel([[assistant_message(text)] for text in ("San Francisco", "California", "No idea")])
+    agent = Agent(name="guide", model=model)
+    session, other = GroupSession(client, "one"), GroupSession(client, "two")
+    first = await run(how, agent, "Where is the Golden Gate Bridge?", session=session)
+    assert first.final_output == "San Francisco"
+    await run(how, agent, "Which state is that?", session=session)
+    assert [item.get("content") for item in model.calls[1].input if item.get("role") == "user"] == [
+        "Where is the Golden Gate Bridge?",
+        "Which state is that?",
+    ]
+    assert len(model.calls[1].input) == 3
+    await run(how, agent, "Which state is that?", session=other)
+    assert len(model.calls[2].input) == 1
+    assert len(await session.get_items()) == 4
+
+
+async def test_calls_of_tools_and_reasoning_come_back_as_they_were(client: Client, session: GroupSession) -> None:
+    @function_tool  # type: ignore[untyped-decorator]
+    def weather(city: str) -> str:
+        return f"Sunny in {city}"
+
+    model = ScriptedModel(
+        [[function_call("weather", {"city": "Oslo"}, call_id="c1")], [assistant_message("It is sunny.")]]
+    )
+    agent = Agent(name="guide", model=model, tools=[weather])
+    await Runner.run(agent, "How is Oslo?", session=session)
+    items = await session.get_items()
+    assert items == [*model.calls[1].input, items[-1]]
+    kinds = [item.get("type") or item.get("role") for item in items]
+    assert kinds == ["user", "function_call", "function_call_output", "message"]
+    turns = (await session._client.get_turns()).turns
+    assert [(turn.role, turn.content) for turn in turns] == [
+        ("user", "How is Oslo?"),
+        ("tool", 'weather({"city":"Oslo"})'),
+        ("tool", "Sunny in Oslo"),
+        ("assistant", "It is sunny."),
+    ]
+    reasoning: Item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA" + "x1Yz" * 50}
+    await session.add_items([reasoning, message("assistant", "<think>hm</think>"), message("user", "\u200b")])
+    assert (await session.get_items())[-3] == reasoning
+
+
+async def test_items_are_added_read_and_cleared(session: GroupSession) -> None:
+    assert await session.get_items() == []
+    await session.add_items([])
+    await session.add_items(SAID[:2])
+    assert await session.get_items() == SAID[:2]
+    await session.clear_session()
+    assert await session.get_items() == []
+    assert await session.pop_item() is None
+    await session.add_items(SAID[2:])
+    assert await session.get_items() == SAID[2:]
+    await session.clear_session()
+    await session.clear_session()
+
+
+async def test_the_newest_items_are_read_in_their_order(client: Client, session: GroupSession) -> None:
+    await session.add_items(SAID)
+    assert await contents(session, 2) == ["Message 2", "Response 2"]
+    assert len(await contents(session, 10)) == 4
+    assert await contents(session, 0) == []
+    assert len(await contents(session, -1)) == 4
+    settled = GroupSession(client, "user/42", session_settings=SessionSettings(limit=3))
+    assert await contents(settled) == ["Response 1", "Message 2", "Response 2"]
+    assert len(await contents(settled, 4)) == 4
+    model = ScriptedModel([[assistant_message("Yes")]])
+    config = RunConfig(session_settings=SessionSettings(limit=1))
+    await Runner.run(Agent(name="a", model=model), "And now?", session=session, run_config=config)
+    assert [item.get("content") for item in model.calls[0].input] == ["Response 2", "And now?"]
+
+
+async def test_the_newest_item_is_popped_and_only_in_its_session(client: Client, session: GroupSession) -> None:
+    other = GroupSession(client, "User/42")
+    assert await session.pop_item() is None
+    await session.add_items(SAID)
+    await other.add_items(SAID[:1])
+    assert await session.pop_item() == SAID[3]
+    assert await contents(session) == ["Message 1", "Response 1", "Message 2"]
+    assert await asyncio.gather(*(session.pop_item() for _ in range(4))) == [SAID[2], SAID[1], SAID[0], None]
+    assert await session.get_items() == []
+    assert await other.get_items() == SAID[:1]
+    await session.add_items(SAID[:1])
+    assert await session.get_items() == SAID[:1]
+
+
+async def test_items_of_any_text_and_many_at_once_come_back(session: GroupSession) -> None:
+    odd: list[Item] = [
+        message("user", "'; DROP TABLE sessions; -- \u2028 \u0000 🦡"),
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "look"}, {"type": "input_image", "image_url": "x"}],
+        },
+        {"role": "developer", "content": "Be short", "n": 1.50},
+    ]
+    await session.add_items(odd)
+    assert await session.get_items() == odd
+    await asyncio.gather(*(session.add_items([message("user", f"{n}"), message("user", f"{n}'")]) for n in range(10)))
+    added = await contents(session)
+    assert all(second == f"{first}'" for first, second in zip(added[3::2], added[4::2], strict=True))
+    large = [message("user", f"{n}" + "x" * 40_000) for n in range(30)]
+    await session.add_items(large)
+    assert await session.get_items(30) == large
+    with pytest.raises(TooLarge, match="131072"):
+        await session.add_items([message("user", "x" * 131_072)])
+
+
+async def test_a_call_that_is_cancelled_is_finished_first(session: GroupSession) -> None:
+    adding = asyncio.ensure_future(session.add_items(SAID))
+    await asyncio.sleep(0)
+    adding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    assert await session.get_items() == SAID
+
+
+async def test_what_is_said_is_found_by_every_agent_of_the_group(make_host: HostFactory, home: Path) -> None:
+    host = make_host().start()
+    session = GroupSession(Client(home, "main", "sdk"), "chat-1")
+    await session.add_items([message("user", "The quokka lives on Rottnest")])
+    other = SyncClient(home, "main", "claude", session="chat-1")
+    assert other.search_memory("quokka").hits[0].id == "chat-1#1"
+    other.append_turn("assistant", "So it does", sender="claude")
+    other.append_turn("tool", "a tool of another program")
+    host.kill()
+    host.start()
+    assert await session.get_items() == [
+        message("user", "The quokka lives on Rottnest"),
+        message("assistant", "So it does"),
+    ]
+    assert await session.pop_item() == message("assistant", "So it does")
