@@ -130,8 +130,9 @@ class Limiter:
             del self._recent[next(iter(self._recent))]
 
     def lately(self, now: float) -> list[tuple[str, str, LimitName]]:
-        """Return who was refused within ten minutes and for what, newest first."""
-        return [key for key, at in reversed(self._recent.items()) if now - at <= _RECENT_SECONDS]
+        """Return who was refused within ten minutes and for what, newest first. Any thread."""
+        recent = list(reversed(self._recent.items()))
+        return [key for key, at in recent if now - at <= _RECENT_SECONDS]
 
 
 def _refusal(why: str, seconds: float) -> Refusal:

@@ -206,7 +206,8 @@ class TurnQueue:
             return StopResult(turn=running.asked.request_id, state=state)
         if stop.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
-        for inbox in [inbox for inbox in self._spool.inboxes.values() if inbox.group == stop.group]:
+        inboxes = list(self._spool.inboxes.values())  # the pipeline's threads add and remove meanwhile
+        for inbox in [inbox for inbox in inboxes if inbox.group == stop.group]:
             if stop.sender in (None, inbox.sender) and await self._take_back(inbox, stop.turn, stop.by):
                 log.info(
                     "turn.stopped", group=inbox.group, sender=inbox.sender, id=stop.turn, by=stop.by, state="taken_back"

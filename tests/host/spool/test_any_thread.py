@@ -1,0 +1,74 @@
+"""What any thread may read while the event loop, or another thread, changes it; threads switch every few bytecodes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from honeybadger_host.spool.beside import Beside
+from honeybadger_host.spool.rate_limits import Limiter, Shares
+from honeybadger_host.spool.turn_queue import TurnQueue
+from honeybadger_host.storage.atomic_files import WholeFiles
+
+NOTHING = cast(Any, None)
+"""A part that neither side of a case uses."""
+
+
+@pytest.fixture(autouse=True)
+def switches() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[int], object]]:
+    """Return what is read, and what changes it."""
+    if name == "Beside.busy":
+        queue = TurnQueue(NOTHING, NOTHING, NOTHING, at_once=1)
+        beside = Beside(NOTHING, queue, NOTHING, NOTHING)
+
+        def count(number: int) -> None:
+            beside._queries[str(number % 300)] += 1
+            if number % 300 == 0:
+                beside._queries.clear()
+
+        return lambda: beside.busy, count
+    if name == "Limiter.lately":
+        limiter = Limiter(Shares(requests_per_second=100))
+        return lambda: limiter.lately(1.0), lambda number: limiter.note_hit("main", str(number), "rate", 1.0)
+    files = WholeFiles(folder)
+
+    def load(number: int) -> None:
+        files.load(f"groups/main/{number % 300}.json")
+        if number % 300 == 0:
+            files.end_batch(())
+
+    return lambda: files.below("groups"), load
+
+
+@pytest.mark.parametrize("name", ["Beside.busy", "Limiter.lately", "WholeFiles.below"])
+def test_what_any_thread_may_read_can_be_read_while_it_changes(name: str, tmp_path: Path) -> None:
+    read, change = case_of(name, tmp_path)
+    is_over = threading.Event()
+
+    def go_on() -> None:
+        number = 0
+        while not is_over.is_set():
+            change(number := number + 1)
+
+    changing = threading.Thread(target=go_on)
+    changing.start()
+    try:
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            read()
+    finally:
+        is_over.set()
+        changing.join()
