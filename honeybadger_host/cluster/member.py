@@ -49,8 +49,9 @@ if TYPE_CHECKING:  # needs an extra
 
 log = structlog.get_logger()
 
-LONGEST_LOG = 50_000
-"""Messages, after which the owner publishes a snapshot and lets go of those before it."""
+TRIM_SHARE = 1.0
+"""The owner publishes a snapshot, and lets go of the log before it, when the log has more than this share of the
+journal's bytes: so all snapshots together never cost more than the log itself."""
 LOOK_SECONDS = 10.0
 _FOLD_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
@@ -327,8 +328,8 @@ class Member:
         while not self._stopping.wait(pause) and self._servers is not None and not self.log.failed:
             pause = LOOK_SECONDS
             try:
-                end = self._servers.end_of(self.names.stream)
-                is_long = end is not None and end[1] - end[0] >= LONGEST_LOG
+                journal_bytes = sum(path.stat().st_size for path in self._path.parent.glob(f"{self._path.name}*"))
+                is_long = self._servers.bytes_of(self.names.stream) > TRIM_SHARE * journal_bytes
                 is_current = is_current or is_snapshot_current(self._servers, self.names)
                 if is_long or not is_current:
                     position = publish_snapshot(self._servers, self.names, self._path)

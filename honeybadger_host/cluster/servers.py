@@ -285,6 +285,13 @@ class Servers:
             return None
         return state.first_seq, state.last_seq
 
+    def bytes_of(self, stream: str) -> int:
+        """Return how many bytes of messages a stream has; 0: there is no such stream."""
+        try:
+            return self._call(self._js.stream_info(stream)).state.bytes
+        except NotFoundError:
+            return 0
+
     def streams(self, prefix: str) -> Iterator[str]:
         """Yield the names of streams that begin so."""
         for info in self._call(self._js.streams_info()):

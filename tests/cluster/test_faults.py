@@ -36,7 +36,7 @@ def told(tmp_path: Path, servers: Servers) -> Iterator[Story]:
     cluster = Cluster(tmp_path, ["a", "b", "c"], servers, [[proxy.url for proxy in some] for some in proxies])
     if TRIMS:
         for machine in cluster.machines:
-            machine.host.settings |= {"cluster.member.LONGEST_LOG": 100, "cluster.member.LOOK_SECONDS": 0.5}
+            machine.host.settings |= {"cluster.member.TRIM_SHARE": 0.1, "cluster.member.LOOK_SECONDS": 0.5}
     made = Story(cluster, proxies, SEED)
     yield made
     for thread in made.workers:

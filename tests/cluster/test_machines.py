@@ -251,7 +251,7 @@ def test_verify_tells_a_journal_that_is_not_on_the_line_of_the_log(noted: Machin
 def test_a_machine_that_was_away_for_longer_than_the_log_begins_with_a_snapshot(pair: Cluster) -> None:
     a, b = pair.machines
     for machine in (a, b):
-        machine.host.settings |= {"cluster.member.LONGEST_LOG": 20, "cluster.member.LOOK_SECONDS": 0.2}
+        machine.host.settings |= {"cluster.member.TRIM_SHARE": 0.03, "cluster.member.LOOK_SECONDS": 0.2}
     a.own()
     a.box.make()
     for number in range(40):
@@ -305,7 +305,7 @@ def test_a_machine_with_what_a_log_that_went_back_has_not_keeps_it_and_says_so(
     shutil.copytree(tmp_path / "older", server.store)
     server.start()
     if is_trimmed:
-        b.host.settings |= {"cluster.member.LONGEST_LOG": 20, "cluster.member.LOOK_SECONDS": 0.2}
+        b.host.settings |= {"cluster.member.TRIM_SHARE": 0.03, "cluster.member.LOOK_SECONDS": 0.2}
     b.own()
     b.box.make()
     number = 0
