@@ -9,12 +9,18 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from bench.recall.cases import Conversation, Question, documents_of
 from bench.recall.loading import load_documents
+from honeybadger_host.search.asked_terms import look_up
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.embeddings import Embedder
 from honeybadger_host.search.index_vectors import embedded_text
+from honeybadger_host.search.language.analyzer import analyse_query
 from honeybadger_host.search.ranking import search
+from honeybadger_host.search.scoring import GATE
+from honeybadger_host.search.signals import WEIGHTS, Signals
 from honeybadger_host.search.vectors import Vectors
 
 Ranker = Callable[[Question, int], Sequence[int]]
@@ -81,6 +87,52 @@ def fts5_porter(conversation: Conversation) -> Ranker:
     return fts5(conversation, "porter unicode61")
 
 
+def fts5_with_signals(conversation: Conversation) -> Ranker:
+    """FTS5 for the words alone: its 300 best by own words and by words around, ranked with our analyser and signals."""
+    corpus = load_documents(Corpus(), documents_of(conversation.turns))
+    layout, session_of = corpus.layout(), corpus.session_of
+    texts = [" ".join(document.terms).replace("'", "") for document in documents_of(conversation.turns)]
+    sessions: dict[int, list[str]] = {}
+    around = {}
+    for place, row in enumerate(layout.rows.tolist()):
+        around[row] = " ".join(texts[near] for near in layout.rows[layout.first[place] : layout.behind[place]])
+        sessions.setdefault(session_of[row], []).append(texts[row])
+    database = sqlite3.connect(":memory:")
+    tables = {
+        "terms": dict(enumerate(texts)),
+        "around": around,
+        "session": {session: " ".join(said) for session, said in sessions.items()},
+    }
+    for name, table in tables.items():
+        database.execute(f"""CREATE VIRTUAL TABLE {name} USING fts5(text, tokenize="ascii tokenchars '#+-._/:,'")""")
+        database.executemany(f"INSERT INTO {name} (rowid, text) VALUES (?, ?)", table.items())
+
+    def best(table: str, words: str) -> dict[int, float]:
+        query = f"SELECT rowid, -rank FROM {table} WHERE {table} MATCH ? ORDER BY rank LIMIT 300"
+        return dict(database.execute(query, (words,))) if words else {}
+
+    def rank(question: Question, limit: int) -> Sequence[int]:
+        query = analyse_query(question.text)
+        asked = look_up(corpus, query)
+        forms = [form.replace("'", "") for each in asked.terms if len(each.rows) for form in each.term.forms]
+        words = " OR ".join(f'"{form}"' for form in forms)
+        found = {table: best(table, words) for table in tables}
+        rows = sorted({*found["terms"], *found["around"]})
+        if not rows:
+            return []
+        text = np.zeros(len(rows))
+        for table in ("terms", "around"):
+            text += WEIGHTS[table] * np.array([found[table].get(row, 0.0) for row in rows])
+        text += WEIGHTS["session"] * np.array([found["session"].get(session_of[row], 0.0) for row in rows])
+        share = np.minimum(text.max(), text / GATE)
+        parts = Signals(corpus, query, conversation.now(question), asked.named).parts(np.array(rows), has_words=True)
+        scores = text + sum(WEIGHTS[signal] * share * part for signal, part in parts.items())
+        return [rows[place] for place in np.argsort(-scores, kind="stable")[:limit].tolist()]
+
+    weakref.finalize(rank, database.close)
+    return rank
+
+
 def rank_bm25(conversation: Conversation) -> Ranker:
     """The package rank-bm25, words in lower case."""
     okapi = importlib.import_module("rank_bm25").BM25Okapi([_words(line) for line in _lines(conversation)])
@@ -134,6 +186,7 @@ SYSTEMS: dict[str, tuple[System, str]] = {
     "tantivy, stemmed": (tantivy, "tantivy"),
     "FTS5": (fts5, ""),
     "FTS5 porter": (fts5_porter, ""),
+    "FTS5 with signals": (fts5_with_signals, ""),
     "honeybadger": (honeybadger, ""),
 }
 """Name -> system, and the package it needs."""
