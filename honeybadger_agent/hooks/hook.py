@@ -75,7 +75,7 @@ def main() -> None:
 def answer(tool: str, event: Mapping[str, Any]) -> str:
     """Return what the tool reads: JSON, or nothing. Raises Refused, OSError, ValueError."""
     meaning = EVENTS.get(event.get("hook_event_name", ""))
-    if meaning is None or event.get("agent_id"):  # a sub-agent's
+    if meaning is None or event.get("agent_id") or is_of_sub_agent(tool, event.get("transcript_path")):
         return ""
     session = event.get("session_id")
     if not isinstance(session, str) or not SESSION.fullmatch(session):
@@ -340,6 +340,15 @@ def claude_code(line: dict[str, Any]) -> dict[str, Any] | None:
     if text.startswith(("<command-", "<local-command-", "<bash-", "<task-notification", "[Request interrupted")):
         return None
     return turn_of(line["uuid"], role, text, line.get("timestamp"))
+
+
+def is_of_sub_agent(tool: str, path: object) -> bool:
+    """Return whether a rollout of Codex is of a thread that no person began: its first line says so."""
+    if tool != "codex" or not isinstance(path, str) or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        first = json.loads(file.readline() or b"{}")
+    return str((first.get("payload") or {}).get("thread_source") or "user") != "user"
 
 
 def codex(line: dict[str, Any]) -> dict[str, Any] | None:

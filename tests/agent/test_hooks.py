@@ -382,6 +382,19 @@ def test_a_rollout_of_codex_is_read(host: HostProcess, home: Path, transcript: T
     assert {turn["by"] for turn in turns_of(home, SESSION)} == {"codex"}
 
 
+def test_nothing_of_a_sub_agents_thread_of_codex_is_kept_or_recalled(
+    host: HostProcess, home: Path, transcript: Transcript
+) -> None:
+    SyncClient(home, "main", "ann").save_memory("Ann's boat lies in the harbour of Kiel")
+    transcript.line(type="session_meta", payload={"id": SESSION, "thread_source": "subagent"})
+    item = {"type": "UserMessage", "id": "m1", "content": [{"type": "text", "text": "Look for the boat"}]}
+    transcript.line(type="event_msg", payload={"type": "item_completed", "turn_id": "t1", "item": item})
+    asked = event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?", turn_id="t1")
+    assert context_of(run_hook(home, asked, "codex")) == ""
+    assert context_of(run_hook(home, event(transcript, "Stop", turn_id="t1"), "codex")) == ""
+    assert contents_of(home) == []
+
+
 def test_a_chat_of_gemini_is_read_without_what_hooks_put_into_a_prompt(
     host: HostProcess, home: Path, transcript: Transcript
 ) -> None:
