@@ -137,15 +137,19 @@ class Mark:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Write it, also when the work broke off: what was published before has been published."""
-        value = {name: member for name, member in vars(self).items() if name != "path" and not name.startswith("_")}
-        data = json.dumps(value).encode()
+        """Save it, also when the work broke off: what was published before has been published."""
         try:
-            if data != self._was:
-                os.pwrite(self._fd, data, 0)
-                os.ftruncate(self._fd, len(data))
+            self.save()
         finally:
             os.close(self._fd)
+
+    def save(self) -> None:
+        value = {name: member for name, member in vars(self).items() if name != "path" and not name.startswith("_")}
+        data = json.dumps(value).encode()
+        if data != self._was:
+            os.pwrite(self._fd, data, 0)
+            os.ftruncate(self._fd, len(data))
+            self._was = data
 
 
 def hand_over(box: Box, tool: str, session: str, mark: Mark, event: Mapping[str, Any], meaning: str) -> None:
@@ -190,6 +194,7 @@ def send(box: Box, session: str, mark: Mark, batch: list[tuple[dict[str, Any], i
     mark.offset = batch[-1][1]
     mark.shown += len(batch)
     mark.kept = time.time()
+    mark.save()  # now: a long transcript may take longer than the tool waits
 
 
 def login_name() -> str:

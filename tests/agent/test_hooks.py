@@ -42,6 +42,18 @@ sys.addaudithook(lambda event, _: event in watched and die_before())
 exec(source, {"__name__": "__main__"})
 """
 """The program, ended before its n-th call that reads, changes or locks a file."""
+DYING_AT_SECOND_RENAME = """
+import os, sys
+path, count, rename = sys.argv.pop(1), 0, os.rename
+def second(*names):
+    global count
+    count += 1
+    if count > 1:
+        os._exit(9)
+    rename(*names)
+os.rename = second
+exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
+"""
 SESSION = "7b0c2d1e"
 
 
@@ -217,6 +229,30 @@ def test_it_never_stands_in_the_way(home: Path, said: str) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     assert "Traceback" not in done.stderr
     assert run_hook(home / "none", said).returncode == 0
+
+
+@pytest.mark.parametrize("damaged", ["requests", "hooks", f"hooks/{SESSION}.json", "tmp"])
+def test_with_a_damaged_folder_the_turn_goes_on(home: Path, transcript: Transcript, damaged: str) -> None:
+    transcript.user("Hello")
+    path = home / "data/ipc/main/claude-code" / damaged
+    path.parent.mkdir(parents=True)
+    path.symlink_to(home / "nowhere")
+    done = run_hook(home, event(transcript, "Stop"))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("honeybadger: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_hook_that_a_long_transcript_takes_too_long_gets_on(home: Path, transcript: Transcript) -> None:
+    """It is killed at its second request; the next one begins after the first."""
+    for number in range(450):
+        transcript.user(f"Question {number}")
+    box = home / "data/ipc/main/claude-code"
+    for _ in range(2):
+        killed = run_hook(home, event(transcript, "Stop"), program=("-c", DYING_AT_SECOND_RENAME, str(SOURCE)))
+        assert killed.returncode == 9
+    assert json.loads((box / f"hooks/{SESSION}.json").read_text())["shown"] == 400
+    assert len(list((box / "requests").iterdir())) == 2
 
 
 def test_without_a_host_a_prompt_goes_on(home: Path, transcript: Transcript) -> None:
