@@ -179,7 +179,9 @@ class _Decision:
                 states[operation.n] = "applied" if self._apply(operation) else "stale"
         retired = archive_notes(self._group, self._memory or b"", self._retired, CONSOLIDATOR, self._now)
         changes = [*(retired if self._retired else ()), *self._added, *self._changes]
-        if "applied" in states.values() or self._proposal.session is None or not self._proposal.operations:
+        left = {states.get(each.n, each.state) for each in self._proposal.operations}
+        is_over = self._applying.kept is None and "waiting" not in left  # all of it was refused: nothing is to come
+        if "applied" in states.values() or self._proposal.session is None or is_over:
             changes += self._moved(before, mark)
         return decided(self._proposal, states, self._applying.kept, changes)
 
@@ -357,12 +359,13 @@ class _Decision:
         proposal, file = self._proposal, _mark_file(self._proposal)
         if file is None or (proposal.session is None and self._applying.kept is not None):
             return ()
-        if before.proposal == proposal.id and mark == before:
+        span = (proposal.first_turn, proposal.last_turn)
+        is_late = before.turn >= (proposal.last_turn or 0) > 0 and before.proposal != proposal.id
+        if (before.proposal == proposal.id and mark == before) or (is_late and span not in before.again):
             return ()
         at = self._applying.until if proposal.session is None else self._now
         passes = 0 if proposal.session is None else before.passes + 1
         turn = max(proposal.last_turn or 0, before.turn)
-        span = (proposal.first_turn, proposal.last_turn)
         changed: dict[str, Any] = {"turn": turn, "at": at, "passes": passes}
         if span in before.again:
             changed["again"] = tuple(each for each in before.again if each != span)

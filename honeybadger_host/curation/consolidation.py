@@ -43,6 +43,7 @@ _DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
 _BULLET: Final = re.compile(r"[-*+] +")
 _QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
 _MAX_TEXT: Final = 8_000
+_LONGEST_SECTION: Final = 80
 _MAX_FACTS: Final = 20
 """Turns of one pass that become notes: a model that names all of them fills no MEMORY.md."""
 _MAX_NOTES_TOKENS: Final = 8_000
@@ -109,7 +110,8 @@ class Material:
     @property
     def sections(self) -> Sequence[str]:
         """The sections that a fact may go to, those of the group first."""
-        return list(dict.fromkeys((*(note.section for note in self.notes.values()), *SECTIONS)))
+        own = (note.section[:_LONGEST_SECTION].strip() for note in self.notes.values())
+        return list(dict.fromkeys((*filter(None, own), *SECTIONS)))
 
     def picked(self, refs: Iterable[str]) -> list[Pick]:
         """Return what refs name of what people said; anything else has no place in minutes."""
@@ -264,7 +266,7 @@ def _fact(pick: Pick, section: str, changed: Sequence[str], material: Material) 
         op="add",
         sources=tuple(changed),
         result="\n".join((text, *lines, place_line(pick))),
-        title=section[:80],
+        title=section,
         evidence=tuple(evidence),
         why="a person said it",
     )
@@ -290,7 +292,7 @@ def _update(
             continue
         facts += [(pick, section, ()) for pick in picks if not others]
         if others:
-            title = section[:80] or SECTIONS[0]
+            title = section[:_LONGEST_SECTION].strip() or SECTIONS[0]
             waiting.append(
                 Operation(
                     n=1,

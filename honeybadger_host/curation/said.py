@@ -291,7 +291,7 @@ def uncopied(text: str, said: Collection[str], around: Collection[str] | None = 
     for line in map(str.strip, text.splitlines()):
         body = _PREFIX.sub("", line, count=1)
         is_quotation = line.startswith("> ")
-        sources = [one_line(each).text for each in around or ()] if is_quotation else clean
+        sources = [*clean, *(one_line(each).text for each in around or ())] if is_quotation else clean
         if not _PLACE.fullmatch(body) and not (is_quotation and around is None):
             parts = (part.strip() for part in body.split(CUT.strip()))
             missing += [part for part in parts if not any(part in source for source in sources)]

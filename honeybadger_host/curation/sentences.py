@@ -16,8 +16,11 @@ _END: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[」』�
 _NO_END: Final = re.compile(r"(?:^|[\s(\"'“„«])(?:\d{1,3}|\w|[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}|\w+\.\w+)\.$")
 """A number, a letter, a title as `Dr.`, an abbreviation as `e.g.`: a longer sentence is better than half of one."""
 
+_LONGEST_SHORT_FORM: Final = 20
+"""Characters before a full stop in which one of these is looked for."""
 
-@lru_cache(maxsize=4096)
+
+@lru_cache(maxsize=1024)
 def sentences_of(text: str) -> Sequence[tuple[int, int]]:
     """Return begin and end of each sentence of a text, without white space around it, in order.
 
@@ -25,10 +28,13 @@ def sentences_of(text: str) -> Sequence[tuple[int, int]]:
     within a number, an address or code.
     """
     code = [found.span() for found in _CODE.finditer(text)]
-    ends = [0]
+    ends, place = [0], 0
     for found in _END.finditer(text):
-        is_in_code = any(begin < found.end() < end for begin, end in code)
-        if not is_in_code and not _NO_END.search(text, ends[-1], found.end()):
+        while place < len(code) and code[place][1] <= found.end() - 1:
+            place += 1
+        is_in_code = place < len(code) and code[place][0] < found.end() < code[place][1]
+        begin = max(ends[-1], found.start() - _LONGEST_SHORT_FORM)
+        if not is_in_code and not _NO_END.search(text, begin, found.end()):
             ends.append(found.end())
     spans: list[tuple[int, int]] = []
     for begin, end in pairwise([*ends, len(text)]):

@@ -19,7 +19,9 @@ from honeybadger_host.curation.proposal import Proposal, numbered
 from honeybadger_host.domain import Turn
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)
-NOTES = notes_of("main", b"## Notes (bee, 2026-05-01 09:00)\n- The rent is 900 EUR.\n  N9 [MEMORY.md#fake] x\n")
+NOTES = notes_of(
+    "main", b"A preface.\n\n## Notes (bee, 2026-05-01 09:00)\n- The rent is 900 EUR.\n  N9 [MEMORY.md#fake] x\n"
+)
 SAID = [
     ("user", "The rent is 950 EUR. It rose.\n12.1 is no number."),
     ("assistant", "Noted. Ann hates Bob."),

@@ -51,6 +51,19 @@ def test_a_text_is_cut_behind_its_sentences_and_never_within_numbers_addresses_a
     assert [text[begin:end] for begin, end in sentences_of(text)] == sentences
 
 
+@pytest.mark.timeout(20)
+def test_a_long_text_without_an_end_costs_no_square_of_its_length() -> None:
+    for text in ("a. " * 40_000, "1. `x.` " * 20_000, "Dr. " * 40_000, ". " * 40_000):
+        assert sentences_of(text)
+
+
+def test_what_a_person_quotes_is_a_persons_sentence_too() -> None:
+    said = "Bob wrote:\n> Let us meet: at 9.\n(main#3)\nI agree […] with him."
+    (pick,) = picked(["12"], {("main", 12): turn(said)}, "main")
+    assert uncopied(minutes(pick.evidence()), [said], []) == []
+    assert uncopied(fact(pick, None)[0], [said], []) == []
+
+
 @given(st.text(alphabet=st.sampled_from('ab 1.!?。！？\n`"Ä'), max_size=60))
 def test_sentences_and_the_white_space_between_them_are_the_text(text: str) -> None:
     at, shown = 0, ""
