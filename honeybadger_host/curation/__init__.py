@@ -5,6 +5,6 @@ the background) takes clock, ids and everything it looks at as arguments.
 
 Reading order: `proposal` and `proposal_files`; `sentences` and `said` (what people said, by number, and its copies);
 `gates`; `answers`; `directives`; `notes`, `consolidation`, `budgets`, `asking`, `applying` and `reverting`; `jobs`,
-`passes` and `consolidating`; `candidates`, `snapshot`, `dream`, `sensitive`, `preferences`, `dreaming` and
-`due_dreams`; `enriching`; `runner`.
+`passes` and `consolidating`; `candidates`, `snapshot`, `dream`, `preferences`, `dreaming` and `due_dreams`;
+`enriching`; `runner`.
 """

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Self
+
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.turn.thinking import Visible
-from honeybadger_host.memory.edited import ModelT, checked
+from honeybadger_host.memory.edited import Edited, ModelT, checked
 
 _MAX_DEPTH: Final = 50
 _CLOSERS: Final = {"{": "}", "[": "]"}
@@ -17,6 +20,17 @@ _DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
 
 class WrongAnswer(Exception):
     """A model's answer that is not what was asked for; the message says why."""
+
+
+class Answered(Edited):
+    """An answer each member of which may be missing, but not all of them."""
+
+    @model_validator(mode="after")
+    def _answers_something(self) -> Self:
+        members = type(self).model_fields
+        if not self.model_fields_set & members.keys():
+            raise PydanticCustomError("must_be", "an object with one of {members}", {"members": ", ".join(members)})
+        return self
 
 
 def read_answer(text: str, wanted: type[ModelT]) -> ModelT:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Final
 
-from pydantic import Field, StringConstraints, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, StringConstraints
 
+from honeybadger_host.curation.answers import Answered
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace
 from honeybadger_host.curation.proposal import Op, Operation
 from honeybadger_host.curation.said import (
@@ -59,7 +59,7 @@ class Fact(Edited):
     changes: Refs = ()
 
 
-class Consolidated(Edited):
+class Consolidated(Answered):
     """A model's answer: numbers, or texts by the seed's contract; what is missing is chosen without it."""
 
     facts: Annotated[tuple[Fact, ...], Field(strict=False)] = ()
@@ -68,13 +68,6 @@ class Consolidated(Edited):
     history_entry: Prose | None = None
     memory_update: str | None = None
     conversation_summary: Prose | None = None
-
-    @model_validator(mode="after")
-    def _answers_something(self) -> Consolidated:
-        if not self.model_fields_set & type(self).model_fields.keys():
-            members = ", ".join(type(self).model_fields)
-            raise PydanticCustomError("must_be", "an object with one of {members}", {"members": members})
-        return self
 
 
 _EMPTY: Final = "(empty)"

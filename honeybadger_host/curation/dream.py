@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Annotated, Final
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
+from honeybadger_host.curation.answers import Answered
 from honeybadger_host.curation.candidates import Pair, identical
 from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.said import Refs, Turns, fact, numbered_turn, picked
@@ -59,21 +59,13 @@ class _AntiPattern(Edited):
     domain: str = DOMAINS[0]
 
 
-class DreamAnswer(Edited):
+class DreamAnswer(Answered):
     """A model's answer: numbers of entries that belong together, are over, or want other labels, and of corrections."""
 
     join: Annotated[tuple[Refs, ...], Field(strict=False)] = ()
     retire: Annotated[tuple[_Retired, ...], Field(strict=False)] = ()
     refine: Annotated[tuple[_Refined, ...], Field(strict=False)] = ()
     anti_patterns: Annotated[tuple[_AntiPattern, ...], Field(strict=False)] = ()
-
-    @model_validator(mode="after")
-    def _answers_something(self) -> DreamAnswer:
-        if not self.model_fields_set & type(self).model_fields.keys():
-            raise PydanticCustomError(
-                "must_be", "an object with one of {members}", {"members": ", ".join(type(self).model_fields)}
-            )
-        return self
 
 
 def folds(snapshot: Snapshot) -> list[Operation]:

@@ -7,11 +7,13 @@ few are shown again.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib.resources import files
 from typing import Annotated, Final, Literal
 
 import anyio.to_thread
@@ -24,7 +26,6 @@ from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import Made, PassDependencies, proposed, taken
 from honeybadger_host.curation.proposal import FailedGate, Gates, Operation, Proposal
 from honeybadger_host.curation.said import Refs, Turns, fact, picked, places_in
-from honeybadger_host.curation.sensitive import is_sensitive
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited
@@ -34,6 +35,12 @@ from honeybadger_host.memory.watermarks import inferred_file
 CATEGORY: Final = "user-preferences/inferred"
 TAG: Final = "inferred"
 THRESHOLDS: Final[Mapping[str, int]] = {"strong": 1, "mild": 2, "casual": 3}
+_SENSITIVE: Final = re.compile(
+    rf"\b(?:{'|'.join(files(__package__).joinpath('sensitive_words.txt').read_text('utf-8').split())})\b|[€$£¥]"
+    "|密码|密碼|安全|权限|钱|付款|支付|银行|账户|发票|价格|购买|パスワード|秘密|権限|お金|支払|銀行|口座|請求|価格|購入",
+    re.IGNORECASE,
+)
+"""Words about security, credentials and money; too many are asked about rather than too few."""
 NO_MODEL: Final = "no preferences are inferred: that takes a model"
 _STRENGTH: Final = "strength"
 _NAMED: Final = "preferences-"
@@ -161,7 +168,7 @@ def operation_of(said: Preference, turns: Turns) -> Operation | None:
     if not facts:
         return None
     texts = list(dict.fromkeys(text for text, _ in facts))
-    asks = said.requires_user_permission or any(map(is_sensitive, texts))
+    asks = said.requires_user_permission or any(map(_SENSITIVE.search, texts))
     return Operation(
         n=1,
         op="add",

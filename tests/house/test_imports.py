@@ -75,7 +75,7 @@ PURE = [
     *("schedule.times", "text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
     *("context.text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "sentences", "said", "answers", "gates", "candidates")),
-    *(f"curation.{name}" for name in ("consolidation", "sensitive")),
+    *(f"curation.{name}" for name in ("consolidation", "dream")),
     *(f"search.{name}" for name in ("layout", "corpus", "asked_terms", "signals", "scoring", "ranking")),
     "spool.rate_limits",
     *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
