@@ -96,7 +96,12 @@ class NoteBook:
         """
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in range(len(self.notes) - 1, -1, -1):
-            places[self._author(place)].append(place)
+            note = self.notes[place]
+            end = note.find("\n")
+            author = _author_in(note[:end] if end >= 0 else note)
+            if self.edited and author != NOBODY and (edited := self.edited.get(note.strip())) is not None:
+                author = edited.author
+            places[author].append(place)
         if self.preface.strip():
             places[NOBODY].append(PREFACE)
         return dict(places)
@@ -104,11 +109,6 @@ class NoteBook:
     @cached_property
     def counts(self) -> Counter[str]:
         return +Counter({author: len(places) - (PREFACE in places[-1:]) for author, places in self.by_author.items()})
-
-    def _author(self, place: int) -> str:
-        note = self.notes[place]
-        edited = self.edited.get(note.strip()) if self.edited else None
-        return author_of(note) if edited is None or author_of(note) == NOBODY else edited.author
 
 
 def parse_notes(text: str, edited: Mapping[str, EditedBy] = NOT_EDITED) -> NoteBook:
@@ -177,6 +177,10 @@ def author_of(note: str) -> str:
     """Return who signed a note, `NOBODY` when nobody did."""
     signature = _signature(note)
     return signature[1] if signature else NOBODY
+
+
+_author_in = lru_cache(maxsize=16_384)(author_of)
+"""The same of a heading. After a change of 1 MiB of notes 6,000 are asked again: 3 ms without. 4 MiB at most."""
 
 
 def signed(note: str) -> Note | None:
