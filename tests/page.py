@@ -68,7 +68,7 @@ class _Forms(HTMLParser):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the page answered."""
+    """An answer of the page."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -76,7 +76,7 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What a person reads of it, on one line."""
+        """Its text as a person reads it, on one line."""
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", self.text.partition("<main")[2])).split())
 
     @property

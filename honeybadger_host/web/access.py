@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 SESSION_SECONDS: Final = 12 * 3600
-_MOST_SESSIONS: Final = 100
+_MAX_SESSIONS: Final = 100
 
 
 class Access:
@@ -33,7 +33,7 @@ class Access:
             return None
         self._renew()
         cookie = secrets.token_urlsafe(32)
-        while len(self._sessions) >= _MOST_SESSIONS:
+        while len(self._sessions) >= _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         self._sessions[_digest(cookie)] = self._clock() + SESSION_SECONDS
         return cookie

@@ -1,4 +1,4 @@
-"""What the page asks the host, through the operator's inbox, and what of the home it reads itself."""
+"""The page's way to the host: requests through the operator's inbox, and files of the home that it reads itself."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "
 
 ResultT = TypeVar("ResultT", bound=Result)
 _STALE_SECONDS = 5.0
-_MANY_DOCUMENTS = 100_000
-"""Of an index that takes seconds to be read after a start (a million turns: 7 s)."""
-_PATIENCE_SECONDS = 2.0
-"""That somebody looks at nothing while the index is read."""
-_MOST_SESSIONS = 30
+_MANY_DOCUMENTS = 100_000  # an index this large takes seconds to read after a start (a million turns: 7 s)
+_INDEX_TIMEOUT_SECONDS = 2.0
+_MAX_SESSIONS = 30
 
 
 class HostDown(Exception):
@@ -82,7 +80,7 @@ class Home:
         if documents < _MANY_DOCUMENTS or index.get("resident_bytes"):
             return self.ask(group, request, session=session)[0]
         try:
-            return self.ask(group, request, session=session, seconds=_PATIENCE_SECONDS)[0]
+            return self.ask(group, request, session=session, seconds=_INDEX_TIMEOUT_SECONDS)[0]
         except NoAnswer:
             why = f"After a start it first reads the index of {documents:,} documents, which takes some seconds"
             raise NoAnswer(f"{why}. This page loads itself again") from None
@@ -119,7 +117,7 @@ class Home:
                 found = [(each.stat().st_mtime, each.name) for each in files if each.name.endswith(".jsonl")]
         except OSError:
             return []
-        names = (name.removesuffix(".jsonl") for _, name in nlargest(_MOST_SESSIONS, found))
+        names = (name.removesuffix(".jsonl") for _, name in nlargest(_MAX_SESSIONS, found))
         return [name for name in names if SESSION.fullmatch(name)]
 
     def any_group(self) -> str:

@@ -1,4 +1,4 @@
-"""What an agent sees: the context it would get now, or got at an earlier moment, part by part, and why."""
+"""The context that an agent would get now, or got at an earlier moment, part by part, with the reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from honeybadger_host.web.rendering import compared, href, page
 
 
 class _Wanted(NamedTuple):
-    """Which context is looked at."""
+    """The context that is asked for."""
 
     agent: str | None
     session: str

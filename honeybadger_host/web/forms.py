@@ -1,4 +1,4 @@
-"""What a browser sends: members of addresses and forms, checked."""
+"""Members of addresses and forms that a browser sends, checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before every page: whose request it is, where it was made, and what a browser may do with the answer.
+"""The checks before every page: whose request it is, where it was made, and what a browser may do with the answer.
 
 `docs/decisions/036-page.md` says against whom each guard is.
 """

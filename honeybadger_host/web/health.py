@@ -1,4 +1,4 @@
-"""Whether anything is wrong: what the host says of itself, what it could not serve, and the doctor."""
+"""The health of the host: its status, its dead letters, its log, and the doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is live: one stream of events for a page that shows the newest, as server-sent events."""
+"""Server-sent events: one stream for each page that shows the newest changes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from honeybadger_host.web.looking_back import newest_seq
 from honeybadger_host.web.rendering import problem
 
 _LOOK_SECONDS: Final = 1.0
-_SIGN_OF_LIFE: Final = 15
-"""Looks after which a comment is sent: whoever went is noticed by it."""
-MOST_STREAMS: Final = 24
-"""At the same time, over all pages: each looks into the journal once a second."""
+_LOOKS_PER_COMMENT: Final = 15  # a comment shows whether the reader is still there
+MAX_STREAMS: Final = 24  # over all pages: each looks into the journal once a second
 
 
 class Streams:
@@ -33,7 +31,7 @@ class Streams:
 
     def answer(self, events: AsyncIterator[bytes]) -> Response:
         """Return a stream as an answer; a page that says so when there are too many."""
-        if self.open >= MOST_STREAMS:
+        if self.open >= MAX_STREAMS:
             return problem(429, "Too many live pages are open", "Close some of them.", retry_after=10)
         return StreamingResponse(self._counted(events), media_type="text/event-stream")
 
@@ -69,7 +67,7 @@ async def _news(home: Home, after: int) -> AsyncIterator[bytes]:
             yield event("changed", newest)
             after = newest
         quiet += 1
-        if quiet % _SIGN_OF_LIFE == 0:
+        if quiet % _LOOKS_PER_COMMENT == 0:
             yield b": still here\n\n"
         await anyio.sleep(_LOOK_SECONDS)
 

@@ -1,7 +1,7 @@
-"""The journal in pieces: the newest changes that are wanted, what one changed, whose each line of a file is.
+"""The journal for a page: its newest changes, the lines of one change, and the author of each line of a file.
 
-A journal has no index by file or group, and may hold millions of turns. So a look takes a stretch of numbers at a
-time, and says how far it came.
+A journal has no index by file or group, and may hold millions of turns. A page therefore looks at a limited stretch of
+change numbers, and says how far it came.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.web.asking import Home
 
-_STRETCH: Final = 20_000
-"""Changes that are looked at for one page, unless enough are found before: 20 ms."""
-_MOST_LINES: Final = 400
-_MOST_WORDS: Final = 160
+_MAX_LOOKED_AT: Final = 20_000  # changes that one page looks at: 20 ms
+_MAX_LINES: Final = 400
+_MAX_GIST_CHARACTERS: Final = 160
 ACTIVITY_HOURS: Final = 48
 _UNDOABLE: Final = REVISED_KINDS | {
     "note",
@@ -82,7 +81,7 @@ class Line(NamedTuple):
 
     @property
     def told(self) -> str:
-        """What its author did."""
+        """The deed of its author, in words."""
         return _TOLD.get(self.kind, self.kind.replace("_", " "))
 
 
@@ -108,11 +107,11 @@ def newest_seq(journal: Path) -> int:
 
 
 def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
-    """Return the newest changes that are wanted, newest first, of one stretch. Raises JournalError."""
+    """Return the newest changes that match a filter, newest first, of one stretch. Raises JournalError."""
     if not journal.exists():
         return Looked((), 0, None)
     top = newest_seq(journal) + 1 if wanted.before is None else wanted.before
-    after = max(0, top - 1 - _STRETCH)
+    after = max(0, top - 1 - _MAX_LOOKED_AT)
     wanted = replace(wanted, after=after, before=top)
     rows = read_events(journal, wanted, limit + 1)
     if len(rows) > limit:
@@ -126,7 +125,7 @@ def activity(journal: Path, group: str | None, now: datetime) -> list[int]:
     if not newest:
         return [0] * ACTIVITY_HOURS
     since = round((now - timedelta(hours=ACTIVITY_HOURS)).timestamp() * 1000)
-    counts = read_activity(journal, group, max(0, newest - _STRETCH), since, 3_600_000)
+    counts = read_activity(journal, group, max(0, newest - _MAX_LOOKED_AT), since, 3_600_000)
     return [counts.get(hour, 0) for hour in range(ACTIVITY_HOURS)]
 
 
@@ -139,11 +138,11 @@ def note_history(journal: Path, group: str, note: str) -> list[Line]:
     newest = newest_seq(journal)
     if not newest:
         return []
-    after = max(0, newest - _STRETCH)
+    after = max(0, newest - _MAX_LOOKED_AT)
     rows = [
         row
         for kind in ("note", NOTE_EDITED)
-        for row in read_log(journal, LogFilter(group, kind=kind, after=after), _STRETCH)
+        for row in read_log(journal, LogFilter(group, kind=kind, after=after), _MAX_LOOKED_AT)
     ]
     found: list[Line] = []
     text = note.encode().strip(b"\n")
@@ -158,11 +157,13 @@ def note_history(journal: Path, group: str, note: str) -> list[Line]:
 
 def _line(row: Row | Edit) -> Line:
     can_undo = isinstance(row, Edit) or row.kind in _UNDOABLE
-    return Line(row.seq, row.at, row.group, row.sender, row.kind, row.file, gist_of(row, _MOST_WORDS), can_undo)
+    return Line(
+        row.seq, row.at, row.group, row.sender, row.kind, row.file, gist_of(row, _MAX_GIST_CHARACTERS), can_undo
+    )
 
 
 class Difference(NamedTuple):
-    """What a change changed.
+    """The lines that a change took out and brought in.
 
     Args:
         lines: sign and text of each line, at most a few hundred.
@@ -201,15 +202,15 @@ def difference_of(home: Home, seq: int) -> Difference:
 
 def _held_before(journal: Path, row: Row) -> bytes | None:
     """Return what a file held before it was replaced, if one of the last changes says so."""
-    wanted = LogFilter(row.group, file=row.file, after=max(0, row.seq - _STRETCH), before=row.seq)
+    wanted = LogFilter(row.group, file=row.file, after=max(0, row.seq - _MAX_LOOKED_AT), before=row.seq)
     earlier = read_log(journal, wanted, 50)
     return next((each.data for each in earlier if fingerprint(each.data) == row.offset), None)
 
 
 def _told(row: Row | Edit, signed: Sequence[tuple[str, bytes]], unknown: str = "") -> Difference:
-    lines = [(sign, text.decode("utf-8", "replace").rstrip("\r\n")) for sign, text in signed[:_MOST_LINES]]
-    if len(signed) > _MOST_LINES:
-        unknown = f"{unknown} {len(signed) - _MOST_LINES} more lines are not shown.".strip()
+    lines = [(sign, text.decode("utf-8", "replace").rstrip("\r\n")) for sign, text in signed[:_MAX_LINES]]
+    if len(signed) > _MAX_LINES:
+        unknown = f"{unknown} {len(signed) - _MAX_LINES} more lines are not shown.".strip()
     return Difference(_line(row), lines, unknown)
 
 

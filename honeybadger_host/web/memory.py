@@ -1,11 +1,12 @@
-"""What a group remembers as one table: notes and entries, newest first; searched, filtered, archived and pinned."""
+"""The memory of a group as one table: notes and entries, newest first; searched, filtered, archived and pinned."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
@@ -17,7 +18,6 @@ from honeybadger_agent.wire import (
     EditMemory,
     EditNote,
     EntryRow,
-    GroupFilesResult,
     Hit,
     ListMemoryCategories,
     ListMemoryEntries,
@@ -61,12 +61,12 @@ class Remembered(NamedTuple):
 
     @property
     def may_change(self) -> bool:
-        """Whether it is changed here: what nobody signed is changed in the file."""
+        """Return whether it can be changed here: an unsigned note is changed in the file."""
         return bool(self.id) and self.is_signed
 
 
 class _Wanted(NamedTuple):
-    """Which rows are shown.
+    """The rows that are asked for.
 
     Args:
         place: section or category; None: any.
@@ -88,8 +88,11 @@ class _Wanted(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Args:
-    further: how many notes and entries stand before the next page; None: there is none.
+    """One page of rows.
+
+    Args:
+        total: rows of all pages.
+        further: how many notes and entries stand before the next page; None: there is none.
     """
 
     rows: Sequence[Remembered]
@@ -117,13 +120,10 @@ def _memory(request: Request) -> Response:
         authors=sorted({*filter(None, book.by_author), *(row.author for row in found.rows if row.author)}),
         places=sorted({*sections, *(each.category for each in categories)}, key=str.casefold),
         before=wanted.notes + wanted.entries,
-        files=files if not wanted.notes + wanted.entries else _NO_FILES,
+        files=files,
         problems=files.problems,
         **_told(request),
     )
-
-
-_NO_FILES: Final = GroupFilesResult(persona=None, memory=None, summary=None)
 
 
 def _wanted(request: Request) -> _Wanted:
@@ -152,12 +152,20 @@ def _listed(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
             found = home.read(group, asked)
             entries, is_complete = found.entries, found.is_complete
             total += found.total
-    of_notes = (_note(group, book, place) for place in notes[wanted.notes : wanted.notes + PER_PAGE])
-    both = merge(of_notes, map(_entry, entries), key=lambda row: row.at, reverse=True)
-    rows = [row for row, _ in zip(both, range(PER_PAGE), strict=False)]
+    of_notes = _dated(_note(group, book, place) for place in notes[wanted.notes : wanted.notes + PER_PAGE])
+    both = merge(of_notes, _dated(map(_entry, entries)), key=lambda dated: dated[0], reverse=True)
+    rows = [row for _, row in islice(both, PER_PAGE)]
     shown = Counter(row.kind for row in rows)
     further = (wanted.notes + shown["note"], wanted.entries + shown["entry"])
     return _Rows(rows, total, further if sum(further) < total else None, is_complete)
+
+
+def _dated(rows: Iterable[Remembered]) -> Iterator[tuple[str, Remembered]]:
+    """Yield each row with its time; one without a time has that of the row before it."""
+    at = "9999"
+    for row in rows:
+        at = row.at or at
+        yield at, row
 
 
 def _places_of(book: NoteBook, wanted: _Wanted) -> Iterator[int]:

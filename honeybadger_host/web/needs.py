@@ -1,4 +1,4 @@
-"""What waits for the operator: proposals, failed tasks, dead letters, budgets, and what the host says is wrong."""
+"""Work that waits for the operator: proposals, failed tasks, dead letters, budgets, and problems of the host."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ from honeybadger_host.web.asking import Home
 from honeybadger_host.web.rendering import first_words, href
 from honeybadger_host.web.review import gist_of_operation
 
-_MOST_OF_A_KIND: Final = 5
-_NEAR: Final = 0.8
-"""Share of a budget from which it is shown."""
+_MAX_OF_A_KIND: Final = 5
+_NEARLY_SPENT: Final = 0.8
 
 
 _SHOWN_FOR: Final = timedelta(days=2)
-_MAY_BE_OPEN: Final = timedelta(hours=1)
-"""How long a person may have a file open before saving it."""
+_MAY_BE_OPEN: Final = timedelta(hours=1)  # a person reads a file, then saves it this much later
 
 
 class Need(NamedTuple):
@@ -95,7 +93,7 @@ def _removed_notes(home: Home, now: datetime) -> Iterator[Need]:
         return
     since = round((now - _SHOWN_FOR).timestamp() * 1000)
     wanted = LogFilter(file=MEMORY, since=since, kind="edit")
-    for edit in EditReader(home.journal).edits(wanted, _MOST_OF_A_KIND):
+    for edit in EditReader(home.journal).edits(wanted, _MAX_OF_A_KIND):
         held = read_whole(home.path / edit.file) or b""
         gone = [note for note in _young_notes(edit) if note.encode() not in held]
         if len(gone) > 1:
@@ -116,12 +114,12 @@ def _young_notes(edit: Edit) -> Iterator[str]:
 
 def _dead(home: Home) -> Iterator[Need]:
     names = dead_names(home.path)
-    for name in names[:_MOST_OF_A_KIND]:
+    for name in names[:_MAX_OF_A_KIND]:
         with contextlib.suppress(HostNotFound):  # it went meanwhile
             reason = find_dead(home.path, name).reason
             yield Need("dead letter", str(reason.get("reason", "")), name, "/health#dead", "Look", reason.get("at"))
-    if len(names) > _MOST_OF_A_KIND:
-        left = count_of(len(names) - _MOST_OF_A_KIND, "more dead letter")
+    if len(names) > _MAX_OF_A_KIND:
+        left = count_of(len(names) - _MAX_OF_A_KIND, "more dead letter")
         yield Need("dead letter", left, "host", "/health#dead", "Look at all")
 
 
@@ -139,7 +137,7 @@ def _tasks(home: Home, groups: list[str]) -> Iterator[Need]:
 
 def _budgets(status: dict[str, Any]) -> Iterator[Need]:
     for budget in status.get("curation", {}).get("budgets", ()):
-        if budget["used"] >= _NEAR * budget["limit"]:
+        if budget["used"] >= _NEARLY_SPENT * budget["limit"]:
             text = f"{budget['setting']}: {budget['used']:,} of {budget['limit']:,} tokens are used"
             yield Need("budget", text, "host", "/health#budgets", "Look")
 
@@ -149,9 +147,9 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
         folder = home.path / "groups" / group / "proposals"
         if folder.is_dir():
             waiting = _waiting(home.path, group, *_newest_change(folder))
-            yield from waiting[:_MOST_OF_A_KIND]
-            if len(waiting) > _MOST_OF_A_KIND:
-                left, address = len(waiting) - _MOST_OF_A_KIND, href("g", group, "review")
+            yield from waiting[:_MAX_OF_A_KIND]
+            if len(waiting) > _MAX_OF_A_KIND:
+                left, address = len(waiting) - _MAX_OF_A_KIND, href("g", group, "review")
                 yield Need("proposal", f"{left} more", group, address, "Look at all")
 
 

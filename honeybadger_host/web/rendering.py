@@ -20,19 +20,15 @@ from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 from honeybadger_host.web.markdown import markdown
 
-_MOST_SHOWN: Final = 20_000
-"""Characters of one text on a page."""
-_MOST_WORDS: Final = 160
-"""Characters of a text that stand for it: about two lines of a table."""
-_MOST_COMPARED: Final = 4000
-"""Lines of two texts."""
+_MAX_TEXT_CHARACTERS: Final = 20_000
+_MAX_FIRST_CHARACTERS: Final = 160  # about two lines of a table
+_MAX_COMPARED_LINES: Final = 4000
 _AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))
-"""Seconds of a unit, and its short name."""
 _STATIC: Final = ("style.css", "htmx.min.js", "page.js")
 
 
 class Shown(NamedTuple):
-    """What every page is told.
+    """Values that every page has.
 
     Args:
         group: whose page it is; None: nobody's.
@@ -62,7 +58,7 @@ def problem(status: int, what: str, now_what: str, *, retry_after: int | None = 
     return page("problem.html", values.pop("shown", Shown()), code=status, headers=headers, **values)
 
 
-def visible(text: object, most: int = _MOST_SHOWN) -> Markup:
+def visible(text: object, most: int = _MAX_TEXT_CHARACTERS) -> Markup:
     """Return text as HTML in which characters that hide or reorder others are shown by their numbers."""
     whole = str(text)
     shown = Markup("").join(_visible(whole[:most]))
@@ -83,13 +79,13 @@ def _visible(text: str) -> Iterator[Markup]:
 
 def first_words(text: str) -> str:
     """Return how a text begins, on one line; a note without its dash."""
-    return shortened(" ".join(text.removeprefix("- ")[:400].split()), _MOST_WORDS)
+    return shortened(" ".join(text.removeprefix("- ")[:400].split()), _MAX_FIRST_CHARACTERS)
 
 
 def shown_markdown(text: str) -> Markup:
     """Return Markdown as HTML; what is longer than a page shows is cut, and said."""
-    shown = markdown(text[:_MOST_SHOWN], visible)
-    left = len(text) - _MOST_SHOWN
+    shown = markdown(text[:_MAX_TEXT_CHARACTERS], visible)
+    left = len(text) - _MAX_TEXT_CHARACTERS
     return (
         shown if left <= 0 else shown + Markup('<p class="muted">… and {} more</p>').format(count_of(left, "character"))
     )
@@ -138,7 +134,7 @@ def href(*parts: str, **query: object) -> str:
 
 def compared(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]] | None:
     """Return what two texts differ in, as pairs of a sign and a line; None: they are too long to compare here."""
-    if len(before) + len(after) > _MOST_COMPARED:
+    if len(before) + len(after) > _MAX_COMPARED_LINES:
         return None
     return [(line[:1], line[1:]) for line in [*difflib.unified_diff(before, after, lineterm="", n=2)][2:]]
 

@@ -1,4 +1,4 @@
-"""What waits for a decision: proposals of curation and writes that agents asked for, operation by operation."""
+"""Decisions of the operator: proposals of curation and writes that agents asked for, operation by operation."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.rendering import compared, first_words, href, page
 
-_MOST_LISTED: Final = 1000
-_MOST_TOLD: Final = 3
+_MAX_LISTED: Final = 1000
+_MAX_GISTS: Final = 3
 
 
 class _Shown(NamedTuple):
@@ -35,7 +35,7 @@ class _Shown(NamedTuple):
 
 def _review(request: Request) -> Response:
     group, offset, every = group_of(request), number(request, "offset"), member(request, "every") == "1"
-    asked = made(ListProposals, every=every, limit=min(offset + PER_PAGE, _MOST_LISTED))
+    asked = made(ListProposals, every=every, limit=min(offset + PER_PAGE, _MAX_LISTED))
     found = home_of(request).read(group, asked)
     return page(
         "review.html",
@@ -56,7 +56,7 @@ def _gist(home: Home, group: str, row: ProposalRow) -> list[str]:
     except (ValueError, WorldFailed):  # the row says what is wrong with it
         return []
     undecided = [one for one in operations if one.state in UNDECIDED]
-    return [gist_of_operation(one) for one in (undecided or operations)[:_MOST_TOLD]]
+    return [gist_of_operation(one) for one in (undecided or operations)[:_MAX_GISTS]]
 
 
 def gist_of_operation(operation: Operation) -> str:

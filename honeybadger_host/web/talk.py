@@ -34,10 +34,9 @@ from honeybadger_host.web.live import Streams, event
 from honeybadger_host.web.rendering import href, page, shown_markdown
 
 _LOOK_SECONDS: Final = 0.2
-_MOST_TURNS: Final = 50
-_MOST_MESSAGES: Final = 20
-_STOP_SECONDS: Final = 30.0
-"""The host may take 20 to write the answer of a turn that was stopped."""
+_MAX_TURNS: Final = 50
+_MAX_MESSAGES: Final = 20
+_STOP_TIMEOUT_SECONDS: Final = 30.0  # the host takes up to 20 to write the answer of a stopped turn
 
 
 def _talk(request: Request) -> Response:
@@ -45,7 +44,7 @@ def _talk(request: Request) -> Response:
     session, turn = session_named(member(request, "session", 100) or "main"), member(request, "turn", 100)
     # The state first: the history that is read after it holds every turn that has been answered.
     sent = _Sent("none") if turn is None else _look_at(home, group, turn)
-    history = home.read(group, made(GetHistory, 0, _MOST_TURNS), session=session)
+    history = home.read(group, made(GetHistory, 0, _MAX_TURNS), session=session)
     return page(
         "talk.html",
         shown_of(request),
@@ -54,8 +53,8 @@ def _talk(request: Request) -> Response:
         agents=home.agents(),
         sessions=home.sessions(group),
         turns=history.messages,
-        most_turns=_MOST_TURNS,
-        messages=home.read(group, made(GetMessages, limit=_MOST_MESSAGES)).messages,
+        most_turns=_MAX_TURNS,
+        messages=home.read(group, made(GetMessages, limit=_MAX_MESSAGES)).messages,
         turn=turn,
         sent=sent,
         done=member(request, "done", 20),
@@ -149,7 +148,7 @@ async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
 def _stopped(request: Request, form: dict[str, str]) -> Response:
     group = group_of(request)
     session, turn = session_named(form.get("session", "main")), form.get("turn", "")
-    home_of(request).ask(group, made(StopTurn, turn=turn), session=session, seconds=_STOP_SECONDS)
+    home_of(request).ask(group, made(StopTurn, turn=turn), session=session, seconds=_STOP_TIMEOUT_SECONDS)
     return go("/" if form.get("from") == "home" else href("g", group, "talk", session=session, turn=turn))
 
 

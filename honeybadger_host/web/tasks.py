@@ -1,4 +1,4 @@
-"""What agents do by themselves: when each task runs next, what became of its last run, what a person may do."""
+"""The tasks of a group: their next runs, the outcome of their last one, and the operator's actions."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ _TURNS: Final[tuple[tuple[Literal["user", "assistant"], str, str], ...]] = (
 
 @dataclass
 class Scene:
-    """What was made, by the names that addresses have."""
+    """The furnished home, and the names that addresses have."""
 
     home: Path
     names: dict[str, str] = field(default_factory=dict)

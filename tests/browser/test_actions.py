@@ -1,4 +1,4 @@
-"""What a person does on the page that needs a browser: scripts, tabs, the keyboard. flows/test_web.py does the rest."""
+"""Actions on the page that need a browser: scripts, tabs, the keyboard. flows/test_web.py does the rest."""
 
 from __future__ import annotations
 

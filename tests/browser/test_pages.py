@@ -36,8 +36,7 @@ PAGES: Final = {
     "no such page": ("/nowhere", "Not found"),
 }
 """Name -> address, and what a person reads there."""
-_WCAG_22: Final = {"target-size": {"enabled": True}}
-"""What axe does not look at unless it is told to."""
+_WCAG_22: Final = {"target-size": {"enabled": True}}  # axe looks at it only when told
 _OF_COLOUR: Final = ["color-contrast", "link-in-text-block"]
 _FOCUSABLE: Final = """() => [...document.querySelectorAll(
   "a[href], button:enabled, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]

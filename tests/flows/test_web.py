@@ -18,7 +18,7 @@ from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import Task
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.storage.home import make_home
-from honeybadger_host.web.live import MOST_STREAMS
+from honeybadger_host.web.live import MAX_STREAMS
 from tests.conftest import HostFactory
 from tests.flows.world import script
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
@@ -200,6 +200,13 @@ def test_notes_and_entries_stand_in_one_table_newest_first_and_by_pages(
     assert "1 to 1 of 1" in read(browser, f"/g/{group}/memory?author=cook").words
     assert "of 56" in read(browser, f"/g/{group}/memory?place=facts").words  # the note's section is called likewise
     assert "a note about the facts" in read(browser, f"/g/{group}/memory?place=Facts&kind=notes").words
+    held = folder / f"groups/{group}/MEMORY.md"
+    settle(folder)
+    held.write_text(held.read_text() + "\n## House rules\nBe kind to the cat.\n")
+    wait_for(lambda: "House rules" in read(browser, f"/g/{group}/memory").words, what="the person's note")
+    rules = read(browser, f"/g/{group}/memory")
+    assert rules.words.index("Be kind") < rules.words.index("fact number 54")  # the file's newest, without a time
+    assert rules.text.count('type="checkbox" name="chosen-') == 49
     found = read(browser, f"/g/{group}/memory?query=another").words
     assert ("another other cook" in found, "fact number" in found) == (True, False)
     assert browser.get(f"/g/{group}/memory?notes=x").status == 422
@@ -659,7 +666,7 @@ def test_while_the_host_reads_a_large_index_a_page_says_so_and_comes_back(home: 
 
 def test_so_many_streams_are_open_at_a_time_and_one_that_goes_makes_room(browser: Browser) -> None:
     with contextlib.ExitStack() as stack:
-        for _ in range(MOST_STREAMS):
+        for _ in range(MAX_STREAMS):
             next(stack.enter_context(browser.stream("/events?after=0")))
         refused = browser.get("/events?after=0")
         assert (refused.status, "Too many live pages" in refused.words) == (429, True)

@@ -1,4 +1,4 @@
-"""What waits for the operator, out of what the host says of itself."""
+"""Work that waits for the operator, found in the status of the host."""
 
 from __future__ import annotations
 

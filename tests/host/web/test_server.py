@@ -1,4 +1,4 @@
-"""Where the page listens."""
+"""The addresses on which the page listens."""
 
 from __future__ import annotations
 
