@@ -25,7 +25,7 @@ PAGES: Final = {
     "search": (f"/g/{GROUP}/search?query=movers", "points"),
     "review": (f"/g/{REVIEWED}/review", "Ann likes the colour blue"),
     "write that waits": (f"/g/{REVIEWED}/review/{{write}}", "Ann likes the colour blue"),
-    "proposal": (f"/g/{GROUP}/review/{{proposal}}", "merge"),
+    "proposal": (f"/g/{GROUP}/review/{{proposal}}", "1. Merge"),
     "timeline": ("/timeline", "planner"),
     "change": ("/change/{seq}", "Kind"),
     "tasks": (f"/g/{GROUP}/tasks", "0 9 * * 1-5"),
