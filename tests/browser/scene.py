@@ -21,6 +21,7 @@ SETTINGS: Final[dict[str, object]] = {
     "context.budget_tokens": 1000,
     "curation.apply": "review",
     "model.name": "scripted:talk.json",
+    "model.curation": "scripted:curation.json",
 }
 QUESTION: Final = "Which movers do we have?"
 ANSWER: Final = (
@@ -81,6 +82,8 @@ class Scene:
             {"answers": [{"text": "I have noted that.", "input_tokens": 700, "output_tokens": 80}]},
         ]
         (self.home / "talk.json").write_bytes(orjson.dumps({"turns": turns, "delay_seconds": 0.08}))
+        nothing = {"text": '{"join": [], "preferences": []}'}  # the proposals of the scene are made by rules
+        (self.home / "curation.json").write_bytes(orjson.dumps({"turns": [{"answers": [nothing]}]}))
         return self
 
     def fill(self) -> Scene:
