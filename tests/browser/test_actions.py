@@ -245,7 +245,8 @@ def test_five_tasks_are_done_from_the_first_page_in_a_few_clicks(tab: Tab, site:
     assert len(clicks) == 2
 
     begin()  # archive ten
-    tab.page.locator(f'a[href="/g/{group}/memory?kind=entries"]').click()
+    with tab.page.expect_navigation():  # until it has loaded nothing listens to the field
+        tab.page.locator(f'a[href="/g/{group}/memory?kind=entries"]').click()
     tab.page.get_by_label("Search").fill("vase")
     tab.page.locator("[data-count]").filter(has_text=re.compile("^10$")).wait_for()
     tab.page.get_by_label("Choose all of this page").click()
