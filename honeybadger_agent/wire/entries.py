@@ -8,7 +8,6 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import (
     FOR_PROGRAMS,
-    MAX_NOTE_CHARACTERS,
     Count,
     Neutralised,
     OneLine,
@@ -21,6 +20,8 @@ from honeybadger_agent.wire.numbers import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
 MAX_LISTED: Final = 1000
+MAX_DOCUMENT_CHARACTERS: Final = 131_072
+"""Of a text in a category `store/…`; any other has at most `MAX_NOTE_CHARACTERS`, which the host sees to."""
 MAX_OPERATIONS: Final = 100
 MAX_ORIGIN_CHARACTERS: Final = 500
 MAX_SUPERSEDED: Final = 32
@@ -100,7 +101,7 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
     instead Z"), project-context/{project} for facts about a project, general for the rest.
     """
 
-    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DOCUMENT_CHARACTERS)] = Field(
         description="What is to be known, in words that are understood without the conversation: 1-32,768 characters."
     )
     category: Category | None = Field(
@@ -177,7 +178,7 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
     """
 
     id: EntryId
-    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] | None = Field(
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DOCUMENT_CHARACTERS)] | None = Field(
         default=None, description="Replaces the text."
     )
     category: Category | None = Field(default=None, description="Moves it there.")

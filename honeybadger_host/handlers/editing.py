@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from honeybadger_agent.wire import EditMemory, Refusal
+from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, is_store
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
 from honeybadger_host.handlers.entry_answers import check_future, read_valid_until, shown
 from honeybadger_host.handlers.entry_places import EntryPlaces
@@ -114,6 +114,9 @@ class _Editing:
         now = to_milliseconds(now)
         check_future(edit.valid_until, now)
         after = _edited(before, edit, payload, now)
+        if len(after.content) > MAX_NOTE_CHARACTERS and not is_store(after.category):
+            why = f"{before.id} has {len(after.content)} characters, the limit is {MAX_NOTE_CHARACTERS} outside store/"
+            raise Refusal("too_large", f"payload.category: {why}; nothing was changed", field="payload.category")
         place = self._place_of(before, after, file, edit)
         if place != file:
             after = replace(after, id=name_in(place))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory, is_store
+from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, SaveMemory, is_store
 from honeybadger_host.domain import Asked
 from honeybadger_host.handlers.redaction import CleanTexts, Screen
 from honeybadger_host.memory.entry import Json
@@ -68,7 +68,11 @@ def cleaned(
         raise Refusal("invalid", why, field="payload.origin")
     aliases, tags = lines("aliases", payload.aliases), lines("tags", payload.tags)
     content = None
-    if payload.content is not None and is_store(payload.category or category) and _is_json(payload.content):
+    is_document = is_store(payload.category or category)
+    if payload.content is not None and not is_document and len(payload.content) > MAX_NOTE_CHARACTERS:
+        why = f"payload.content has {len(payload.content)} characters, the limit is {MAX_NOTE_CHARACTERS}: send less"
+        raise Refusal("too_large", why, field="payload.content")
+    if payload.content is not None and is_document and _is_json(payload.content):
         content, changed = screen.data(asked, "payload.content", payload.content)  # exact: it is shown to no model
         texts.changed.update(changed)
     elif payload.content is not None:

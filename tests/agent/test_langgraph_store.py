@@ -202,8 +202,8 @@ def test_what_is_not_json_or_too_large_is_refused_and_nothing_of_the_batch_is_ke
         store.put(("t",), "k", {"a": object()})
     with pytest.raises(ValueError, match="not JSON compliant"):
         store.put(("t",), "k", {"a": float("nan")})
-    with pytest.raises(TooLarge, match="32768"):
-        store.batch([base.PutOp(("t",), "k", {}), base.PutOp(("t",), "l", {"a": "b" * 40_000})])
+    with pytest.raises(TooLarge, match="131072"):
+        store.batch([base.PutOp(("t",), "k", {}), base.PutOp(("t",), "l", {"a": "b" * 131_072})])
     with pytest.raises(NotImplementedError, match="TTL"):
         store.put(("t",), "k", {}, ttl=5)
     assert store.search(("t",)) == []

@@ -17,7 +17,7 @@ from tests.hosting import HostProcess, RawSender, assert_refused, request
 
 
 def put(name: str, content: str, **more: Any) -> dict[str, Any]:
-    return {"type": "save_memory", "payload": {"content": content, "category": "store/a", "name": name, **more}}
+    return {"type": "save_memory", "payload": {"content": content, "category": "store/a", "name": name} | more}
 
 
 def delete(name: str) -> dict[str, Any]:
@@ -72,7 +72,8 @@ def test_each_operation_meets_what_those_before_it_have_changed(host: HostProces
 
 WRONG: list[tuple[dict[str, Any], ErrorCode, str, str]] = [
     (put("b", " "), "invalid", "payload.operations.1.payload.content", "is blank"),
-    (put("b", "a" * 32_769), "too_large", "payload.operations.1.payload.content", "32768"),
+    (put("b", "a" * 131_073), "too_large", "payload.operations.1.payload.content", "131072"),
+    (put("b", "a" * 32_769, category="b"), "too_large", "payload.operations.1.payload.content", "32768"),
     (put("b", "x", colour="red"), "invalid", "payload.operations.1.payload.colour", "is unknown"),
     (put("taken", "x"), "conflict", "payload.operations.1.payload.name", "has this name"),
     (delete("b"), "not_found", "payload.operations.1.payload.name", "no entry of store/a has the name b"),

@@ -68,6 +68,23 @@ def test_nothing_of_a_store_is_curated(make_host: HostFactory, home: Path) -> No
     assert cli_json("dream", "main", "--dry-run", home=home)["looked_at"] == 2
 
 
+def test_a_document_is_larger_than_any_other_entry_and_does_not_move_out(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann")
+    text = '"' + "a" * 131_070 + '"'
+    saved = agent.save_memory(f"[{text[1:-2]}", category="store/zoo", name="large")
+    assert len(saved.content) == 131_070
+    agent.edit_memory(saved.id, content=text)
+    assert agent.get_memory(saved.id).content == text
+    assert agent.list_memory_entries(category="store/zoo", with_content=True).entries[0].content == text
+    with pytest.raises(TooLarge, match="131073 characters, the limit is 131072"):
+        agent.edit_memory(saved.id, content=f"{text} ")
+    for category in ("zoo", None):
+        with pytest.raises(TooLarge, match=r"payload.content has 32769 characters, the limit is 32768"):
+            agent.save_memory("a" * 32_769, category)
+    with pytest.raises(TooLarge, match=r"payload.category: .* has 131072 characters, the limit is 32768"):
+        agent.edit_memory(saved.id, category="zoo")
+
+
 def test_credentials_in_a_document_leave_it_json(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann")
     saved = agent.save_memory('{"key": "AKIAIOSFODNN7EXAMPLE", "n": 1}', category="store/zoo", name="k")
