@@ -40,6 +40,7 @@ _LAST_NUMBER: Final = 10**15
 """No turn has a higher number: those that follow it must be numbers that every JSON reader keeps."""
 
 
+_KEY: Final = b'"key":"'
 _NUMBERED: Final = re.compile(rb'{"turn":(\d{1,16}),')
 """How a line of the host begins."""
 
@@ -273,9 +274,11 @@ def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, KeyedLine]:
     except NotRegular as error:
         raise OSError(errno.EINVAL, f"it is {error}") from None
     found: dict[str, KeyedLine] = {}
+    wanted = {key.encode() for key in keys}
     with open(fd, "rb") as file:
         for line in file:
-            if b'"key":"' not in line:  # quotes within a text are escaped: only a member begins so
+            begin = line.find(_KEY)  # quotes within a text are escaped: only a member begins so
+            if begin < 0 or line[begin + len(_KEY) : line.find(b'"', begin + len(_KEY))] not in wanted:
                 continue
             try:
                 value = orjson.loads(line)
