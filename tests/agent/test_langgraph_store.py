@@ -222,7 +222,7 @@ async def test_many_at_once_are_all_kept(store: GroupStore) -> None:
 
 def test_items_survive_a_kill_and_are_in_no_context(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    agent = SyncClient(home, "main", "graph")
+    agent = SyncClient(home, "main", "graph", timeout_seconds=PATIENCE)
     GroupStore(agent).put(("users", "1"), "prefs", {"animal": "quokka", "hidden": "a\u200bb"})
     host.kill()
     host.start()

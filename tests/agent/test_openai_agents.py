@@ -178,9 +178,9 @@ async def test_a_call_that_is_cancelled_is_finished_first(session: GroupSession)
 
 async def test_what_is_said_is_found_by_every_agent_of_the_group(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    session = GroupSession(Client(home, "main", "sdk"), "chat-1")
+    session = GroupSession(Client(home, "main", "sdk", timeout_seconds=PATIENCE), "chat-1")
     await session.add_items([message("user", "The quokka lives on Rottnest")])
-    other = SyncClient(home, "main", "claude", session="chat-1")
+    other = SyncClient(home, "main", "claude", session="chat-1", timeout_seconds=PATIENCE)
     assert other.search_memory("quokka").hits[0].id == "chat-1#1"
     other.append_turn("assistant", "So it does", sender="claude")
     other.append_turn("tool", "a tool of another program")

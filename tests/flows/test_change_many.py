@@ -13,7 +13,7 @@ from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ErrorCode
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request
+from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request
 
 
 def put(name: str, content: str, **more: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def held(agent: SyncClient) -> dict[str | None, str | None]:
 
 
 def test_all_is_done_in_one_change_with_the_results_in_order(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     old = agent.save_memory("old", category="store/a", name="c")
     gone = agent.save_memory("gone", category="store/a", name="d")
     results = agent.change_many([put("a", "1"), put("b", "2"), edit(old.id, content="new"), delete("d")]).results
@@ -49,7 +49,7 @@ def test_all_is_done_in_one_change_with_the_results_in_order(host: HostProcess, 
 
 
 def test_each_operation_meets_what_those_before_it_have_changed(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     first = agent.save_memory("0", category="store/a", name="kept")
     operations = [
         put("a", "1"),
@@ -88,7 +88,7 @@ def test_when_one_is_refused_none_is_done(
     served: HostProcess, asker: RawSender, case: tuple[dict[str, Any], ErrorCode, str, str]
 ) -> None:
     operation, code, field, says = case
-    agent = SyncClient(served.home, asker.group, "asker")
+    agent = SyncClient(served.home, asker.group, "asker", timeout_seconds=PATIENCE)
     agent.save_memory("x", category="store/a", name="taken")
     reply = asker.ask("x", request("x", "change_many", payload={"operations": [put("a", "1"), operation]}))
     assert_refused(reply, code, says=says, field=field)
@@ -96,7 +96,7 @@ def test_when_one_is_refused_none_is_done(
 
 
 def test_the_number_of_operations_is_limited(served: HostProcess, asker: RawSender) -> None:
-    agent = SyncClient(served.home, asker.group, "asker")
+    agent = SyncClient(served.home, asker.group, "asker", timeout_seconds=PATIENCE)
     with pytest.raises(Invalid, match=r"payload\.operations"):
         agent.change_many([])
     with pytest.raises(TooLarge, match="101 items, the limit is 100"):
@@ -106,7 +106,7 @@ def test_the_number_of_operations_is_limited(served: HostProcess, asker: RawSend
 
 def test_it_is_done_once_whatever_is_killed_and_undone_as_a_whole(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     agent.save_memory("marigold", category="store/a", name="a")
     host.kill()
     sender = RawSender(home, sender="ben").make()
@@ -132,7 +132,7 @@ def test_it_is_done_once_whatever_is_killed_and_undone_as_a_whole(make_host: Hos
 
 def test_where_writes_are_reviewed_all_of_it_waits_as_one(make_host: HostFactory, home: Path) -> None:
     make_host({"memory.writes": "main=review"}).start()
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
 
     def decided(*operations: dict[str, Any], by: str = "accept") -> str:
         proposal = agent.change_many(list(operations)).proposal

@@ -12,7 +12,7 @@ from honeybadger_agent.errors import Conflict, Invalid, TooLarge
 from honeybadger_agent.mailbox import new_id
 from tests.commands import cli_json
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, request, turns_of
+from tests.hosting import PATIENCE, HostProcess, RawSender, request, turns_of
 
 
 def keyed(key: str, content: str, role: str = "user", **more: str) -> dict[str, str]:
@@ -24,7 +24,7 @@ def contents_of(home: Path) -> list[str]:
 
 
 def test_a_key_is_one_turn_however_often_it_is_sent(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     first = agent.append_turns([keyed("a", "Hello"), keyed("b", "Hi", "assistant")])
     assert (first.added, first.known, first.turns) == (2, 0, [1, 2])
     again = agent.append_turns([keyed("a", "Hello"), keyed("b", "Hi", "assistant"), keyed("c", "How are you?")])
@@ -35,7 +35,7 @@ def test_a_key_is_one_turn_however_often_it_is_sent(host: HostProcess, home: Pat
 
 def test_a_key_is_known_after_a_kill_and_within_one_batch(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    SyncClient(home, "main", "claude").append_turns([keyed("a", "Hello")])
+    SyncClient(home, "main", "claude", timeout_seconds=PATIENCE).append_turns([keyed("a", "Hello")])
     host.kill()
     sender = RawSender(home, sender="claude")
     payload = {"turns": [keyed("a", "Hello"), keyed("b", "Hi", "assistant")]}
@@ -49,7 +49,7 @@ def test_a_key_is_known_after_a_kill_and_within_one_batch(make_host: HostFactory
 
 
 def test_a_key_with_other_words_is_a_conflict_and_nothing_is_appended(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     agent.append_turns([keyed("a", "Hello")])
     with pytest.raises(Conflict, match=r"turns.1.key: turn 1 .* 'a'"):
         agent.append_turns([keyed("b", "New"), keyed("a", "Goodbye")])
@@ -58,11 +58,16 @@ def test_a_key_with_other_words_is_a_conflict_and_nothing_is_appended(host: Host
 
 def test_a_key_belongs_to_its_session(host: HostProcess, home: Path) -> None:
     for session in ("one", "two"):
-        assert SyncClient(home, "main", "claude", session=session).append_turns([keyed("a", session)]).added == 1
+        assert (
+            SyncClient(home, "main", "claude", session=session, timeout_seconds=PATIENCE)
+            .append_turns([keyed("a", session)])
+            .added
+            == 1
+        )
 
 
 def test_a_forgotten_turn_keeps_its_key(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     agent.append_turns([keyed("a", "My locker code is swordfish"), keyed("b", "Noted", "assistant")])
     cli_json("forget", "main", "--text", "swordfish", home=home)
     again = agent.append_turns([keyed("a", "My locker code is swordfish")])
@@ -71,7 +76,7 @@ def test_a_forgotten_turn_keeps_its_key(host: HostProcess, home: Path) -> None:
 
 
 def test_times_never_go_back_nor_into_the_future(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     agent.append_turns(
         [
             keyed("a", "Hello", at="2026-01-02T10:00:00Z"),
@@ -95,14 +100,14 @@ def test_times_never_go_back_nor_into_the_future(host: HostProcess, home: Path) 
     ],
 )
 def test_one_wrong_turn_refuses_all(host: HostProcess, home: Path, turn: dict[str, str], says: str) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     with pytest.raises(Invalid, match=says):
         agent.append_turns([keyed("first", "Hello"), turn])
     assert not (home / "data/sessions/main/main.jsonl").exists()
 
 
 def test_credentials_in_keyed_turns_are_redacted_and_the_key_is_known(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     turn = keyed("a", "my key is AKIAIOSFODNN7EXAMPLE")
     assert agent.append_turns([turn]).neutralised["secrets"] == 1
     assert agent.append_turns([turn]).known == 1
@@ -113,7 +118,7 @@ DATA = '{"type": "reasoning",  "n": 1.50, "n": 2, "t": "\\u00e9\u200b\\u0000", "
 
 
 def test_data_comes_back_byte_for_byte_and_is_neither_searched_nor_shown(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     turns = [keyed("a", "Hello", data=DATA), keyed("b", "Hi", "assistant", data='"quokka"'), keyed("c", "Bye")]
     assert agent.append_turns(turns).neutralised == {}
     assert agent.append_turns(turns).known == 3
@@ -126,7 +131,7 @@ def test_data_comes_back_byte_for_byte_and_is_neither_searched_nor_shown(host: H
 
 
 def test_data_is_json_of_128_kib_at_most_and_without_credentials(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     largest = '"' + "a" * (128 * 1024 - 2) + '"'
     assert agent.append_turns([keyed("a", "Hello", data=largest)]).added == 1
     with pytest.raises(TooLarge, match=r"turns.0.data has 131073 bytes"):
@@ -140,7 +145,7 @@ def test_data_is_json_of_128_kib_at_most_and_without_credentials(host: HostProce
 
 
 def test_turns_are_read_from_either_end_in_pages(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     agent.append_turns([keyed(str(n), f"turn {n}") for n in range(1, 121)])
 
     def numbers(**asked: Any) -> tuple[list[int], bool]:
@@ -155,14 +160,14 @@ def test_turns_are_read_from_either_end_in_pages(host: HostProcess, home: Path) 
     assert numbers(after=500) == ([], False)
     first = agent.get_turns(limit=1).turns[0]
     assert (first.key, first.role, first.content, first.sender, first.by) == ("1", "user", "turn 1", "user", "claude")
-    assert SyncClient(home, "main", "claude", session="other").get_turns().turns == []
+    assert SyncClient(home, "main", "claude", session="other", timeout_seconds=PATIENCE).get_turns().turns == []
     for member, wrong in (("limit", 0), ("limit", 1001), ("before", 0), ("after", -1)):
         with pytest.raises(Invalid, match=f"payload.{member} must be at"):
             numbers(**{member: wrong})
 
 
 def test_a_reply_has_a_mebibyte_of_turns(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     large = '"' + "a" * (120 * 1024) + '"'
     for n in range(12):
         agent.append_turns([keyed(str(n), "Hello", data=large)])
@@ -178,7 +183,7 @@ def test_a_reply_has_a_mebibyte_of_turns(host: HostProcess, home: Path) -> None:
 
 
 def test_forgotten_data_is_null_and_every_key_stays_known(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude")
+    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     turns = [
         keyed("a", "Noted", data='{"text": "the locker code is \\"swordfish\\""}'),
         keyed("run:1/item#2", "The locker code is swordfish", data="{}"),

@@ -13,16 +13,16 @@ from honeybadger_agent.errors import Conflict, Invalid, NotFound
 from honeybadger_agent.mailbox import new_id
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request
+from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request
 
 PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
 
 
 def test_a_put_makes_an_entry_and_takes_the_place_of_the_one_that_has_the_name(host: HostProcess, home: Path) -> None:
-    first = SyncClient(home, "main", "ann").save_memory(
+    first = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).save_memory(
         "in May", **PLAN, replace=True, tags=["home"], metadata={"a": 1}
     )
-    agent = SyncClient(home, "main", "ben")
+    agent = SyncClient(home, "main", "ben", timeout_seconds=PATIENCE)
     second = agent.save_memory("in June", **PLAN, replace=True, title="Moving")
     assert (second.id, second.file, second.created, second.by) == (first.id, first.file, first.created, "ann")
     assert (second.content, second.title, second.tags, second.metadata) == ("in June", "Moving", [], {})
@@ -35,7 +35,7 @@ def test_a_put_makes_an_entry_and_takes_the_place_of_the_one_that_has_the_name(h
 
 
 def test_a_put_expects_the_version_that_was_read(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     first = agent.save_memory("in May", **PLAN, replace=True)
     second = agent.save_memory("in June", **PLAN, replace=True, expected_version=first.version)
     with pytest.raises(Conflict, match=r"move\.md was changed since"):
@@ -56,12 +56,12 @@ def test_null_as_expected_version_means_that_there_is_none(host: HostProcess, ho
     assert sender.ask("a", request("a", "save_memory", payload=payload))["ok"]
     reply = sender.ask("b", request("b", "save_memory", payload={**payload, "content": "in June"}))
     assert_refused(reply, "conflict", says="has this name", field="payload.name")
-    assert SyncClient(home, "main", "ann").get_memory(**PLAN).content == "in May"
+    assert SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).get_memory(**PLAN).content == "in May"
 
 
 def test_a_put_is_applied_once_and_in_order_whatever_is_killed(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    first = SyncClient(home, "main", "ann").save_memory("0", **PLAN, replace=True)
+    first = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).save_memory("0", **PLAN, replace=True)
     host.kill()
     sender = RawSender(home).make()
     ids = [new_id() for _ in range(4)]
@@ -78,13 +78,13 @@ def test_a_put_is_applied_once_and_in_order_whatever_is_killed(make_host: HostFa
     sender.drop(ids[1], data)
     host.start()
     assert sender.reply(ids[1]) == replies[1]
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     assert agent.get_memory(**PLAN).content == "4"
     assert [row["kind"] for row in cli_json("log", "main", home=home)] == ["entry"] * 4
 
 
 def test_a_put_is_undone_and_forgotten_like_every_change_of_an_entry(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     agent.save_memory("the locker code is marigold", **PLAN, replace=True)
     agent.save_memory("the locker code is petunia", **PLAN, replace=True)
     seq = cli_json("log", "main", home=home)[0]["seq"]
@@ -122,7 +122,7 @@ def test_where_writes_are_reviewed_a_put_waits_and_is_stale_when_another_came_fi
     make_host: HostFactory, home: Path
 ) -> None:
     make_host({"memory.writes": "main=review"}).start()
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
 
     def waiting(text: str) -> str:
         proposal = agent.save_memory(text, **PLAN, replace=True).proposal
@@ -145,7 +145,7 @@ def test_where_writes_are_reviewed_a_put_waits_and_is_stale_when_another_came_fi
 
 
 def test_a_damaged_file_in_its_place_is_kept(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     path = home / "groups/main" / agent.save_memory("in May", **PLAN, replace=True).file
     path.write_text("{ not JSON")
     again = agent.save_memory("in June", **PLAN, replace=True)

@@ -12,7 +12,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid, TooLarge
 from tests.commands import cli_json
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess
+from tests.hosting import PATIENCE, HostProcess
 
 DOCUMENT = '{"animal":  "quokka", "n": 1.50, "hidden": "a\u200bb", "deep": {"year": 2021, "tags": ["x"]}}'
 
@@ -23,7 +23,7 @@ def put(agent: SyncClient, name: str, content: str, category: str = "store/zoo",
 
 def test_documents_are_kept_exactly_listed_and_forgotten_and_never_recalled(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     put(agent, "quokka", DOCUMENT, title="The quokka")
     agent.save_memory("a quokka without a name", category="Store/zoo")
     seen = agent.save_memory("the wombat digs", category="zoo")
@@ -48,7 +48,7 @@ def test_documents_are_kept_exactly_listed_and_forgotten_and_never_recalled(make
 
 
 def test_an_entry_that_was_recalled_and_moves_into_a_store_leaves_the_context(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     saved = agent.save_memory("the wombat digs at night", category="zoo")
     agent.append_turn("user", "When does the wombat dig?")
     assert [one.id for one in agent.get_context().recalled] == [saved.id]
@@ -61,7 +61,7 @@ def test_an_entry_that_was_recalled_and_moves_into_a_store_leaves_the_context(ho
 
 def test_nothing_of_a_store_is_curated(make_host: HostFactory, home: Path) -> None:
     make_host().start()
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     for category in ("zoo", "store/zoo"):
         agent.save_memory("The quokka of the zoo eats leaves at noon", category=category)
         agent.save_memory("The quokka of the zoo eats leaves at noon.", category=f"{category}/more")
@@ -69,7 +69,7 @@ def test_nothing_of_a_store_is_curated(make_host: HostFactory, home: Path) -> No
 
 
 def test_a_document_is_larger_than_any_other_entry_and_does_not_move_out(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     text = '"' + "a" * 131_070 + '"'
     saved = agent.save_memory(f"[{text[1:-2]}", category="store/zoo", name="large")
     assert len(saved.content) == 131_070
@@ -86,7 +86,7 @@ def test_a_document_is_larger_than_any_other_entry_and_does_not_move_out(host: H
 
 
 def test_credentials_in_a_document_leave_it_json(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     saved = agent.save_memory('{"key": "AKIAIOSFODNN7EXAMPLE", "n": 1}', category="store/zoo", name="k")
     assert saved.neutralised["secrets"] == 1
     assert orjson.loads(saved.content) == {"key": "[REDACTED:aws-key-id]", "n": 1}
@@ -98,7 +98,7 @@ def test_credentials_in_a_document_leave_it_json(host: HostProcess, home: Path) 
 
 
 def test_a_list_with_texts_pages_by_a_mebibyte(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     text = '"' + "a" * 32_000 + '"'
     for n in range(40):
         put(agent, f"{n:02}", f'{{"n": {n}, "t": {text}}}', metadata={"n": n})
@@ -140,7 +140,7 @@ CONDITIONS: list[tuple[dict[str, Any], str]] = [
 
 
 def test_conditions_on_contents_and_metadata(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     put(agent, "a", '{"kind": "cat", "deep": {"year": 2020}}', metadata={"owner": "ann"})
     put(agent, "b", '{"kind": "cat", "deep": {"year": 2021}}')
     put(agent, "c", '{"kind": "dog", "flag": true, "tags": ["x", 1]}')
@@ -173,4 +173,4 @@ def test_a_condition_that_says_nothing_is_refused(
     served: HostProcess, where: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=f"payload.where .*{says}"):
-        SyncClient(served.home, "main", "ann").list_memory_entries(where=where)
+        SyncClient(served.home, "main", "ann", timeout_seconds=PATIENCE).list_memory_entries(where=where)

@@ -13,7 +13,7 @@ from honeybadger_agent.mailbox import new_id
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.flows.test_export import new_home
-from tests.hosting import HostProcess, RawSender, request, turns_of, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, request, turns_of, wait_for
 
 SAID = ["We meet in the aviary", "Noted", "We meet in the terrarium", "Noted, too"]
 
@@ -40,7 +40,7 @@ def withdrawal(home: Path) -> str:
 
 def test_withdrawn_turns_stay_in_the_log_and_are_nowhere_else_until_undone(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
     assert agent.search_memory("terrarium").hits
     agent.update_session(add_facts=["we meet"])  # the document's file has the turns by now
@@ -76,7 +76,7 @@ def test_withdrawn_turns_stay_in_the_log_and_are_nowhere_else_until_undone(make_
 
 
 def test_what_is_said_after_a_withdrawal_goes_on_behind_it(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
     agent.withdraw_turns(4)
     say(agent, ["We meet in the vivarium"], first=5)
@@ -91,14 +91,14 @@ def test_what_is_said_after_a_withdrawal_goes_on_behind_it(host: HostProcess, ho
     with pytest.raises(NotFound, match="session main has no turn 6: its last turn is 5"):
         agent.withdraw_turns(6)
     with pytest.raises(NotFound, match="nothing was said in it"):
-        SyncClient(home, "main", "ann", session="other").withdraw_turns(1)
+        SyncClient(home, "main", "ann", session="other", timeout_seconds=PATIENCE).withdraw_turns(1)
     with pytest.raises(Invalid, match=r"payload\.from_turn must be at least 1"):
         agent.withdraw_turns(0)
 
 
 def test_it_is_done_once_whatever_is_killed_and_whatever_comes_with_it(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
     host.kill()
     sender = RawSender(home, sender="ann")
@@ -127,7 +127,7 @@ def test_withdrawn_turns_are_exported_forgotten_and_not_in_markdown(
     make_host: HostFactory, home: Path, tmp_path: Path
 ) -> None:
     host = make_host().start()
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
     agent.withdraw_turns(3)
     cli_text("export", "main", "--to", tmp_path / "main.tar.gz", home=home)
@@ -143,7 +143,7 @@ def test_withdrawn_turns_are_exported_forgotten_and_not_in_markdown(
     cli_text("import", "main", tmp_path / "main.tar.gz", home=other)
     with HostProcess(other) as elsewhere:
         elsewhere.start()
-        there = SyncClient(other, "main", "ann")
+        there = SyncClient(other, "main", "ann", timeout_seconds=PATIENCE)
         assert standing(there) == [1, 2]
         wait_for(lambda: there.search_memory("aviary").hits, what="the index")
         assert not there.search_memory("terrarium").hits
@@ -152,7 +152,7 @@ def test_withdrawn_turns_are_exported_forgotten_and_not_in_markdown(
 
 
 def test_a_context_as_it_was_has_what_was_withdrawn_later(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann")
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
     before = agent.get_context("Where do we meet?")
     agent.withdraw_turns(3)
