@@ -130,6 +130,7 @@ def cluster_status(home: Home = None, as_json: AsJson = False, overrides: Overri
         f"home     {found['home']}",
         f"owner    {found['owner'] or 'nobody just now'}, epoch {found['epoch']}",
         *map(_line_of, found["machines"]),
+        *(f"machine  {node} does not answer" for node in found["missing"]),
         f"log      {found['log']['first']} to {found['log']['last']}, snapshots at {found['snapshots']}",
         f"here     {found['node']} has {found['here']}",
     ]

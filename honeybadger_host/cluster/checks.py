@@ -14,7 +14,7 @@ import orjson
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cluster.lease import OWNERS, holder
 from honeybadger_host.cluster.log import Names, read_place
-from honeybadger_host.cluster.moving import MOST_BEHIND, State, present
+from honeybadger_host.cluster.moving import MOST_BEHIND, State, missing, present
 from honeybadger_host.cluster.placing import KEPT
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.configuration import load_settings
@@ -56,7 +56,11 @@ def cluster(home: Path) -> Iterator[Finding]:
             for stream in (names.stream, OWNERS):
                 yield from _stream(servers, stream, len(settings.urls))
             yield from _snapshots(servers, names)
-            yield from _machines(present(servers, names), holder(servers, names), here.seq)
+            machines = present(servers, names)
+            yield from _machines(machines, holder(servers, names), here.seq)
+            for node in missing(servers, names, machines):
+                what = f"{node} ran within the last week and does not answer"
+                yield Finding("machines", "warning", what, "start its host, or wait: one that left is forgotten then")
     except (HostError, Unreachable) as error:
         what = f"no server, or no majority of them, answers: {error}"
         yield Finding("cluster", "problem", what, "start them: nothing is answered until most of them run")

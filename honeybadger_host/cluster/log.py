@@ -91,6 +91,16 @@ class Names(NamedTuple):
         return f"hb.{self.identity}.owner"
 
     @property
+    def machines(self) -> str:
+        """Stream with the names of the machines that ran lately."""
+        return f"HBM_{self.identity}"
+
+    @property
+    def machine(self) -> str:
+        """Subject that a machine says its name on, each on one of its own: `.<digest>` follows."""
+        return f"hb.{self.identity}.machine"
+
+    @property
     def snapshots(self) -> str:
         return f"HBS_{self.identity}_"
 

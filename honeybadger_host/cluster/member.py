@@ -22,7 +22,7 @@ from honeybadger_host.cluster.committing import Committing
 from honeybadger_host.cluster.forwarding import Answering, Forwarding, registered
 from honeybadger_host.cluster.lease import Renewing, Watched, claim, release
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Purged, read_place
-from honeybadger_host.cluster.moving import Presence, State
+from honeybadger_host.cluster.moving import REMEMBERED_SECONDS, Presence, State
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
     SCHEMA_HEADER,
@@ -324,10 +324,14 @@ class Member:
 
     def _trim(self) -> None:
         """Publish a snapshot when the log is long, which begins with it then, or when there is none of this schema."""
-        pause, is_current = 0.0, False
+        pause, is_current, is_made = 0.0, False, False
         while not self._stopping.wait(pause) and self._servers is not None and not self.log.failed:
             pause = LOOK_SECONDS
             try:
+                if not is_made:
+                    subjects = f"{self.names.machine}.*"
+                    self._servers.make_stream(self.names.machines, subjects, max_age=REMEMBERED_SECONDS, of_each=1)
+                    is_made = True
                 journal_bytes = sum(path.stat().st_size for path in self._path.parent.glob(f"{self._path.name}*"))
                 is_long = self._servers.bytes_of(self.names.stream) > TRIM_SHARE * journal_bytes
                 is_current = is_current or is_snapshot_current(self._servers, self.names)

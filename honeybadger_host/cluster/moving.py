@@ -7,11 +7,14 @@ next one instead of back, and follows. Only hosts may ask: see the keys in deplo
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
+from typing import Final
 
+import nats.errors
 import orjson
 import structlog
 from nats.aio.msg import Msg
@@ -22,6 +25,10 @@ from honeybadger_host.errors import HostError, NotFound, StorageFailed
 
 log = structlog.get_logger()
 
+REMEMBERED_SECONDS: Final = 7 * 86_400
+"""A machine that has not run for so long is no longer missed."""
+_SAID_SECONDS: Final = 3_600
+_SAID_AGAIN_SECONDS: Final = 5
 MOST_BEHIND = 1_000
 """Messages: a machine that has to read more keeps everybody waiting."""
 _MOVING_SECONDS = 60.0
@@ -68,7 +75,7 @@ class Presence:
     def __init__(
         self, servers: Servers, names: Names, state: Callable[[], State], hand_over: Callable[[str], None]
     ) -> None:
-        """Begin."""
+        """Begin. The name of this machine stays with the servers, so that it is missed when it is gone."""
         self._servers, self._names, self._state, self._hand_over = servers, names, state, hand_over
         self._task = servers.start(self._run())
 
@@ -82,10 +89,23 @@ class Presence:
             await client.subscribe(self._names.move, cb=self._move),
         ]
         try:
-            await asyncio.Event().wait()
+            while True:
+                is_said = await self._say_name()
+                await asyncio.sleep(_SAID_SECONDS if is_said else _SAID_AGAIN_SECONDS)
         finally:
             for subscription in subscriptions:
                 await subscription.unsubscribe()
+
+    async def _say_name(self) -> bool:
+        """Return whether the servers keep it: the owner makes the stream for it."""
+        node = self._state().node.encode()
+        subject = f"{self._names.machine}.{hashlib.sha256(node).hexdigest()[:16]}"
+        try:
+            await self._servers.client.jetstream().publish(subject, node)
+        except (nats.errors.Error, OSError) as error:
+            log.debug("cluster.name_not_kept", error=str(error))
+            return False
+        return True
 
     async def _tell(self, message: Msg) -> None:
         await message.respond(orjson.dumps(asdict(self._state())))
@@ -100,6 +120,16 @@ def present(servers: Servers, names: Names) -> list[State]:
     """Return the machines that run, the owner first. Raises Unreachable."""
     states = [State.load(data) for data in servers.ask_all(names.who)]
     return sorted(states, key=lambda state: (-state.epoch, state.node))
+
+
+def missing(servers: Servers, names: Names, machines: Sequence[State]) -> list[str]:
+    """Return the names of machines that ran lately and do not answer now. Raises Unreachable."""
+    known: set[str] = set()
+    last = 0
+    while servers.end_of(names.machines) and (found := servers.fetch(names.machines, f"{names.machine}.*", last)):
+        known |= {message.data.decode() for message in found}
+        last = found[-1].seq
+    return sorted(known - {machine.node for machine in machines})
 
 
 def is_called(node: str, name: str) -> bool:

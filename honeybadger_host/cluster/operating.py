@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Log, Names, Purged, newest_epoch, read_place
-from honeybadger_host.cluster.moving import choose, move, place_of, present
+from honeybadger_host.cluster.moving import choose, missing, move, place_of, present
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
     LOG_CHAIN,
@@ -60,7 +60,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
         with closing(Servers(settings.urls, settings.credentials)) as servers:
             servers.make_stream(OWNERS, OWNERS_SUBJECT, max_age=LEASE_SECONDS, of_each=1)
             if is_anew and not is_begun:
-                for stream in [names.stream, *servers.streams(names.snapshots)]:
+                for stream in [names.stream, names.machines, *servers.streams(names.snapshots)]:
                     servers.remove_stream(stream)
             end = servers.end_of(names.stream)
             if end is not None and end[1] and not is_begun:
@@ -117,11 +117,13 @@ def look(home: Path, settings: Cluster) -> dict[str, Any]:
     names, here, node = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:
         first, last = servers.end_of(names.stream) or (0, 0)
+        machines = present(servers, names)
         return {
             "home": names.identity,
             "node": node,
             "owner": holder(servers, names),
-            "machines": [asdict(state) for state in present(servers, names)],
+            "machines": [asdict(state) for state in machines],
+            "missing": missing(servers, names, machines),
             "epoch": newest_epoch(servers, names),
             "log": {"first": first, "last": last},
             "here": here.seq,

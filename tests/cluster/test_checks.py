@@ -91,6 +91,25 @@ def test_the_doctor_says_what_is_wrong_with_servers_log_and_machines(
     assert run_cli("doctor", home=b.home).returncode == 1
 
 
+def test_a_machine_that_died_is_missed_by_the_doctor_and_the_status(pair: Cluster) -> None:
+    a, b = pair.machines
+
+    def missed() -> list[str]:
+        told: list[str] = json.loads(a.command("status", "--json"))["missing"]
+        return told
+
+    with closing(Connection(a.urls)) as servers:
+        wait_for(lambda: (servers.end_of(f"HBM_{pair.identity}") or (0, 0))[1] >= 2, what="both have said their names")
+    assert missed() == []
+    b.kill()
+    (node,) = wait_for(missed, what="b is missed")
+    assert str(b.home) in node
+    assert f"{node} does not answer" in a.command("status")
+    wait_for(lambda: [one for one in found(a)["warning"] if node in one.message], what="the doctor misses it")
+    b.follow()
+    wait_for(lambda: not missed(), what="b is back")
+
+
 def test_a_machine_that_follows_says_whom_and_how_far_and_keeps_to_what_it_knows(pair: Cluster) -> None:
     a, b = pair.machines
     a.box.make().note("n1", "a note about tea")
