@@ -102,7 +102,7 @@ class QueryTerm:
         word: as written, casefolded; for explanations.
         forms: equivalent terms; at least one, the usual one first.
         weight: 1, less for words that say little.
-        is_optional: never counted as missing (a part of a longer word).
+        is_optional: never counted as missing (one character of an unknown Chinese word).
     """
 
     word: str

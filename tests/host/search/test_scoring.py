@@ -40,6 +40,7 @@ QUESTIONS = (
     "harbuor ships",
     "my tea",
     "Ada",
+    "When was the quux, Bob?",
     "nothing known",
 )
 
