@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,13 +170,17 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 
 
 def spoken(home: Path) -> dict[str, list[str]]:
-    """Return what was kept, by the sender that kept it."""
+    """Return what was kept, by the sender that kept it, the earlier session first."""
+    sessions = [turns_of(home, file.stem) for file in (home / "data/sessions/main").glob("*.jsonl")]
     kept: dict[str, list[str]] = {}
-    with suppress(FileNotFoundError):
-        for file in sorted((home / "data/sessions/main").glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns):
-            for turn in turns_of(home, file.stem):
-                kept.setdefault(turn["by"], []).append(turn["content"])
+    for turns in sorted(filter(None, sessions), key=lambda turns: str(turns[0]["at"])):
+        for turn in turns:
+            kept.setdefault(turn["by"], []).append(turn["content"])
     return kept
+
+
+def await_spoken(home: Path, sender: str, said: list[str]) -> None:
+    wait_for(lambda: spoken(home).get(sender) == said, what=f"{said} of {sender}")
 
 
 def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostProcess, home: Path, desk: Desk) -> None:
@@ -191,7 +194,7 @@ def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostP
     assert time.monotonic() - began < 60
     assert told in text.partition("Recalled from the memory of the group main")[2]
     assert "Ann likes teal" in text
-    assert spoken(home) == {"claude-code": [told, ANSWER, "Where does my boat lie?", ANSWER]}
+    await_spoken(home, "claude-code", [told, ANSWER, "Where does my boat lie?", ANSWER])
     assert "Connected" in desk.run("claude", "mcp", "list")
     desk.run("claude", "plugin", "validate", "--strict", str(packages_folder() / "claude-code"))
     manifest = packages_folder() / "claude-code" / ".claude-plugin" / "plugin.json"
@@ -207,15 +210,15 @@ def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostP
     assert time.monotonic() - began < 60
     assert f"{login_name()} via claude-code): {told}" in text
     assert "Ann likes teal" in text
-    assert spoken(home)["codex"] == ["In which harbour does my boat lie?", ANSWER]
+    await_spoken(home, "codex", ["In which harbour does my boat lie?", ANSWER])
     desk.run(*AGENT, "install", "codex", "--home", str(home), "--sender", "laptop")  # the hooks stay trusted
     assert told in desk.says("codex", "In which harbour does my boat lie?")
-    assert "laptop" in spoken(home)
+    await_spoken(home, "laptop", ["In which harbour does my boat lie?", ANSWER])
 
     desk.run(*AGENT, "install", "gemini", "--home", str(home))
     text = desk.says("gemini", "The harbour where my boat lies?")
     assert f"{login_name()} via claude-code): {told}" in text
-    assert spoken(home)["gemini"] == ["The harbour where my boat lies?", ANSWER]
+    await_spoken(home, "gemini", ["The harbour where my boat lies?", ANSWER])
 
     doctor = desk.run(*PLAIN, "doctor", "--home", str(home))
     for tool in ("claude-code", "codex", "gemini"):
@@ -239,5 +242,4 @@ def test_what_a_tool_did_not_hand_over_its_next_session_does(
         path.write_text(source)
     desk.run("claude", "-p", "It lies in Kiel", "--continue", "--model", "claude-sonnet-4-5")
     make_host().start()
-    wait_for(lambda: len(spoken(home).get("claude-code", [])) == 4)
-    assert spoken(home)["claude-code"] == ["My boat is called Gull", ANSWER, "It lies in Kiel", ANSWER]
+    await_spoken(home, "claude-code", ["My boat is called Gull", ANSWER, "It lies in Kiel", ANSWER])
