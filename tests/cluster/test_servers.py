@@ -116,8 +116,8 @@ def test_refused_credentials_are_told_whatever_becomes_of_the_connection(
 ) -> None:
     seed = tmp_path / "seed"
     keep(seed, user_key()[0])
-    with refusing_server(*conduct) as (url, _), pytest.raises(SettingsError, match=r"cluster\.credentials"):
-        Servers([url], str(seed))
+    with refusing_server(*conduct) as (url, _):
+        see_refused(SettingsError, "cluster.credentials", [url], seed)
     place: dict[str, Any] = {"home": "x", "group": "main", "sender": "scout", "credentials": str(seed)}
     with refusing_server(*conduct) as (url, treated):
         client = SyncClient(server=url, **place, timeout_seconds=60)
