@@ -27,6 +27,8 @@ from honeybadger_host.curation.due_dreams import DueDreams
 from honeybadger_host.curation.enriching import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
+from honeybadger_host.documents.projections import Projections
+from honeybadger_host.documents.store import Documents
 from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
@@ -41,6 +43,7 @@ from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.peoples_files import document_group, name_of
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.task_states import TaskStates
 from honeybadger_host.memory.turn_log_store import TurnLogs
@@ -62,13 +65,12 @@ from honeybadger_host.spool.rate_limits import shares_of
 from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage import projections as projecting
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.files import remove_leftovers
 from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, STATUS_FILE, HomeLock, check_home
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.projections import Projections
 from honeybadger_host.storage.unit_of_work import UnitOfWork
+from honeybadger_host.storage.unsynced import Unsynced
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.transfer.placing import finish_loading
@@ -133,12 +135,9 @@ def _put_together(
         if file.startswith(f"{MESSAGES_FOLDER}/"):
             memory.arrivals.came(Path(file).stem)
 
-    projections = Projections(
-        home,
-        settle_seconds=projecting.SETTLE_SECONDS,
-        count_projected=journal.count_projected,
-        changed=changed,
-    )
+    unsynced = Unsynced(home)
+    documents = Documents(home, journal, unsynced, group_of=document_group, author_of=name_of, changed=changed)
+    projections = Projections(home, documents, unsynced, changed=changed)
     memory = _memory_of(home, settings, journal, projections, opened)
     _recover(home, journal, projections)
 
@@ -234,7 +233,7 @@ def _memory_of(
     home: Path, settings: Settings, journal: Journal, projections: Projections, opened: ExitStack
 ) -> Dependencies:
     """Return memory and search, without the parts that run outside the pipeline."""
-    whole_files = WholeFiles(home)
+    whole_files = WholeFiles(home, projections.documents.current)
     turn_logs = TurnLogs(home, window_turns=settings.consolidation.kept_turns, clock=time.monotonic)
     index = Index(
         home,
@@ -246,7 +245,12 @@ def _memory_of(
     ledger = InjectionLedger(home)
     opened.callback(ledger.close)
     return Dependencies(
-        files=GroupFiles(home, max_cache_bytes=group_files.MAX_CACHE_BYTES, edited_notes=EditedNotes(journal.path)),
+        files=GroupFiles(
+            home,
+            max_cache_bytes=group_files.MAX_CACHE_BYTES,
+            edited_notes=EditedNotes(journal.path),
+            view=projections.documents.view,
+        ),
         turn_logs=turn_logs,
         whole_files=whole_files,
         entry_files=EntryFiles(home),
@@ -360,12 +364,8 @@ def _check_installed(module: str, what: str, extra: str) -> None:
 
 
 def _recover(home: Path, journal: Journal, projections: Projections) -> None:
-    """Bring the files up to date with what was committed and perhaps not written; remove a killed host's status.
-
-    What was looked at settles as if it had been appended now: an editor may have read a file before the last note came
-    and save it after this start.
-    """
-    looked_at = projections.recover(journal.unprojected(), time.monotonic())
+    """Bring the files up to date with what was committed and perhaps not written; remove a killed host's status."""
+    looked_at = projections.recover(journal.unprojected())
     if looked_at:
         log.info("recovery.finished", changes=looked_at, behind=projections.behind)
     remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})

@@ -51,6 +51,7 @@ _CLOSE_LOOK_EVERY = 4
 _MOST_ENTRY_FOLDERS = 1024
 """Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison."""
 _CLOSING_SECONDS = 1.0
+_MAX_SAVING_SECONDS = 2.0
 _GRACE_OF_TURNS = 0.8
 """Of the grace time; the rest is for what their answers still have to go through."""
 
@@ -87,6 +88,7 @@ def _run(
             raise _first(group) from group
         try:
             host.memory.sessions.write_out_all()
+            _take_in_saves(host)
             _settle_all(host)
             if host.ages.moments:
                 host.journal.keep_ages(host.ages.dump())
@@ -107,8 +109,25 @@ def serve_box(
     with contextlib.closing(build(home, settings)) as host:
         if searched is not None:
             host.memory.index.read_all(searched)
+        for _ in host.edits.sweep_changed():
+            pass
+        _take_in_saves(host)
         anyio.run(_serve_box, host, inbox, keeps_house)
         _settle_all(host)
+
+
+def _take_in_saves(host: Host) -> None:
+    """Merge what people have saved; what is being saved just now stays for the next start."""
+    documents, journal = host.projections.documents, host.journal
+    documents.touch_changed()
+    until = time.monotonic() + _MAX_SAVING_SECONDS
+    while True:
+        found = documents.look()
+        edits = documents.take_in(found, journal.next_seq)
+        journal.next_seq += len(edits)
+        if not documents.touched or time.monotonic() > until:
+            return
+        time.sleep(0.05)
 
 
 async def _serve_box(host: Host, inbox: Path, keeps_house: bool) -> None:
@@ -212,8 +231,8 @@ async def _shut_down(host: Host) -> None:
 
 
 def _settle_all(host: Host) -> None:
-    """Leave the files as they should be; what is younger than the settling time is for the next start to look at."""
-    paths, unsettled = host.projections.settle(time.monotonic(), is_final=True)
+    """Leave the files as they should be, durably."""
+    paths, unsettled = host.projections.look()
     host.projections.sync(paths)
     host.journal.mark_projected(host.journal.committed_seq, unsettled)
 

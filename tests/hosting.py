@@ -38,10 +38,11 @@ QUICK: Final[Mapping[str, object]] = {
 }
 """Settings that make a test wait less and change nothing else."""
 AT_ONCE: Final[dict[str, object]] = {
-    "storage.projections.SETTLE_SECONDS": 0.2,
     "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
+    "documents.store.DELETED_SECONDS": 0.2,
     "ops.forget.SETTLE_LOOK_SECONDS": 0.05,
     "memory.edit_recorder.QUIET_SECONDS": 0.1,
+    "documents.store.QUIET_SECONDS": 0.1,
     "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.2,
     "ops.maintenance.EDITS_SECONDS": 0.05,
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -14,6 +15,9 @@ from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:  # it takes long to import
     from honeybadger_agent.wire import Reply, Request
+
+_SAVING_SECONDS: Final = 3.0
+"""A file that somebody has just saved is free within this time."""
 
 
 def check_group(folder: Path, group: str) -> None:
@@ -84,7 +88,12 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
         daemon.serve_box(folder, settings, inbox, searched=searched, keeps_house=isinstance(request, Forget))
 
     with patience(lambda: "waiting for the host"):
-        return ask(folder, group, request, serve=serve, session=session)
+        until = time.monotonic() + _SAVING_SECONDS
+        while True:
+            reply = ask(folder, group, request, serve=serve, session=session)
+            if reply.error is None or reply.error.code != "unavailable" or time.monotonic() > until:
+                return reply
+            time.sleep(0.2)
 
 
 def _wrong_option(message: str) -> typer.BadParameter:

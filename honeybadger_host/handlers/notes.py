@@ -18,7 +18,6 @@ from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.notes import NOBODY, PINNED, with_pin
 from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.journal_reader import read_young_notes
 from honeybadger_host.storage.revised import edit_note as edited
 from honeybadger_host.text.neutralise import RenderedNote, is_blank, neutralise, render_note
 
@@ -101,7 +100,7 @@ def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler
 
 
 def signed_note(asked: Asked, id_: str, journal: Path, files: WholeFiles) -> tuple[bytes, NotePlace]:
-    """Return the bytes of MEMORY.md and a note in it that has settled. Raises Refusal."""
+    """Return the bytes of MEMORY.md and a signed note in it. Raises Refusal."""
     file = memory_of(asked)
     held = files.load(file) or b""
     note = notes_of(asked.group, held).get(id_)
@@ -109,9 +108,6 @@ def signed_note(asked: Asked, id_: str, journal: Path, files: WholeFiles) -> tup
         raise note_is_gone(id_)
     if note.author == NOBODY:
         raise Refusal("invalid", f"nobody signed {id_}: edit {MEMORY}", field="payload.id")
-    stands = held[slice(*note.span)].strip(b"\r\n")
-    if any(young.strip(b"\n") == stands for young in read_young_notes(journal, file)):
-        raise Refusal("unavailable", f"{id_} is too new, it settles within seconds; nothing was changed")
     return held, note
 
 

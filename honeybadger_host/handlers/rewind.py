@@ -22,7 +22,7 @@ from honeybadger_host.memory.moments import moment_of
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.journal_reader import read_changed_files, read_last, read_young_notes
+from honeybadger_host.storage.journal_reader import read_changed_files, read_last
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import put_back_lines
@@ -99,10 +99,6 @@ def _persons_file(journal: Path, held: bytes | None, file: str, seq: int, proble
         problems.append(f"what {file} holds now is not in the journal: it would be lost; an edit is noticed in seconds")
     else:
         text = wanted.text if wanted.is_there else None
-        hunks = hunks_between(lines_of(held or b""), lines_of(text or b""))
-        removed = {line for hunk in hunks for line in hunk.removed}
-        if removed and any(removed.intersection(lines_of(note)) for note in read_young_notes(journal, file)):
-            problems.append(f"a note of {file} is too new: it settles within seconds")
         yield Back(file, "entry" if file.endswith(".json") else TEXT, held, text)
 
 

@@ -31,13 +31,12 @@ from honeybadger_host.domain import (
 )
 from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
 from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
-from honeybadger_host.memory.archive import archive_standing, bring_back_notes
+from honeybadger_host.memory.archive import archive_standing, bring_back_notes, standing_span
 from honeybadger_host.memory.file_history import held_before
-from honeybadger_host.storage.appended import count_entries
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.forgetting import read_emptied
-from honeybadger_host.storage.journal_reader import read_change, read_request, read_young_notes
+from honeybadger_host.storage.journal_reader import read_change, read_request
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import count_notes, revision_of
 from honeybadger_host.text.phrases import FORGOTTEN
@@ -70,9 +69,6 @@ def undo(
             files.load(row.file)
         if row.kind in _NOTES:
             files.load(_archive_of(row))
-            young = read_young_notes(journal, row.file)
-            if any(note in young for note in _notes_of(row)):
-                raise _conflict(f"change {row.seq} is too new: it settles within seconds")
         befores = [_before(row, journal) if row.kind in (ENTRY, ARCHIVED) else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
@@ -194,7 +190,7 @@ def _retired_alone(rows: Sequence[Row]) -> Mapping[str, int]:
 
 def _stands(note: bytes, held: bytes | None) -> bool:
     """Return whether a note stands in what its file holds."""
-    return held is not None and count_entries(held, [note])[note] > 0
+    return held is not None and standing_span(held, note) is not None
 
 
 def _notes_of(row: Row) -> list[bytes]:

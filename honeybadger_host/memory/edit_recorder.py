@@ -14,21 +14,21 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
+from honeybadger_host.documents.projections import Projections
 from honeybadger_host.domain import ROOT_GLOBAL_FILE, Change, FileWritten
+from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edits_found import HostChanges, compare_text, compare_whole, hunks_of, is_as_left, is_kept
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.peoples_files import TEXTS, Later, group_of, read_file
 from honeybadger_host.storage.atomic_files import fingerprint
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, digest_of
-from honeybadger_host.storage.file_cache import signature_of
+from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.journal_schema import LAST_SEQ
-from honeybadger_host.storage.projections import Projections
 
 QUIET_SECONDS = 0.5
 """Files that are saved one after the other within this time are one event, as of a `git checkout`."""
@@ -68,6 +68,7 @@ class EditRecorder:
         self._home = home
         self._reader = EditReader(journal)
         self._projections = projections
+        self.documents = projections.documents
         self._entries = entries
         self._touched: dict[str, float] = {}
         """File -> when it was heard of first, monotonic."""
@@ -108,6 +109,10 @@ class EditRecorder:
     def end_batch(self, written: Sequence[Change]) -> None:
         """Keep it: a look comes later."""
 
+    def keep_soon(self) -> None:
+        """Let the next look return what is to be kept."""
+        self._kept_at = 0.0
+
     def drop_replaced(self) -> None:
         """Forget texts that the host replaced: something of them may be to be forgotten. Any thread."""
         with self._replacing:
@@ -117,6 +122,9 @@ class EditRecorder:
     def touch(self, file: str) -> None:
         """Say that a file below the home folder may have changed."""
         if group_of(file) is not None:
+            if self.documents.covers(file):
+                self.documents.touch(file)
+                return
             self._touched.setdefault(file, time.monotonic())
             self._touched_at = time.monotonic()
 
@@ -128,7 +136,9 @@ class EditRecorder:
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to look at, or to keep."""
-        return bool(self._touched or self._kept) or (self._unknown is not None and self._is_swept)
+        is_first = self._unknown is not None and self._is_swept
+        is_behind = self._up_to < self._projections.written_seq
+        return bool(self._touched or self._kept) or is_behind or self.documents.unkept is not None or is_first
 
     def sweep_changed(self) -> Iterator[None]:
         """Find the Markdown files that changed, and what came or went in folders of entries; yield now and then."""
@@ -159,7 +169,7 @@ class EditRecorder:
             last = names[-1]
             yield
         if not self._is_swept and self._unknown is not None:
-            self._unknown |= {*self._touched}
+            self._unknown |= {*self._touched, *self.documents.touched}
         self._is_swept = True
 
     def _compare_folder(self, folder: str) -> Iterator[None]:
@@ -182,6 +192,8 @@ class EditRecorder:
         for file in files:
             seen = self._kept.get(file)
             stamp = stamps.get(file) if file not in self._kept else seen and seen.signature
+            if (left := self.documents.signature(file)) != NEVER_SEEN:
+                stamp = left
             if stamp != signature_of(self._home / file):
                 self.touch(file)
 
@@ -193,7 +205,10 @@ class EditRecorder:
         up_to = self._projections.written_seq
         if up_to > self._up_to:
             for file, first in self._reader.changed(self._up_to + 1, up_to).items():
-                if group_of(file) is not None:
+                if self.documents.covers(file):
+                    with contextlib.suppress(WorldFailed):
+                        self.documents.load(file)
+                elif group_of(file) is not None:
                     self._own.setdefault(file, first)
                     self._touched.setdefault(file, now)
             self._up_to = up_to
@@ -201,23 +216,31 @@ class EditRecorder:
         oldest = min([*self._touched.values()], default=now)
         if now - self._touched_at >= QUIET_SECONDS or now - oldest >= _LONGEST_QUIET_SECONDS:
             edits = self._look_at_some(now, up_to)
-        if self._unknown is not None and self._is_swept and self._unknown.isdisjoint([*self._touched]):
+        touched = {*self._touched, *self.documents.touched}
+        if self._unknown is not None and self._is_swept and self._unknown.isdisjoint(touched):
             self._unknown = None
+            self.documents.is_new_home = False
             self._kept_at = 0.0
         size = sum(len(seen.packed or b"") for seen in self._kept.values() if seen is not None)
         if not edits and now - self._kept_at < _KEEP_AFTER_SECONDS and size < _KEEP_AFTER_BYTES:
             return None
-        looked_at = None if self._unknown is not None else min(self._own.values(), default=self._up_to + 1) - 1
+        snapshots, removed = self.documents.snapshots()
+        firsts = [*self._own.values(), self._up_to + 1]
+        if (unkept := self.documents.unkept_besides(snapshots, removed)) is not None:
+            firsts.append(unkept)
+        looked_at = None if self._unknown is not None else min(firsts) - 1
         seen = [one for one in self._kept.values() if one is not None]
-        return Looked(edits, seen, [file for file, one in self._kept.items() if one is None], looked_at)
+        gone = [file for file, one in self._kept.items() if one is None]
+        return Looked(edits, [*seen, *snapshots], [*gone, *removed], looked_at)
 
     def revise(self, revised: Callable[[Seen], Seen]) -> None:
         """Change how files were looked at, where that is not in the journal yet."""
         self._kept = {file: None if seen is None else revised(seen) for file, seen in self._kept.items()}
 
-    def kept(self, first: int) -> None:
+    def kept(self, looked: Looked, first: int) -> None:
         """Take in that what `look` returned is in the journal, its edits from the number `first` on; 0: it has none."""
         self._kept.clear()
+        self.documents.kept(looked.seen, looked.gone)
         self._kept_at = time.monotonic()
         self._event = (self._event or first) if self._has_more else 0
 
@@ -309,8 +332,10 @@ class EditRecorder:
         self, file: str, known: Seen | None, changes: HostChanges, up_to: int, *, is_patient: bool
     ) -> tuple[list[Edit], Seen | None]:
         """Return what people changed in a file, and how it is now; None: it is not there. Raises Later."""
-        is_calm = partial(self._projections.is_calm, file)
-        found = read_file(self._home, file, known, is_calm, has_rows=changes.count > 0, is_patient=is_patient)
+        is_behind = self._projections.is_behind(file)
+        found = read_file(
+            self._home, file, known, lambda signature: not is_behind, has_rows=changes.count > 0, is_patient=is_patient
+        )
         edits: list[Edit] = []
         if known is not None or self._unknown is None or (self._is_swept and file not in self._unknown):
             if changes.is_whole:

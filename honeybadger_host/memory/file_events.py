@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from honeybadger_host.domain import REMOVED
@@ -24,11 +25,13 @@ class Past(NamedTuple):
     Args:
         events: oldest first.
         seen: how it was looked at last; None: it was not, or it is gone since.
+        texts: seq -> what it held right before that change wrote it as a whole.
     """
 
     file: str
     events: Sequence[Event]
     seen: Seen | None
+    texts: Mapping[int, bytes] = MappingProxyType({})
 
 
 def read_past(journal: Path, file: str) -> Past:
@@ -45,8 +48,10 @@ def read_pasts(journal: Path, files: Sequence[str]) -> Iterator[Past]:
         every: list[Event] = [*reader.changes(0, LAST_SEQ, some), *reader.edits_of(some, 0, LAST_SEQ)]
         for event in every:
             events[event.file].append(event)
+        texts = reader.texts(some)
         for file in some:
-            yield Past(file, _as_they_came(sorted(events[file], key=lambda event: event.seq)), seen.get(file))
+            before = {seq: text for (name, seq), text in texts.items() if name == file}
+            yield Past(file, _as_they_came(sorted(events[file], key=lambda event: event.seq)), seen.get(file), before)
 
 
 def _as_they_came(events: Sequence[Event]) -> list[Event]:

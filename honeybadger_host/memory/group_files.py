@@ -114,6 +114,7 @@ class GroupFiles:
         max_cache_bytes: the least recently read entries go first.
         wall_ns: nanoseconds since the epoch, the clock of the file system.
         edited_notes: knows whose the words of notes are; None: of those who signed them.
+        view: returns what a reader gets who found bytes in a file with a signature, see `Documents.view`.
     """
 
     def __init__(
@@ -123,9 +124,11 @@ class GroupFiles:
         max_cache_bytes: int,
         wall_ns: Callable[[], int] = time.time_ns,
         edited_notes: EditedNotes | None = None,
+        view: Callable[[str, bytes, Signature], bytes] = lambda file, data, signature: data,
     ) -> None:
         self._home = home
         self._edited_notes = edited_notes
+        self._view = view
         self._max_cache_bytes = max_cache_bytes
         self._wall_ns = wall_ns
         self._lock = threading.Lock()
@@ -249,7 +252,7 @@ class GroupFiles:
             raise FileProblem(file, f"cannot be read: {error.strerror}") from error
         finally:
             os.close(fd)
-        found = text_of(file, data)
+        found = text_of(file, self._view(file, data, signature))
         return self._told_apart(found) if isinstance(found, GroupText) else found
 
     def _told_apart(self, text: GroupText) -> GroupText:

@@ -41,7 +41,7 @@ def oldest_known(past: Past) -> tuple[int, bytes | None]:
                 return number + 1, text[:end]
             end -= len(event.data)  # without a copy for each of 10,000 notes
             continue
-        before = _before(text[:end], event)
+        before = _before(text[:end], event, past)
         if before is None:
             return number + 1, text[:end]
         text, end = before, len(before)
@@ -57,7 +57,7 @@ def is_first(event: Event) -> bool:
     return event.offset == (ABSENT if event.kind in WHOLE_KINDS else 0)
 
 
-def _before(text: bytes, event: Event) -> bytes | None:
+def _before(text: bytes, event: Event, past: Past) -> bytes | None:
     """Return what a text was made of; None: that is not known."""
     if isinstance(event, Edit):
         if event.hunks is None or event.after not in (None, FORGOTTEN_DIGEST, digest_of(text)):
@@ -65,7 +65,7 @@ def _before(text: bytes, event: Event) -> bytes | None:
         before = _without(text, event.hunks)
         return None if before is None or event.before not in (None, FORGOTTEN_DIGEST, digest_of(before)) else before
     if event.kind in WHOLE_KINDS:
-        return b"" if event.offset == ABSENT else None
+        return b"" if event.offset == ABSENT else past.texts.get(event.seq)
     revision = revision_of(event.data)
     if event.offset == FORGOTTEN_BASE and event.kind not in LINE_KINDS:
         return None  # where the notes stood is not known any more

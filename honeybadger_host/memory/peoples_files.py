@@ -45,6 +45,11 @@ class PeoplesFile(NamedTuple):
     prefix: bytes
 
 
+def document_group(file: str) -> str | None:
+    """Return the group of a Markdown file that people edit, None when a file is none; see `group_of`."""
+    return group_of(file) if file.endswith(".md") else None
+
+
 def group_of(file: str) -> str | None:
     """Return the group whose log shows edits of a file below the home folder, None when it is not a person's file."""
     match file.split("/"):

@@ -107,6 +107,7 @@ class Forgetter:
         self._index = memory.index
         self._ledger = memory.ledger
         self._edits = edits
+        self._documents = edits.documents
         self._pipeline = pipeline
         self._passed = pipeline.passed
         self._changed = changed
@@ -260,6 +261,7 @@ class Forgetter:
                 anew[file] = (held, made)
         self._journal.change_past(partial(empty, plan=plan, found=found, files=anew))
         self._edits.revise(lambda seen: seen_without(seen, phrases, anew))
+        self._documents.drop({*anew, *found.files})
         done.add(found)
         return is_all
 

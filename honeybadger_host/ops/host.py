@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
+from honeybadger_host.documents.projections import Projections
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.handlers.superseding import EditedEntries
 from honeybadger_host.memory.edit_recorder import EditRecorder
@@ -28,7 +29,6 @@ from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.home import HomeLock
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.projections import Projections
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -19,6 +19,7 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.ops.clock import WallClock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
+from honeybadger_host.storage.edits import Edit
 
 log = structlog.get_logger()
 
@@ -38,7 +39,6 @@ _SWEEP_SECONDS: Final = 600.0
 _KEEP_AGES_SECONDS: Final = 600.0
 """Seconds of service that a kill may leave uncounted: files that are kept for days are kept that much longer."""
 _SWEPT_AT_ONCE: Final = 64
-_SETTLED_AT_ONCE: Final = 512
 """Changes: about 1 ms, for which the pipeline waits."""
 
 
@@ -135,12 +135,28 @@ async def _record_edits(host: Host) -> None:
                     first = journal.next_seq if looked.edits else 0
                     journal.next_seq += len(looked.edits)
                     await host.in_writers_place(journal.keep_looked, looked, first)
-                    edits.kept(first)
-                    for edit in looked.edits:
-                        host.memory.files.drop_edited(edit.file)
-                    if looked.edits:
-                        log.info("edits.recorded", files=len(looked.edits), seq=first)
+                    edits.kept(looked, first)
+                    _tell_edits(host, looked.edits)
+                await _take_in_saves(host, limiter)
         await anyio.sleep(EDITS_SECONDS)
+
+
+async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> None:
+    """Merge what people saved of documents into their newest versions."""
+    documents = host.projections.documents
+    found = await anyio.to_thread.run_sync(documents.look, limiter=limiter)
+    if most := len(found) + documents.waiting:
+        edits = await host.pipeline.commit_edits(partial(documents.take_in, found), most)
+        _tell_edits(host, edits)
+        if edits:
+            host.edits.keep_soon()
+
+
+def _tell_edits(host: Host, edits: Sequence[Edit]) -> None:
+    for edit in edits:
+        host.memory.files.drop_edited(edit.file)
+    if edits:
+        log.info("edits.recorded", files=len(edits), seq=edits[0].seq)
 
 
 async def _embed(host: Host) -> None:
@@ -168,11 +184,9 @@ async def _checkpoint(host: Host) -> None:
             continue
         seen = journal.committed_seq
         try:
-            # `settle` and `mark_projected` share the writer's place, which they take for a moment only; the fsync
+            # `look` and `mark_projected` share the writer's place, which they take for a moment only; the fsync
             # between them and the checkpoint behind them keep nobody waiting
-            while await host.in_writers_place(lambda: projections.look(time.monotonic(), most=_SETTLED_AT_ONCE)):
-                pass
-            (paths, unsettled), last = await host.in_writers_place(lambda: (projections.settled, journal.committed_seq))
+            (paths, unsettled), last = await host.in_writers_place(lambda: (projections.look(), journal.committed_seq))
             if paths:
                 is_unmarked = True
                 await anyio.to_thread.run_sync(projections.sync, paths)

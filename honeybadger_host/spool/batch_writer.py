@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from honeybadger_host.domain import Added, Change, FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.documents.projections import Projections
+from honeybadger_host.domain import Added, Change, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.observe import Counters
 from honeybadger_host.spool.request import Decided, QueuedRequest, Refused
-from honeybadger_host.storage.atomic_files import row_offset
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
-from honeybadger_host.storage.projections import Batch, Projections
 
 log = structlog.get_logger()
 
@@ -51,24 +50,27 @@ class BatchWriter:
         rows: list[Row] = []
         receipts: list[Receipt] = []
         ended: list[TurnKey] = []
+        texts: list[tuple[str, int, bytes]] = []
         written: list[Change] = []
         spoiled: dict[str, WorldFailed] = {}
         """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
-        batch = self.projections.batch(time.monotonic())
+        batch = self.projections.batch()
         for request, decided in decisions:
             try:
                 for change in decided.changes:
                     for file in _built_upon(change) if spoiled else ():
                         if file in spoiled:
                             raise spoiled[file]
-                    _make_way(batch, change)
+                    batch.make_way(change)
             except WorldFailed as error:
                 self.refuse(request, error)
                 spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
                 continue
             group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
             for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
-                place = change.file, _placed(batch, change)
+                place = change.file, batch.place(change)
+                if isinstance(change, FileWritten) and change.replaces is not None and batch.is_document(change.file):
+                    texts.append((change.file, seq, change.replaces))
                 data = bytes(memoryview(change.data))  # kept until it is settled: orjson's own bytes take 4 to 10 times
                 rows.append(Row(seq, at, change.group, sender, request_id, change.row_kind, *place, data))
             written += decided.changes
@@ -77,23 +79,29 @@ class BatchWriter:
                 ended.append(request.turn)
         self.passed("placed")
         try:
-            self._commit(rows, receipts, ended)
+            self._commit(rows, receipts, ended, texts)
         except WorldFailed as error:
             for request, _ in decisions:
                 if not isinstance(request.state, Refused):
                     self.refuse(request, error)
             return ()
         self.passed("committed")
-        batch.project(rows, time.monotonic())
+        batch.project(rows)
         return written
 
-    def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
+    def _commit(
+        self,
+        rows: Sequence[Row],
+        receipts: Sequence[Receipt],
+        ended: Sequence[TurnKey],
+        texts: Sequence[tuple[str, int, bytes]],
+    ) -> None:
         """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""
         if not rows:
             return
         while True:
             try:
-                self.journal.commit(rows, receipts, ended)
+                self.journal.commit(rows, receipts, ended, texts)
             except WorldFailed as error:
                 now = time.monotonic()
                 if self._full_since is None:
@@ -114,23 +122,3 @@ def _built_upon(change: Change) -> tuple[str, ...]:
     if isinstance(change, FileWritten) and change.upon is not None:
         return change.file, change.upon
     return () if isinstance(change, Added) and change.row_kind != "history" else (change.file,)
-
-
-def _make_way(batch: Batch, change: Change) -> None:
-    """See that a change can be written. Raises WorldFailed."""
-    if isinstance(change, FileWritten | FileRemoved):
-        batch.make_room(change.file)
-    elif isinstance(change, NotesRevised):
-        batch.check_base(change.file, change.base)
-    else:
-        batch.target(change.file)
-
-
-def _placed(batch: Batch, change: Change) -> int:
-    """Take the place of a change in its file; return what the journal says of it, see `Row`."""
-    if isinstance(change, FileWritten | FileRemoved):
-        return row_offset(change)
-    if isinstance(change, NotesRevised):
-        batch.target(change.file).end = len(change.text)
-        return row_offset(change)
-    return batch.target(change.file).place(len(change.data))

@@ -22,7 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -31,6 +31,7 @@ from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
+from honeybadger_host.documents.projections import Projections
 from honeybadger_host.domain import Asked, Change, ChangeHandler, Handler, Served, TurnHandler, WaitingHandler
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings
@@ -46,10 +47,10 @@ from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt
-from honeybadger_host.storage.projections import Projections
 from honeybadger_host.storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
+ResultT = TypeVar("ResultT")
 
 _SAY_AGAIN_SECONDS = 60.0
 """Log the same problem of an inbox at most once in this many seconds."""
@@ -126,6 +127,8 @@ class Pipeline:
         self._reader_slot = anyio.CapacityLimiter(1)
         self.writer_slot = anyio.CapacityLimiter(1)
         """Held while the journal or the files are written."""
+        self._order = anyio.Lock()
+        """Held from the time changes get their numbers until they are committed."""
         self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
         self._beside = Beside(self._answers, self.turn_queue, serving.note, self.wake)
         self._own: list[QueuedRequest] = []
@@ -225,6 +228,18 @@ class Pipeline:
         await anyio.to_thread.run_sync(self._journal.keep_receipt, receipt, also, limiter=self.writer_slot)
         self.passed("kept")
 
+    async def commit_edits(self, commit: Callable[[int], ResultT], most: int) -> ResultT:
+        """Do what commits edits of people, in the order of their numbers among all changes; return what it returns.
+
+        Args:
+            commit: called on a worker thread with the first number.
+            most: edits at most; numbers that are not used are not given again.
+        """
+        async with self._order:
+            first = self._journal.next_seq
+            self._journal.next_seq += most
+            return await anyio.to_thread.run_sync(commit, first, limiter=self.writer_slot)
+
     async def turn(self, asked: Asked, type_name: str, handler: TurnHandler) -> bytes | None:
         """Run a turn of the host's own behind those of people, and write what it ends with as `change` does.
 
@@ -250,9 +265,10 @@ class Pipeline:
                 self.turn_queue.let_in(self._spool.has_turn)
                 break
             with contextlib.closing(received):
-                self._decide(received)
-                if not all(isinstance(request.state, Asking) for request in received.requests):
-                    await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
+                async with self._order:
+                    self._decide(received)
+                    if not all(isinstance(request.state, Asking) for request in received.requests):
+                        await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
             for request in [*received.requests, *received.lost]:
                 match request.state:
                     case _ if request.answer_to is not None and not isinstance(request.state, Asking):

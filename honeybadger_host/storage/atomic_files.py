@@ -46,10 +46,14 @@ class WholeFiles:
     """What is known of whole files while a batch is decided, and the one that writes them past the journal.
 
     See `unit_of_work` for `load`, `view`, `apply` and `end_batch`.
+
+    Args:
+        current: returns the newest version of a document, see `Documents.current`.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, current: Callable[[str], bytes | None] | None = None) -> None:
         self._home = home
+        self._current = current
         self._lock = threading.Lock()
         """Held to load and to write: what a decision has seen stays as it is until that is written."""
         self._held: dict[str, bytes | None] = {}
@@ -58,7 +62,10 @@ class WholeFiles:
         """Read a file; None: there is none. Raises WorldFailed: something that is not a file is in its place."""
         with self._lock:
             if file not in self._held:
-                self._held[file] = read_whole(path_in(self._home, file))
+                if self._current is not None and file.endswith(".md"):
+                    self._held[file] = self._current(file)
+                else:
+                    self._held[file] = read_whole(path_in(self._home, file))
             return self._held[file]
 
     def view(self, file: str) -> bytes | None:

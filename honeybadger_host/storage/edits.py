@@ -26,6 +26,8 @@ from honeybadger_host.storage.line_hunks import Hunk
 LOOKED_AT: Final = "looked_at"
 """In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look
 at a home is finished."""
+KEPT_SAVED_MS: Final = 3_600_000
+"""Age limit of texts that were saved, in milliseconds."""
 EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")
 """What `log` calls edits."""
 FORGOTTEN_DIGEST: Final = b""
@@ -98,6 +100,19 @@ class Seen:
         return None if self.packed is None else zlib.decompress(self.packed)
 
 
+class SavedText(NamedTuple):
+    """A text as a person saved it, where something else was made of it.
+
+    Args:
+        at: milliseconds since the epoch.
+    """
+
+    file: str
+    digest: bytes
+    at: int
+    text: bytes
+
+
 class Looked(NamedTuple):
     """What a look at some files came to, to be kept in one transaction.
 
@@ -110,6 +125,7 @@ class Looked(NamedTuple):
     seen: Sequence[Seen]
     gone: Sequence[str]
     up_to: int | None
+    saved: Sequence[SavedText] = ()
 
 
 def digest_of(data: bytes) -> bytes:
@@ -148,6 +164,10 @@ def write_looked(connection: sqlite3.Connection, looked: Looked) -> None:
         [(one.file, one.seq, *one.signature, one.size, one.digest, one.packed) for one in looked.seen],
     )
     connection.executemany("DELETE FROM seen WHERE file = ?", [(file,) for file in looked.gone])
+    for one in looked.saved:
+        connection.execute("DELETE FROM saved WHERE at < ?", (one.at - KEPT_SAVED_MS,))
+        row = one.file, one.digest, one.at, zlib.compress(one.text, 1)
+        connection.execute("INSERT OR REPLACE INTO saved VALUES (?,?,?,?)", row)
     if looked.up_to is not None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOOKED_AT, looked.up_to))
 
@@ -213,6 +233,30 @@ class EditReader:
                 if len(found) == len(wanted):
                     break
         return found
+
+    def texts(self, files: Collection[str]) -> dict[tuple[str, int], bytes]:
+        """Return (file, seq) -> what a document held right before a change that wrote it as a whole."""
+        query = "SELECT file, seq, text FROM texts WHERE file IN (SELECT value FROM json_each(?))"
+        try:
+            return {(file, seq): zlib.decompress(text) for file, seq, text in self._rows(query, (_listed(files),))}
+        except JournalError as error:
+            if "no such table" in str(error):  # of an older host, and no new one has opened it yet
+                return {}
+            raise
+
+    def saved(self, file: str, since: int) -> list[SavedText]:
+        """Return the texts that people saved since a time (milliseconds since the epoch), the newest first."""
+        rows = self._rows("SELECT * FROM saved WHERE file = ? AND at >= ? ORDER BY at DESC", (file, since))
+        return [SavedText(name, digest, at, zlib.decompress(packed)) for name, digest, at, packed in rows]
+
+    def has_version(self, file: str, fingerprint: int) -> bool:
+        """Return whether a file had a text with this fingerprint. Reads all changes."""
+        for before, after in self._rows("SELECT before, after FROM edits WHERE file = ?", (file,)):
+            if fingerprint in (fingerprint_of(before), fingerprint_of(after)):
+                return True
+        query = "SELECT offset, data FROM changes WHERE file = ? AND offset IN (?, 0)"
+        rows = self._rows(query, (file, fingerprint))
+        return any(offset or fingerprint_of(digest_of(data)) == fingerprint for offset, data in rows)
 
     def edits(self, wanted: LogFilter, limit: int) -> list[Edit]:
         """Return the newest edits that are wanted, newest first."""

@@ -241,11 +241,17 @@ def is_open_for_writing(path: Path) -> bool:
     The kernel gives a read lease only while there is none. False where it cannot tell: on other systems, on file
     systems without leases, for files of somebody else.
     """
-    if not hasattr(fcntl, "F_SETLEASE"):
-        return False
     try:
         fd = os.open(path, _READ)
     except OSError:
+        return False
+    with closing_fd(fd):
+        return has_writer(fd)
+
+
+def has_writer(fd: int) -> bool:
+    """Return whether any other descriptor may write to a file that is open to read, see `is_open_for_writing`."""
+    if not hasattr(fcntl, "F_SETLEASE"):
         return False
     try:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # sent when somebody opens it just now; SIGIO would end us
@@ -253,8 +259,6 @@ def is_open_for_writing(path: Path) -> bool:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
         return error.errno == errno.EAGAIN
-    finally:
-        os.close(fd)
     return False
 
 

@@ -28,6 +28,8 @@ from honeybadger_host.storage.revised import REVISED_KINDS
 from honeybadger_host.storage.tombstones import bury, salt_of, salted
 from honeybadger_host.text.phrases import Phrases
 
+DOCUMENT_APPENDS: Final = ("note", "history", "note_archived")
+"""Kinds of rows that are appended to documents."""
 _PLAN: Final = "forgetting"
 """In `meta`: what is being forgotten, until all of it is done."""
 _HASH: Final = re.compile(rb"[0-9a-f]{32}")
@@ -218,7 +220,7 @@ def empty(
         for (steps,) in connection.execute(f"SELECT steps FROM turns WHERE {where}", key).fetchall():  # noqa: S608  a constant
             connection.execute(f"UPDATE turns SET steps = ? WHERE {where}", (phrases.in_bytes(steps), *key))  # noqa: S608  a constant
     for file in {*found.files, *files}:
-        kinds = ",".join(f"'{kind}'" for kind in sorted(WHOLE_KINDS | REVISED_KINDS))
+        kinds = ",".join(f"'{kind}'" for kind in sorted({*WHOLE_KINDS, *REVISED_KINDS, *DOCUMENT_APPENDS}))
         connection.execute(
             f"UPDATE changes SET offset = ? WHERE grp = ? AND file = ? AND offset != -1 AND kind IN ({kinds})",  # noqa: S608  constants
             (FORGOTTEN_BASE, plan.group, file),
@@ -226,6 +228,15 @@ def empty(
         for side in ("before", "after"):
             query = f"UPDATE edits SET {side} = ? WHERE grp = ? AND file = ? AND {side} IS NOT NULL"  # noqa: S608  constants
             connection.execute(query, (FORGOTTEN_DIGEST, plan.group, file))
+    for file, digest, packed in connection.execute("SELECT file, digest, text FROM saved").fetchall():
+        text = zlib.decompress(packed)
+        if phrases.in_bytes(text) != text:
+            connection.execute("DELETE FROM saved WHERE file = ? AND digest = ?", (file, digest))
+    for file, seq, packed in connection.execute("SELECT file, seq, text FROM texts").fetchall():
+        text = zlib.decompress(packed)
+        if (without := phrases.in_bytes(text)) != text:
+            row = zlib.compress(without, 1), file, seq
+            connection.execute("UPDATE texts SET text = ? WHERE file = ? AND seq = ?", row)
     for row in connection.execute("SELECT * FROM seen").fetchall():
         seen = Seen(row[0], row[1], Signature(*row[2:6]), *row[6:])
         if (made := seen_without(seen, phrases, files)) != seen:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
-from honeybadger_host.storage.appended_before import count_appended
 from honeybadger_host.storage.edits import Looked, write_looked
 from honeybadger_host.storage.files import identity_of
 from honeybadger_host.storage.journal_connection import (
@@ -43,6 +41,7 @@ from honeybadger_host.storage.journal_schema import (
     Spent,
     TurnKey,
     insert_changes,
+    insert_texts,
     read_marks,
     write_marks,
 )
@@ -159,17 +158,26 @@ class Journal:
         finally:
             self._writer.close()
 
-    def commit(self, changes: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey] = ()) -> None:
+    def commit(
+        self,
+        changes: Sequence[Row],
+        receipts: Sequence[Receipt],
+        ended: Sequence[TurnKey] = (),
+        texts: Sequence[tuple[str, int, bytes]] = (),
+    ) -> None:
         """Make changes and receipts durable, all or none.
 
         Args:
             ended: turns that are answered by this.
+            texts: see `insert_texts`.
         Raises:
             WorldFailed: no space; nothing was written, the same call may succeed later.
             StorageFailed: the disk failed, or somebody removed the journal; nothing more may be acknowledged.
         """
         with self._transaction() as connection:
             insert_changes(connection, changes, receipts)
+            if texts:
+                insert_texts(connection, texts)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
         self._acknowledge(receipts)
@@ -246,11 +254,6 @@ class Journal:
         with translating(self.path):
             yield from map(Row._make, self._writer.execute(of_some, (first, self.marks.settled_seq)))
             yield from map(Row._make, self._writer.execute(of_all, (self.marks.settled_seq,)))
-
-    def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
-        """Return how many changes before the seq `before` appended just each of `entries` to `file`; for repairs."""
-        with translating(self.path):
-            return count_appended(self._writer, file, entries, before, self.last_at)
 
     def last_written(self, file: str) -> bytes | None:
         """Return what a whole file was given last; None: never, or it was removed since. Any thread; for repairs."""

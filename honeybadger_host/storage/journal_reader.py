@@ -14,7 +14,7 @@ import orjson
 from honeybadger_host.domain import REMOVED, TASK_RECORD, MarkedKind
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.journal_connection import read_rows, reading
-from honeybadger_host.storage.journal_schema import LONGEST_ID, TOOL_REQUEST, Row, read_marks
+from honeybadger_host.storage.journal_schema import LONGEST_ID, TOOL_REQUEST, Row
 from honeybadger_host.storage.revised import REVISED_KINDS
 
 CHANGE_KINDS: Final = (
@@ -208,17 +208,6 @@ def read_done(path: Path, group: str, sender: str, begins: str) -> set[str]:
     """Return the requests of a sender that begin so and have a receipt. Raises JournalError."""
     query = "SELECT request FROM receipts WHERE grp = ? AND sender = ? AND request BETWEEN ? AND ? || char(1114111)"
     return {request for (request,) in read_rows(path, query, (group, sender, begins, begins))}
-
-
-def read_young_notes(path: Path, file: str) -> list[bytes]:
-    """Return the notes of a MEMORY.md that have not settled: the host itself would put them back. Raises JournalError.
-
-    A journal that a host may have open.
-    """
-    with reading(path) as connection:
-        query = "SELECT data FROM changes WHERE seq >= ? AND file = ? AND kind = 'note'"
-        first = read_marks(connection).first_unsettled(file)
-        return [data for (data,) in connection.execute(query, (first, file))]
 
 
 def read_request(path: Path, row: Row) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -13,13 +14,15 @@ import orjson
 from honeybadger_host.domain import TASK_RECORD
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 LAST_SEQ: Final = (1 << 63) - 1
 """The greatest number SQLite knows."""
 LOG_SEQ: Final = "log_seq"
 """In `meta`: the last message of the shared log that this journal has; missing where it is of one machine."""
 FILES_BEHIND: Final = "files_behind"
 """In `meta`: another machine has owned the home since the files of this one were kept up."""
+DOCUMENTS_SINCE: Final = "documents_since"
+"""In `meta`: the last change of a host that kept no versions of documents; missing where none did."""
 FORGOTTEN_BASE: Final = -2
 """In place of the fingerprint of what a file held, of which something was forgotten since."""
 LONGEST_ID: Final = 60
@@ -70,6 +73,22 @@ CREATE TABLE seen (               -- files of people as they were looked at last
     text BLOB                     -- zlib; NULL: not kept
 ) WITHOUT ROWID;
 """
+_SAVED: Final = """
+CREATE TABLE saved (              -- texts as people saved them in the last hour, where they were merged
+    file TEXT NOT NULL, digest BLOB NOT NULL,
+    at INTEGER NOT NULL,          -- milliseconds since the epoch
+    text BLOB NOT NULL,           -- zlib
+    PRIMARY KEY (file, digest)
+) WITHOUT ROWID;
+"""
+_TEXTS: Final = """
+CREATE TABLE texts (              -- what documents held right before they were written as a whole
+    file TEXT NOT NULL,
+    seq INTEGER NOT NULL,         -- of `changes`
+    text BLOB NOT NULL,           -- zlib
+    PRIMARY KEY (file, seq)
+) WITHOUT ROWID;
+"""
 _TASKS: Final = """
 CREATE TABLE tasks (              -- the newest record of each task
     grp TEXT NOT NULL, task TEXT NOT NULL,
@@ -101,7 +120,9 @@ CREATE TABLE changes (
                                   -- task; note_removed, note_restored, note_edited, edit_undone: see
                                   -- storage/revised.py
     file TEXT NOT NULL,           -- what it was appended to, below the home folder
-    offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a file that is replaced what it held
+    offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a document the fingerprint of the text
+                                  -- after it, 0 where it was empty before; of a file that is replaced that of what
+                                  -- it held
     data BLOB NOT NULL            -- the bytes as appended, written or removed
 );
 CREATE TABLE receipts (
@@ -112,7 +133,7 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_TASKS}{_FORGOTTEN}"""
+{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}"""
 EDITS_OF_FILE: Final = "CREATE INDEX IF NOT EXISTS edits_of_file ON edits (file, seq)"
 """Not of the schema: a host that does not know it keeps it up all the same."""
 FORWARD: Final = {
@@ -122,6 +143,7 @@ FORWARD: Final = {
     4: _EDITS,
     5: _TASKS,
     6: _FORGOTTEN,
+    7: _SAVED + _TEXTS + f"INSERT INTO meta SELECT '{DOCUMENTS_SINCE}', coalesce(max(seq), 0) FROM changes",  # noqa: S608  a constant
 }
 """Schema version -> what makes the next one of it."""
 
@@ -228,6 +250,12 @@ def insert_changes(connection: sqlite3.Connection, rows: Sequence[Row], receipts
     connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
     if newest := [(row.group, orjson.loads(row.data)["task"], row.seq) for row in rows if row.kind == TASK_RECORD]:
         connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
+
+
+def insert_texts(connection: sqlite3.Connection, texts: Iterable[tuple[str, int, bytes]]) -> None:
+    """Keep what documents held right before a change: file, number of the change, text."""
+    rows = [(file, seq, zlib.compress(text, 1)) for file, seq, text in texts]
+    connection.executemany("INSERT OR REPLACE INTO texts VALUES (?,?,?)", rows)
 
 
 def read_marks(connection: sqlite3.Connection) -> Marks:

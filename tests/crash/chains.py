@@ -110,7 +110,7 @@ class Chain:
         copies = self.folder / "copies"
         copies.mkdir(exist_ok=True)
         editor = Editor(story, "alpha", self.editor, edits=2, copies=copies) if self.editor else None
-        settings = {"storage.projections.SETTLE_SECONDS": 2} if editor else {}
+        settings: dict[str, object] = {}
         faults = (*_QUICK_CHECKPOINTS, *self.faults)
         with ended(self.nursery.start(story.home, settings, faults=faults, kill=kill, shadow=shadow)) as host:
             return attend(story, host, editor)

@@ -26,7 +26,6 @@ QUICK: Final[Mapping[str, object]] = {
     "ipc.sweep_seconds": 0.01,
     "ipc.watch": False,
     "spool.pipeline.BATCH_REQUESTS": 6,
-    "storage.projections.SETTLE_SECONDS": 0,
     "ops.status.STATUS_SECONDS": 60,
 }
 """Three commits where there could be one, and everything settled at the next checkpoint."""

@@ -8,8 +8,7 @@ Faults: `--constant NAME=V`         another value for a constant of a module, as
         `--kill-at POINT:K`         SIGKILL at the K-th passage of a named point of the pipeline
         `--without-receipts`        forgets which requests are done: must double something
         `--without-sync`            never syncs: must lose something in a power cut
-        `--without-patience`        puts notes back in the middle of a save, and forgets what it put back: must lose or
-                                    double something under editors
+        `--without-patience`        merges nothing that a person saved: must lose something under editors
         `--source SOURCE`           runs this first
 """
 
@@ -103,7 +102,13 @@ def _forget_receipts() -> None:
     def receipts_of(self: Journal, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
         return {}
 
-    def commit(self: Journal, changes: Sequence[Any], receipts: Sequence[Any], ended: Sequence[Any] = ()) -> None:
+    def commit(
+        self: Journal,
+        changes: Sequence[Any],
+        receipts: Sequence[Any],
+        ended: Sequence[Any] = (),
+        texts: Sequence[Any] = (),
+    ) -> None:
         with self._transaction() as connection:
             connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
             connection.executemany("INSERT OR REPLACE INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
@@ -128,20 +133,14 @@ def _replace(where: Any, name: str, new: object) -> None:
 
 
 def _lose_patience() -> None:
-    from honeybadger_host.storage import projections
-    from honeybadger_host.storage import unsettled as held
+    from honeybadger_host.documents import store
 
-    reconcile: Any = projections.Projections._reconcile
+    compare: Any = store.Documents._compare
 
-    def forget(self: Any, file: str, unsettled: Any, now: float) -> bool:
-        since = dict(zip((row.seq for row in unsettled.rows), unsettled.settling_since, strict=True))
-        is_done: bool = reconcile(self, file, unsettled, now)
-        unsettled.settling_since = [since[row.seq] for row in unsettled.rows]
-        return is_done
+    def take_as_it_is(self: Any, file: str, signature: Any, author: str, data: bytes | None) -> Any:
+        return compare(self, file, signature, author, data)._replace(merged=data or b"")
 
-    _replace(projections, "_QUIET_SECONDS", 0.0)
-    _replace(held, "is_open_for_writing", lambda path: False)
-    _replace(projections.Projections, "_reconcile", forget)
+    _replace(store.Documents, "_compare", take_as_it_is)
 
 
 def nurse(address: str, modules: Sequence[str]) -> None:

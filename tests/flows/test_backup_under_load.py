@@ -91,7 +91,6 @@ def test_a_backup_under_load_restores_to_everything_acknowledged_exactly_once(
     (home / "groups/zz").mkdir()
     (home / "groups/zz/pictures.bin").write_bytes(os.urandom(16 << 20))
     settings: dict[str, object] = {
-        "storage.projections.SETTLE_SECONDS": 0,
         "ops.maintenance.CHECKPOINT_SECONDS": 0.1,
         "log.level": "warning",
     }

@@ -216,14 +216,14 @@ def test_the_neighbours_of_a_bug_in_the_same_batch_are_served(make_host: HostFac
 
 IN_THE_WAY_ONCE = """
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.projections import Projections
-was = Projections.target
-def target(self, file, now, tries=[]):
+from honeybadger_host.documents.projections import Projections
+was = Projections.end_of
+def end_of(self, file, tries=[]):
     tries.append(file)
-    if len(tries) == 2:
+    if len(tries) == 1:
         raise WorldFailed(f"{file} is a folder for a moment")
-    return was(self, file, now)
-Projections.target = target
+    return was(self, file)
+Projections.end_of = end_of
 """
 
 

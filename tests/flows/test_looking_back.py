@@ -106,7 +106,7 @@ def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender
 
 def test_what_is_over_the_limit_is_said_and_not_guessed(home: Path, make_host: HostFactory) -> None:
     host = looking(make_host(AT_ONCE))
-    (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 60_000)
+    (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 400_000)
     edit = newest_edit(home, "CLAUDE.md")
     host.stop()
     refused = cli_error("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home, code=9)

@@ -146,7 +146,7 @@ def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess
 
 def test_an_edit_of_a_large_file_is_refused_as_only_its_digest_is_kept(stood: HostProcess) -> None:
     path = stood.home / "groups" / "main" / "CLAUDE.md"
-    path.write_text("A line of a large file.\n" * 60_000)
+    path.write_text("A line of a large file.\n" * 400_000)
     edit = newest_edit(stood.home, "CLAUDE.md")
     message = cli_error("undo", edit.seq, home=stood.home)
     assert f"of edit {edit.seq} its text is not kept, only that groups/main/CLAUDE.md changed; nothing" in message

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+from honeybadger_host.documents.store import DELETED_SECONDS
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, request, status_of, wait_for
 
@@ -158,12 +159,13 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
 def test_a_groups_files_may_be_removed_while_it_is_served(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "storage.projections.SETTLE_SECONDS": 0}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     agent = client()
     agent.update_memory("before")
     agent.append_turn("user", "hello")
-    # until a change has settled, a file that lost it is taken for an editor's slip and mended
     wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 2)
+    came = time.monotonic()
+    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="a note old enough to be deleted on purpose")
     shutil.rmtree(stranger.memory.parent)
     shutil.rmtree(stranger.home / "data" / "sessions" / "main")
     files = agent.read_group_files()
@@ -171,7 +173,7 @@ def test_a_groups_files_may_be_removed_while_it_is_served(
     assert agent.get_history().text == ""
     agent.update_memory("after")
     agent.append_turn("user", "again")
-    assert "- after" in stranger.memory_text()
+    wait_for(lambda: stranger.memory.exists() and "- after" in stranger.memory_text())
     host.restart()
     assert [line for line in stranger.memory_text().splitlines() if line.startswith("-")] == ["- after"]
     assert [message.content for message in agent.get_history().messages] == ["again"]

@@ -39,7 +39,7 @@ def test_a_failed_sync_ends_the_host_with_its_code_and_a_restart_has_everything_
     path: str, says: str, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("sync", path, errno.EIO)
-    host = make_host({"storage.projections.SETTLE_SECONDS": 0}, env=fault.env).start()
+    host = make_host(env=fault.env).start()
     ask(stranger, "before")
     fault.begin()
     stranger.note("during", "during.")
@@ -107,7 +107,6 @@ def test_a_file_that_cannot_be_opened_to_be_synced_is_not_taken_for_durable(
     settings: dict[str, object] = {
         "ops.status.STATUS_SECONDS": 0.1,
         "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
-        "storage.projections.SETTLE_SECONDS": 0,
     }
     host = make_host(settings, env=fault.env).start()
     ask(stranger, "before")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.storage.journal import Journal
+from tests.host.documents.world import World
 from tests.host.indexes import made
 from tests.host.places import Place
-from tests.host.storage.projected import World
 
 
 @pytest.fixture(autouse=True)

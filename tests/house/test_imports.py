@@ -26,6 +26,7 @@ LAYERS = [
     {"observe"},
     {"search"},
     {"memory"},
+    {"documents"},
     {"storage"},
     {"agents", "models"},
     {"domain"},

@@ -158,7 +158,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/storage/test_files.py::test_new_files_are_private_and_so_are_their_new_folders",
         "host/storage/test_files.py::test_a_replaced_file_is_private",
         "host/storage/test_journal.py::test_only_its_owner_reads_it_whatever_the_umask",
-        "host/storage/test_projections.py::test_entries_are_appended_in_order_and_the_files_are_private",
+        "host/documents/test_honest_editor.py::test_files_and_folders_are_private",
     ],
     "RB1 one JSON file for each entry, with its members": [
         "host/handlers/test_entry_handlers.py::test_an_entry_is_one_json_file_with_all_its_members",

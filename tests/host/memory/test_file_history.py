@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-import time
 
 import orjson
 import pytest
 
-from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.undo_edits import put_back, undone_edit
 from honeybadger_host.memory import edit_recorder
 from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
@@ -19,8 +17,8 @@ from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
 from honeybadger_host.storage.edits import Edit, digest_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from tests.host.documents.world import MEMORY, World
 from tests.host.memory.test_edit_recorder import ENTRY, Recorded
-from tests.host.storage.projected import MEMORY, World, note
 
 
 def name(origin: Origin) -> int | str:
@@ -65,13 +63,14 @@ class Life:
     def append(self) -> None:
         seq = self.world.journal.next_seq
         data = b"\n## Notes (%b, 2026-11-21 06:05)\n- %b\n" % (self.new("agent"), self.new("text"))
-        self.world.add(MEMORY, data)
+        self.world.projections.write(self.world.commit_data(MEMORY, data))
         added: list[tuple[bytes, int | str]] = [(line, seq) for line in lines_of(data)]
         self.ledger += added
         self.came_since += added
 
     def write(self) -> None:
-        self.world.settle()
+        self.world.checkpoint()
+        self.world.passed += 7200  # all that is there was read
         before = [*self.ledger]
         for _ in range(self.rng.randint(1, 3)):
             at = self.rng.randint(0, len(self.ledger))
@@ -94,7 +93,7 @@ class Life:
         """Undo the newest edit; notes that came since stay."""
         if self.before_edit is None:
             return
-        self.world.settle()
+        self.world.checkpoint()
         journal = self.world.journal.path
         held = self.world.read()
         change, _ = put_back(undone_edit(journal, self.recorded.edits[-1], held), held)
@@ -144,48 +143,6 @@ def test_lines_from_before_the_journal_knew_the_file_are_told_as_such(recorded: 
     assert {name(origin) for _, origin in blame_lines(without, b"# Ours\nBe brief.\n")} == {BEFORE}
 
 
-@pytest.mark.usefixtures("looked_at_once")
-@pytest.mark.parametrize("where", ["above", "between", "below"])
-def test_what_was_typed_before_edits_were_recorded_is_in_every_later_moment(world: World, where: str) -> None:
-    """As in a home whose older host did not record edits yet."""
-    first, second = note("first"), note("second")
-    world.add(MEMORY, first, second)
-    world.settle()
-    typed = b"## Mine\n- typed\n"
-    held = {"above": typed + first + second, "between": first + typed + second, "below": first + second + typed}[where]
-    world.save_as_an_editor(held)
-    world.settle()
-    world.add(MEMORY, note("third"))
-    world.settle()
-    held = world.read()
-    recorded = Recorded(world)
-    for text in (held, held + b"Later.\n"):
-        recorded.write(text, MEMORY)
-        recorded.record()
-        past = read_past(world.journal.path, MEMORY)
-        version = version_at(past, 3)
-        assert (version.is_known, version.text) == (True, held)
-        blamed = {line.text: name(line.origin) for line in blame_lines(past, text)}
-        assert blamed[b"- typed\n"] == NOT_KEPT
-        assert [blamed[b"- %b\n" % each] for each in (b"first", b"second", b"third")] == [1, 2, 3]
-    assert blamed[b"Later.\n"] == recorded.edits[-1].seq
-
-
-def test_a_large_file_has_no_known_text_and_none_is_made_up(recorded: Recorded) -> None:
-    small, large = b"Small.\n", b"A line of a large file.\n" * 60_000
-    file = "groups/main/CLAUDE.md"
-    for text in (small, large, small + b"Again.\n"):
-        recorded.write(text)
-        recorded.record()
-    past = read_past(recorded.world.journal.path, file)
-    seqs = [event.seq for event in past.events]
-    assert [version_at(past, seq).is_known for seq in seqs] == [True, False, True]
-    assert version_at(past, seqs[0]).text == small
-    assert [name(origin) for _, origin in blame_lines(past, small + b"Again.\n")] == [seqs[0], "not_kept"]
-    with pytest.raises(Refusal, match="its text is not kept"):
-        undone_edit(recorded.world.journal.path, past.events[1], large)
-
-
 def test_each_member_of_an_entry_has_its_author(recorded: Recorded) -> None:
     first = {"content": "likes tea", "tags": ["drinks"], "by": "ann"}
     recorded.save(orjson.dumps(first, option=orjson.OPT_INDENT_2))
@@ -206,43 +163,10 @@ def test_each_member_of_an_entry_has_its_author(recorded: Recorded) -> None:
 
 
 def test_each_of_ten_thousand_notes_has_its_author(world: World) -> None:
-    world.add(MEMORY, *(b"\n## Notes (ann, 2026-11-21 06:05)\n- note %d\n" % number for number in range(10_000)))
+    notes = (b"\n## Notes (ann, 2026-11-21 06:05)\n- note %d\n" % number for number in range(10_000))
+    world.projections.write(world.commit_data(MEMORY, *notes))
     blamed = blame_lines(read_past(world.journal.path, MEMORY), world.read())
     assert [name(origin) for line, origin in blamed if line.startswith(b"- ")] == [*range(1, 10_001)]
-
-
-def test_a_note_that_came_while_an_edit_was_looked_at_is_its_authors_and_the_edit_can_be_undone(
-    recorded: Recorded,
-) -> None:
-    world = recorded.world
-    world.add(MEMORY, b"\n## Notes (ann, 2026-11-21 06:05)\n- first\n")
-    recorded.record()
-    before = world.read()
-    recorded.write(before + b"Mine.\n", MEMORY)
-    looked = None
-    while looked is None:
-        time.sleep(0.005)
-        world.now += 1
-        world.look()
-        for _ in recorded.recorder.sweep():
-            pass
-        looked = recorded.recorder.look()
-    meanwhile = note("meanwhile")
-    world.add(MEMORY, meanwhile)
-    first = world.journal.next_seq
-    world.journal.next_seq += len(looked.edits)
-    world.journal.keep_looked(looked, first)
-    recorded.recorder.kept(first)
-    recorded.record()
-    past = read_past(world.journal.path, MEMORY)
-    assert [name(origin) for line, origin in blame_lines(past, world.read()) if line.strip()] == [1, 1, 3, 2, 2]
-    (edit,) = recorded.edits
-    world.settle()
-    held = world.read()
-    change, _ = put_back(undone_edit(world.journal.path, edit, held), held)
-    with world.decided(change):
-        pass
-    assert world.read() == before + meanwhile
 
 
 FILE = "groups/main/MEMORY.md"

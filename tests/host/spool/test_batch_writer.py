@@ -1,14 +1,16 @@
-"""What was committed is kept in memory until it is settled, and takes no more room there than it has bytes."""
+"""What was committed and written takes no room in memory."""
 
 from __future__ import annotations
 
 import threading
-import time
 import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
+from honeybadger_host.documents.projections import Projections
+from honeybadger_host.documents.store import Documents
 from honeybadger_host.domain import Turn, TurnAdded
+from honeybadger_host.memory.peoples_files import document_group, name_of
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.observe import Counters
 from honeybadger_host.spool.batch_writer import BatchWriter
@@ -16,18 +18,20 @@ from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.request import Decided, QueuedRequest
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.projections import Projections
+from honeybadger_host.storage.unsynced import Unsynced
 from tests.host.indexes import made
 
 _TURNS = 2000
 _AT = datetime(2026, 11, 23, tzinfo=UTC)
 
 
-def test_a_change_that_settles_takes_no_more_memory_than_its_bytes(tmp_path: Path) -> None:
+def test_a_change_that_is_written_takes_no_memory(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     journal = Journal.open(tmp_path / JOURNAL_FILE)
     made.append(journal)
-    projections = Projections(tmp_path, settle_seconds=60, count_projected=journal.count_projected)
+    unsynced = Unsynced(tmp_path)
+    documents = Documents(tmp_path, journal, unsynced, group_of=document_group, author_of=name_of)
+    projections = Projections(tmp_path, documents, unsynced)
     writer = BatchWriter(
         journal,
         projections,
@@ -53,5 +57,5 @@ def test_a_change_that_settles_takes_no_more_memory_than_its_bytes(tmp_path: Pat
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert projections.settle(time.monotonic()).unsettled
-    assert size < held < 3 * size  # the bytes that orjson gives take 4 to 10 times
+    assert projections.look().unsettled == {}
+    assert held < size  # what is written is not kept

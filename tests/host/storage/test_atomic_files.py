@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,9 +13,7 @@ from hypothesis import strategies as st
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, bring_up, fingerprint, make_room
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.projections import Projections
 
 FILE = "groups/main/memory/general/k3v9x2m4q7p1.json"
 
@@ -116,20 +112,6 @@ def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path) -
         make_room(tmp_path / "groups/main/memory/file/x.json")
 
 
-def projections_of(journal: Journal, changed: Callable[[str], None] = lambda file: None) -> Projections:
-    home = journal.path.parent.parent
-    return Projections(home, settle_seconds=2.0, count_projected=journal.count_projected, changed=changed)
-
-
-def commit(journal: Journal, projections: Projections, rows: Sequence[Row], *, is_written: bool) -> None:
-    batch = projections.batch(0.0)
-    for row in rows:
-        batch.make_room(row.file)
-    journal.commit(rows, [])
-    if is_written:
-        batch.project(rows, 0.0)
-
-
 def test_a_file_that_a_person_is_saving_in_place_is_not_taken_for_a_torn_one(tmp_path: Path) -> None:
     path = tmp_path / FILE
     put(path, b"one")
@@ -142,65 +124,6 @@ def test_a_file_that_a_person_is_saving_in_place_is_not_taken_for_a_torn_one(tmp
     put(path, b"")  # what a power cut leaves
     assert bring_up(path, FILE, rows_of([b"one", b"two"]))
     assert held(path) == b"two"
-
-
-def test_what_a_kill_left_of_replacing_a_file_is_removed_at_the_next_start(journal: Journal, tmp_path: Path) -> None:
-    projections = projections_of(journal)
-    commit(journal, projections, rows_of([None, b"one", b"two"]), is_written=False)
-    file = tmp_path / FILE
-    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
-        left, kept = (file.with_name(f".{name}.{gone.pid}.tmp") for name in (file.name, "other.json"))
-    put(left, b"tw")
-    put(kept, b"of no file that was being written")
-    projections.recover(journal.unprojected(), 0.0)
-    assert held(file) == b"two"
-    assert (left.exists(), kept.exists()) == (False, True)
-
-
-@pytest.mark.parametrize("is_written", [True, False])
-def test_after_a_kill_behind_the_commit_the_next_start_writes_it(
-    journal: Journal, tmp_path: Path, is_written: bool
-) -> None:
-    changed: list[str] = []
-    rows = rows_of([None, b"one", b"two"])
-    commit(journal, projections_of(journal, changed.append), rows, is_written=is_written)
-    assert changed == ([FILE] if is_written else [])
-    projections = projections_of(journal)
-    assert projections.recover(journal.unprojected(), 0.0) == 2
-    assert held(tmp_path / FILE) == b"two"
-    (tmp_path / FILE).write_bytes(b"edited")
-    paths, unsettled = projections.settle(10.0)
-    assert held(tmp_path / FILE) == b"edited"
-    assert unsettled == {}
-    assert {tmp_path / FILE, (tmp_path / FILE).parent, tmp_path / "groups"} <= set(paths)
-    projections.sync(paths)
-
-
-def test_a_file_that_cannot_be_written_is_behind_until_it_can(journal: Journal, tmp_path: Path) -> None:
-    projections = projections_of(journal)
-    commit(journal, projections, rows_of([None, b"one"]), is_written=True)
-    (tmp_path / FILE).unlink()
-    (tmp_path / FILE).mkdir()
-    rows = [row._replace(seq=row.seq + 1) for row in rows_of([b"one", b"two"])]
-    batch = projections.batch(0.0)
-    journal.commit(rows, [])
-    batch.project(rows, 0.0)
-    assert projections.behind == [FILE]
-    (tmp_path / FILE).rmdir()
-    put(tmp_path / FILE, b"one")
-    projections.settle(10.0)
-    assert not projections.behind
-    assert held(tmp_path / FILE) == b"two"
-
-
-def test_what_was_written_just_before_a_stop_is_settled_as_whoever_saves_it_has_the_last_word(
-    journal: Journal, tmp_path: Path
-) -> None:
-    projections = projections_of(journal)
-    commit(journal, projections, rows_of([None, b"one"]), is_written=True)
-    assert projections.settle(1.0).unsettled == {FILE: 1}
-    paths, unsettled = projections.settle(1.0, is_final=True)
-    assert (tmp_path / FILE in paths, unsettled) == (True, {})
 
 
 def test_no_file_has_a_fingerprint_of_its_own() -> None:

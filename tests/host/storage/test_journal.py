@@ -303,35 +303,6 @@ def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> Non
     again.close()
 
 
-def test_identical_entries_are_counted_by_file_and_bytes(journal: Journal) -> None:
-    journal.commit(
-        [row(1, data=b"x"), row(2, data=b"x"), row(3, data=b"y"), row(4, data=b"x", file="other"), row(5, data=b"x")],
-        [receipt(5)],
-    )
-    assert journal.count_projected(FILE, {b"x"}, 5) == {b"x": 2}
-    assert journal.count_projected(FILE, {b"x", b"y"}, 6) == {b"x": 3, b"y": 1}
-    assert journal.count_projected(FILE, {b"z"}, 6) == {}
-
-
-@pytest.mark.parametrize("gap", [0, 1, 7])
-def test_identical_entries_are_counted_that_came_within_an_hour_or_among_the_last_ones(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, gap: int
-) -> None:
-    """An entry names its minute: an older one cannot be the same, and the journal may be long."""
-    monkeypatch.setattr("honeybadger_host.storage.appended_before._IDENTICAL_AMONG", 0)
-    minutes = [0, 10, 69, 70, 70, 100, 130, 131]
-    rows = [
-        row(1 + number * (1 + gap), data=b"x")._replace(at=minute * 60_000) for number, minute in enumerate(minutes)
-    ]
-    journal.commit(rows, [])
-    counts = [journal.count_projected(FILE, {b"x"}, each.seq)[b"x"] for each in rows]
-    assert counts == [0, 1, 1, 2, 3, 3, 3, 2]
-    journal.last_at = 131 * 60_000
-    assert journal.count_projected(FILE, {b"x"}, rows[-1].seq + 1) == {b"x": 3}
-    monkeypatch.setattr("honeybadger_host.storage.appended_before._IDENTICAL_AMONG", 5 * (1 + gap))
-    assert journal.count_projected(FILE, {b"x"}, rows[-1].seq) == {b"x": 5}
-
-
 # ------------------------------------------------------------------------------------------------------------------ log
 
 
@@ -399,7 +370,7 @@ def test_damage_in_the_middle_is_found_when_it_is_read(path: Path) -> None:
         file.write(os.urandom(20 * 4096))
     looks: list[Callable[[Journal], object]] = [
         lambda again: list(again.unprojected()),
-        lambda again: again.count_projected(FILE, {b"x"}, 50),
+        lambda again: again.last_written(FILE),
     ]
     for look in looks:
         with pytest.raises(JournalError, match="damaged"), contextlib.closing(reopened(path)) as again:

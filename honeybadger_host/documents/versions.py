@@ -1,0 +1,278 @@
+"""What a document held at earlier moments: changes of the host and edits of people, followed back from a text. Pure,
+but for `read_events`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from honeybadger_host.documents.merge import units_of
+from honeybadger_host.domain import NOTE_RESTORED, REMOVED
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS
+from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.journal_connection import read_rows, reading
+from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
+from honeybadger_host.storage.line_hunks import apply_hunks, hunks_between, lines_of, reversed_hunks
+from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
+
+Event: TypeAlias = Row | Edit
+MAX_CANDIDATES: Final = 64
+ONE_SAVE_MS: Final = 30_000
+"""Edits that follow each other within this time may be one save: an editor wrote slowly, or saves what is typed."""
+_MAX_COMPARED_BYTES: Final = 4096
+"""Size limit of lines that are compared character by character: 5 ms."""
+_MIN_RUN_BYTES: Final = 3
+"""Fewer characters in a row are alike by chance."""
+
+
+def is_append(event: Event) -> bool:
+    """Return whether an event added something at the end of its file."""
+    return isinstance(event, Row) and event.kind not in WHOLE_KINDS and event.kind not in REVISED_KINDS
+
+
+def after(text: bytes, event: Event) -> bytes:
+    """Return a text after an event. Raises ValueError: the event is not about this text, or its own is not kept."""
+    if isinstance(event, Edit):
+        if event.hunks is None:
+            raise ValueError("the text of an edit was not kept")
+        return b"".join(apply_hunks(lines_of(text), event.hunks))
+    if event.kind in WHOLE_KINDS:
+        return b"" if event.kind.endswith(REMOVED) else event.data
+    return new_text(text, event) if event.kind in REVISED_KINDS else text + event.data
+
+
+def before(text: bytes, event: Event) -> bytes:
+    """Return a text before an event. Raises ValueError: as `after`, or the file was written as a whole."""
+    if isinstance(event, Edit):
+        if event.hunks is None:
+            raise ValueError("the text of an edit was not kept")
+        return b"".join(apply_hunks(lines_of(text), reversed_hunks(event.hunks)))
+    if event.kind in WHOLE_KINDS:
+        raise ValueError("the file was written as a whole")
+    if event.kind in LINE_KINDS:
+        return b"".join(apply_hunks(lines_of(text), reversed_hunks(revision_of(event.data).hunks)))
+    if event.kind in REVISED_KINDS:
+        notes = revision_of(event.data).notes
+        for note in notes[::-1] if event.kind == NOTE_RESTORED else notes:
+            end = note.at + len(note.data)
+            if event.kind != NOTE_RESTORED:
+                text = text[: note.at] + note.data + text[note.at :]
+            elif text[note.at : end] == note.data:
+                text = text[: note.at] + text[end:]
+            else:
+                raise ValueError("a note is not where it was")
+        return text
+    if not text.endswith(event.data):
+        raise ValueError("what was added is not at the end")
+    return text[: -len(event.data)]
+
+
+def read_events(journal: Path, file: str, since: int) -> list[Event]:
+    """Return what changed a file since a time (milliseconds since the epoch), oldest first, and one event before.
+
+    Raises JournalError.
+    """
+    with reading(journal) as connection:
+        newest = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
+        low, high = 0, newest + 1
+        while low < high:  # times never fall
+            middle = (low + high) // 2
+            query = "SELECT seq, at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
+            seq, at = connection.execute(query, (middle,)).fetchone() or (high, since)
+            low, high = (max(seq, middle) + 1, high) if at < since else (low, middle)
+    reader = EditReader(journal)
+    edits = [edit for edit in reader.edits_of([file], -1, LAST_SEQ) if edit.at >= since]
+    first = min([low, *(edit.seq for edit in edits)])
+    rows = [row for row in reader.changes(first, LAST_SEQ, [file]) if row.at >= since]
+    events: list[Event] = sorted([*rows, *edits], key=lambda event: event.seq)
+    query = "SELECT * FROM changes WHERE seq < ? AND file = ? ORDER BY seq DESC LIMIT 1"
+    if events and isinstance(events[0], Row) and events[0].kind in WHOLE_KINDS:  # else it is followed back
+        events[:0] = map(Row._make, read_rows(journal, query, (events[0].seq, file)))
+    return events
+
+
+class Version(NamedTuple):
+    """A text of a file.
+
+    Args:
+        run: the appends in a row, oldest first, that it ends with.
+        change: what came before them; None: nothing that is known.
+    """
+
+    text: bytes
+    run: list[Row]
+    change: Event | None
+
+
+def versions_back(newest: bytes, events: Sequence[Event]) -> Iterator[Version]:
+    """Yield texts of a file, the newest first, until one is not known.
+
+    Args:
+        events: of the file, oldest first; `newest` is after the last of them.
+    """
+    at, text = len(events), newest
+    while True:
+        run: list[Row] = []
+        while at > 0 and isinstance(row := events[at - 1], Row) and is_append(row):
+            at -= 1
+            run.append(row)
+        run.reverse()
+        yield Version(text, run, events[at - 1] if at else None)
+        if at == 0 or not text.endswith(added := b"".join(row.data for row in run)):
+            return
+        text = text[: len(text) - len(added)]
+        at -= 1
+        try:
+            if isinstance(row := events[at], Row) and row.kind in WHOLE_KINDS:
+                text = _before_whole(events[:at])
+            else:
+                text = before(text, events[at])
+        except ValueError:
+            return
+
+
+def _before_whole(events: Sequence[Event]) -> bytes:
+    """Return what a file held before it was written as a whole. Raises ValueError: it is not known."""
+    for at in range(len(events) - 1, -1, -1):
+        if isinstance(row := events[at], Row) and row.kind in WHOLE_KINDS:
+            text = after(b"", row)
+            for event in events[at + 1 :]:
+                text = after(text, event)
+            return text
+    raise ValueError("the text before is not known")
+
+
+class Saved:
+    """A text that a person saved, to be compared with versions.
+
+    Args:
+        newest: the newest version.
+    """
+
+    def __init__(self, text: bytes, newest: bytes) -> None:
+        self.text = text
+        units = units_of(text)
+        self._lines = Counter(lines_of(text))
+        self._newest_lines = Counter(lines_of(newest))
+        self._units = Counter(unit.strip() for unit in units if unit.strip())
+        self._typed = [*self._units.keys() - {unit.strip() for unit in units_of(newest)}]
+
+    def candidates(self, newest: bytes, events: Sequence[Event]) -> Iterator[bytes]:
+        """Yield the versions that the text may have been made from, the newest first.
+
+        None has notes that its author cannot have read: those behind the last one that the text has.
+        """
+        versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
+        unread = self._unread(newest, events, versions)
+        end_of_save, newer, since = None, newest, 0
+        for text, run, change in versions:
+            is_seen = False
+            if end_of_save is not None:
+                is_seen = self._knows(text, newer)
+                if not (isinstance(change, Edit) and since - change.at < ONE_SAVE_MS):
+                    if self._knows(text, end_of_save):
+                        return
+                    is_seen, end_of_save = False, None
+            if (text or run) and not is_seen:  # nobody opens a file that is not there, but before its first note
+                yield _without(text, unread)
+            newer = text[: len(text) - sum(len(row.data) for row in run)]
+            if isinstance(change, Edit) and end_of_save is None:
+                end_of_save, since = newer, change.at
+
+    def _unread(self, newest: bytes, events: Sequence[Event], versions: Sequence[Version]) -> list[bytes]:
+        """Return what was appended behind the last of it that the text has, the newest first."""
+        typed = [unit for unit in self._typed if not any(unit in version.text for version in versions)]
+        unread: list[bytes] = []
+        above = newest
+        for row in reversed(events):
+            if not isinstance(row, Row) or not is_append(row):
+                continue
+            above = _without(above, [row.data])
+            if self._has(row, typed, above):
+                break
+            unread.append(row.data)
+        return unread
+
+    def _knows(self, before: bytes, after: bytes) -> bool:
+        """Return whether who saved the text had seen an edit: it has lines that came, or others in their place."""
+        for hunk in hunks_between(lines_of(before), lines_of(after)):
+            removed, added = (Counter(line for line in side if line.strip()) for side in (hunk.removed, hunk.added))
+            if (added - removed) & self._lines or (added and removed - self._lines):
+                return True
+        return False
+
+    def nearest(self, candidates: Iterable[bytes]) -> bytes:
+        """Return the candidate that differs from the text in the fewest characters; of several the first.
+
+        Not in lines: a person who goes on with a line they saved a minute ago has not saved an older text. What the
+        newest version lacks as well counts for nothing.
+        """
+        return min(candidates, key=self._distance, default=b"")
+
+    def _distance(self, text: bytes) -> int:
+        one, other = _trimmed(text, self.text)
+        lines, others = Counter(lines_of(one)), Counter(lines_of(other))
+        removed = b"".join(((lines - others) & self._newest_lines).elements())
+        added = b"".join((others - lines).elements())
+        return len(removed) + len(added) - 2 * _alike(removed, added)
+
+    def _has(self, row: Row, typed: Sequence[bytes], above: bytes) -> bool:
+        """Return whether the text has what was appended, also with changed words or another heading.
+
+        Args:
+            typed: units that no version has.
+            above: what was appended below.
+        """
+        units = [unit.strip() for unit in units_of(row.data) if unit.strip()]
+        if all(self._units[unit] for unit in units):
+            return not any(unit in above and self._units[unit] <= _count(above, unit) for unit in units)
+        for part in {part for unit in units for part in unit.split(b"\n", 1)}:
+            if count := sum(part in unit.split(b"\n", 1) for unit in typed):  # else of an earlier one just like it
+                lacking = [unit for each in units_of(above) if (unit := each.strip()) not in self._units]
+                return count > sum(part in unit.split(b"\n", 1) for unit in lacking)
+        return False
+
+
+def _alike(one: bytes, other: bytes) -> int:
+    """Return how many characters of one text, in runs, stand in the other in the same order."""
+    if not one or not other or len(one) + len(other) > _MAX_COMPARED_BYTES:
+        return 0
+    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks if block.size >= _MIN_RUN_BYTES or block.a == block.b == 0)
+
+
+def _count(text: bytes, wanted: bytes) -> int:
+    return sum(unit.strip() == wanted for unit in units_of(text))
+
+
+def _without(text: bytes, parts: Sequence[bytes]) -> bytes:
+    """Return a text without the last of each of some parts."""
+    for part in parts:
+        at = text.rfind(part)
+        if at >= 0:
+            text = text[:at] + text[at + len(part) :]
+    return text
+
+
+def _trimmed(one: bytes, other: bytes) -> tuple[bytes, bytes]:
+    """Return two texts without the lines that both begin with and both end with."""
+    start = _common(one, other)
+    start = one.rfind(b"\n", 0, start) + 1
+    one, other = one[start:], other[start:]
+    shorter = min(len(one), len(other))
+    end = _common(one[len(one) - shorter :][::-1], other[len(other) - shorter :][::-1])
+    end = max(0, end - 1 - one[len(one) - end :].find(b"\n")) if b"\n" in one[len(one) - end :] else 0
+    return one[: len(one) - end], other[: len(other) - end]
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low

@@ -1,0 +1,213 @@
+"""A text that a person read, thought about and saved takes no note that came meanwhile."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from honeybadger_host.documents import store
+from honeybadger_host.domain import Added, NotesRevised
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.revised import remove_notes
+from tests.host.documents.world import MEMORY, World, note
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["rename", "in_place"])
+@pytest.mark.parametrize("seconds", [0.1, 6.0, 3500.0])
+def test_a_line_typed_into_an_older_text_leaves_the_notes_that_came_meanwhile(
+    world: World, seconds: float, in_place: bool
+) -> None:
+    world.add("a")
+    read = world.text
+    world.look()
+    world.add("b")
+    world.passed += seconds
+    world.save(read + b"Only on Sundays.\n", in_place=in_place)
+    (edit,) = world.look()
+    assert world.text == note("a") + b"Only on Sundays.\n" + note("b")
+    assert [bytes(line) for hunk in edit.hunks or () for line in hunk.added] == [b"Only on Sundays.\n"]
+    assert edit.removed == 0
+    world.kill()
+    assert not world.look()
+    assert world.text == note("a") + b"Only on Sundays.\n" + note("b")
+
+
+def test_an_editor_that_saves_again_and_again_from_one_buffer_takes_nothing(world: World) -> None:
+    world.add("a")
+    buffer = world.text
+    for number in range(5):
+        world.add(f"b{number}")
+        world.passed += 200
+        buffer += b"line %d\n" % number
+        world.save(buffer)
+        world.look()
+        if number == 2:
+            world.kill()
+    assert all(world.text.count(b"- b%d\n" % number) == 1 for number in range(5))
+    assert all(world.text.count(b"line %d\n" % number) == 1 for number in range(5))
+
+
+def test_what_a_person_deletes_stays_deleted_and_what_they_change_is_there_once(world: World) -> None:
+    world.add("a")
+    world.add("b")
+    world.add("c")
+    world.look(seconds=5)
+    world.save(note("a") + note("c"))
+    world.look()
+    assert world.text == note("a") + note("c")
+    world.save(note("a") + note("cake"))
+    world.look()
+    assert world.text == note("a") + note("cake")
+    world.save(note("a"))  # the newest, alone
+    world.look()
+    assert world.text == note("a")
+    world.add("d")
+    assert world.text == note("a") + note("d")
+
+
+def test_two_editors_at_once_lose_nothing(world: World) -> None:
+    world.add("a")
+    one = other = world.text
+    world.add("b")
+    world.save(b"One.\n" + one)
+    world.look()
+    world.add("c")
+    world.save(other + b"Other.\n")
+    world.look()
+    assert world.text == b"One.\n" + note("a") + b"Other.\n" + note("b") + note("c")
+
+
+def test_a_checkout_wins_and_a_note_that_comes_during_it_stays(world: World) -> None:
+    world.add("a")
+    old = world.text
+    world.add("b")
+    world.look(seconds=7200)
+    world.add("c")
+    world.look(seconds=60)
+    world.path.unlink()
+    world.add("d")
+    assert not world.path.exists()
+    world.save(old)
+    world.look()
+    assert world.text == note("a") + note("d")
+
+
+def test_a_file_that_is_gone_stays_gone_until_the_next_note(world: World) -> None:
+    world.add("a")
+    world.look(seconds=60)
+    world.path.unlink()
+    (edit,) = world.look()
+    assert (edit.kind, world.path.exists()) == ("edit_removed", False)
+    world.add("b")
+    assert world.text == note("b")
+    world.kill()
+    world.look()
+    assert world.text == note("b")
+
+
+def test_a_save_that_goes_on_after_a_pause_is_one_save(world: World) -> None:
+    for text in "abcd":
+        world.add(text)
+    world.look(seconds=60)
+    whole = b"Mine.\n" + world.text
+    world.save(whole[:60], in_place=True)
+    world.look()
+    world.add("e")
+    world.save(whole, in_place=True)
+    world.look()
+    assert world.text == whole + note("e")
+
+
+@pytest.mark.parametrize("kept", range(1, len(note("b")) + 1, 7))
+def test_a_note_torn_by_a_power_cut_is_completed_and_one_that_was_not_written_is_there(world: World, kept: int) -> None:
+    world.add("a")
+    world.look()
+    rows = world.commit(*world_notes("b", "c"))
+    torn = world.text + b"".join(row.data for row in rows)[:kept]
+    world.save(torn, in_place=True)
+    world.kill()
+    assert world.text == note("a") + note("b") + note("c")
+
+
+def world_notes(*texts: str) -> list[Added]:
+    return [Added.of("note", "main", note(text)) for text in texts]
+
+
+def test_a_line_that_an_editor_saves_while_it_is_typed_is_there_once(world: World) -> None:
+    world.add("a")
+    for end in range(1, len("Only on Sundays and in May.") + 1):
+        world.add(f"b{end}")
+        lines = [line for line in world.text.split(b"\n") if not line.startswith(b"Only on Sundays"[:end])]
+        line = b"Only on Sundays and in May."[:end]
+        typed = [each for each in lines if not line.startswith(each) or not each]
+        world.save(b"\n".join([line, *typed]))
+        world.look()
+    assert world.text.count(b"Only") == 1
+    assert all(world.text.count(b"- b%d\n" % number) == 1 for number in range(1, 28))
+
+
+def test_a_text_that_a_person_rewrites_is_theirs(world: World) -> None:
+    for text in (b"# Keeper\nFor all.\n", b"# Keeper\nFor all of us.\nAnd kindly.\n", b"# Keeper\nFor us.\n"):
+        world.save(text)
+        world.look()
+        assert world.text == text
+
+
+def removal(world: World, text: str) -> NotesRevised:
+    begin = world.text.index(note(text))
+    return remove_notes("main", MEMORY, world.text, [(begin, begin + len(note(text)))])
+
+
+def test_a_removal_that_a_kill_cut_short_is_finished(world: World) -> None:
+    world.add("a", "b", "c")
+    world.look()
+    world.commit(removal(world, "b"))
+    assert world.text == note("a") + note("b") + note("c")
+    world.kill()
+    assert world.text == note("a") + note("c")
+
+
+def test_a_removal_of_a_text_that_was_saved_meanwhile_is_refused(world: World) -> None:
+    world.add("a", "b", "c")
+    removed = removal(world, "b")
+    world.save(b"Mine.\n" + world.text)
+    with pytest.raises(WorldFailed, match="was changed meanwhile"):
+        world.commit(removed)
+    world.look()
+    with pytest.raises(WorldFailed, match="was changed meanwhile"):
+        world.commit(removed)
+    world.projections.write(world.commit(removal(world, "b")))
+    assert world.text == b"Mine.\n" + note("a") + note("c")
+
+
+def test_what_a_person_saves_after_a_removal_was_committed_is_merged(world: World) -> None:
+    world.add("a", "b", "c")
+    world.look()
+    rows = world.commit(removal(world, "b"))
+    world.save(b"Mine.\n" + world.text)
+    world.projections.write(rows)
+    world.look()
+    assert world.text == b"Mine.\n" + note("a") + note("c")
+
+
+def test_what_an_editor_saves_into_the_file_that_was_replaced_is_merged(world: World) -> None:
+    world.add("a", "b", "c")
+    world.look()
+    rows = world.commit(removal(world, "b"))
+    with pytest.MonkeyPatch.context() as patched, world.path.open("r+b", buffering=0) as editor:
+        held = editor.read()
+        patched.setattr(store, "is_open_for_writing", lambda path: False)  # it opened the file in that microsecond
+        world.projections.write(rows)
+        world.look()
+        editor.seek(0)
+        editor.write(held + b"Mine.\n")
+    world.look()
+    assert world.text == note("a") + note("c") + b"Mine.\n"
+
+
+def test_files_and_folders_are_private(world: World) -> None:
+    world.add("a", "b")
+    assert world.text == note("a") + note("b")
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (world.path, world.path.parent)]
+    assert modes == [0o600, 0o700]

@@ -1,0 +1,314 @@
+"""Random lives of a MEMORY.md: agents append, people read, wait, change and save, hosts are killed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from honeybadger_host.documents import store
+from honeybadger_host.domain import Added
+from tests.host.documents.world import World, note
+
+LIVES = 500 if os.environ.get("HB_CRASH_LONG") else 20
+HOUR = 3600.0
+_IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+told: Counter[str] = Counter()
+"""What was counted over all lives: notes, saves, and the exceptions."""
+
+
+@dataclass
+class Editor:
+    """A person with a text open.
+
+    Args:
+        buffer: None: nothing is open.
+        read: what was read into it.
+        seen: the things in it when it was read, and those typed since.
+        deleted: those taken out since.
+    """
+
+    buffer: bytes | None = None
+    read: bytes = b""
+    read_at: float = 0.0
+    seen: set[bytes] = field(default_factory=set)
+    deleted: set[bytes] = field(default_factory=set)
+    typed: set[bytes] = field(default_factory=set)
+    deleted_at: float = 0.0
+
+
+def things_in(text: bytes) -> Counter[bytes]:
+    """Return notes and typed lines, by their unique lines."""
+    return Counter(line for line in text.split(b"\n") if line.startswith((b"- n", b"t:")))
+
+
+class Lives(RuleBasedStateMachine):
+    """What must be there: every acknowledged note and every saved line that nobody who had read it took out."""
+
+    documents = store.Documents
+    young_seconds = HOUR
+    """What is younger may come back once, when it is deleted together with another edit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory(dir=_IN_MEMORY)
+        self.world = World(Path(self.folder.name), self.documents)
+        self.editors = [Editor(), Editor()]
+        self.born: dict[bytes, float] = {}
+        self.wanted: set[bytes] = set()
+        self.deleted: dict[bytes, float] = {}
+        """Thing -> its age when it was taken out."""
+        self.versions: list[bytes] = [b""]
+        self.prefixes: set[bytes] = {b""}
+        """Versions, and what they were before their newest notes."""
+        self.is_saved = False
+        self.saved: set[bytes] = set()
+        """Texts as they were saved: whoever saves one again may be the same editor."""
+
+    def teardown(self) -> None:
+        self.world.journal.close()
+        self.folder.cleanup()
+
+    def now(self) -> float:
+        return self.world.wall()
+
+    def _new(self, begin: str) -> bytes:
+        number = next(self.world.numbers)
+        words = hashlib.sha256(str(number).encode()).hexdigest()[:24]  # nobody goes on with a line of another
+        thing = f"{begin}{number} {words}".encode()
+        self.born[thing] = self.now()
+        return thing
+
+    @initialize()
+    def begin(self) -> None:
+        self.add(2)
+
+    @rule(count=st.integers(1, 3))
+    def add(self, count: int) -> None:
+        told["notes"] += count
+        things = [self._new("- n") for _ in range(count)]
+        self.world.add(*(thing[2:].decode() for thing in things))
+        self.wanted |= {*things}
+        self._keep_version() if not self.is_saved else None
+
+    @rule(is_written=st.booleans(), torn=st.integers(0, 60))
+    def killed_behind_a_commit(self, is_written: bool, torn: int) -> None:
+        """The host is killed before, while or after it writes a note."""
+        thing = self._new("- n")
+        told["notes"] += 1
+        was_there = self.world.path.exists()
+        rows = self.world.commit(Added.of("note", "main", note(thing[2:].decode())))
+        self.wanted.add(thing)
+        if is_written:
+            self.world.projections.write(rows)
+        elif not self.is_saved and was_there:
+            with self.world.path.open("ab") as file:
+                file.write(rows[0].data[:torn])
+        self.world.kill()
+        self._look()
+
+    @rule(seconds=st.sampled_from([0.5, 5.0, 60.0, 900.0]))
+    def wait(self, seconds: float) -> None:
+        self.world.passed += seconds
+        for editor in self.editors:
+            if self.now() - editor.read_at > HOUR - 60:
+                editor.buffer = None
+
+    @rule()
+    def a_day_passes(self) -> None:
+        self._look()
+        self.wait(24 * HOUR)
+
+    @rule(who=st.integers(0, 1))
+    def open(self, who: int) -> None:
+        self._look()
+        text = self.world.text
+        deleted_at = self.editors[who].deleted_at
+        self.editors[who] = Editor(text, text, self.now(), {*things_in(text)}, deleted_at=deleted_at)
+
+    def _opened(self, who: int) -> Editor:
+        if self.editors[who].buffer is None:
+            self.open(who)
+        return self.editors[who]
+
+    @rule(who=st.integers(0, 1), at=st.integers(0, 200))
+    def type(self, who: int, at: int) -> None:
+        editor = self._opened(who)
+        assert editor.buffer is not None
+        line = self._new("t:")
+        lines = editor.buffer.split(b"\n")
+        at %= len(lines)
+        if lines[at].startswith(b"- n"):  # above a note's text it would be the note's
+            at += 1
+        editor.buffer = b"\n".join([*lines[:at], line, *lines[at:]])
+        editor.typed.add(line)
+
+    @rule(who=st.integers(0, 1), at=st.integers(0, 200))
+    def delete(self, who: int, at: int) -> None:
+        editor = self._opened(who)
+        if editor.buffer is None or not (things := sorted(things_in(editor.buffer))):
+            return
+        thing = things[at % len(things)]
+        block = note(thing[2:].decode()) if thing.startswith(b"- ") else thing + b"\n"
+        if block not in editor.buffer:
+            block = thing + b"\n"
+        editor.buffer = editor.buffer.replace(block, b"", 1)
+        editor.typed.discard(thing)
+        if thing in editor.seen and thing not in editor.buffer:
+            editor.deleted.add(thing)
+
+    @rule(who=st.integers(0, 1), how=st.sampled_from(["rename", "in place", "slowly"]))
+    def save(self, who: int, how: str) -> None:
+        editor = self.editors[who]
+        if editor.buffer is None or (self.is_saved and not self._looked()):
+            return
+        told["saves"] += 1
+        if how == "slowly":
+            with self.world.path.open("wb", buffering=0) as file:
+                file.write(editor.buffer[: len(editor.buffer) // 2])
+                os.utime(file.fileno(), (self.now(), self.now()))
+                self.world.look()
+                file.write(editor.buffer[len(editor.buffer) // 2 :])
+        self.world.save(editor.buffer, in_place=how != "rename")
+        self.is_saved = True
+        self.saved.add(editor.buffer)
+        is_older = editor.buffer in self.prefixes and editor.buffer != self.versions[-1]
+        is_crossed = editor.deleted and self.editors[1 - who].deleted_at > editor.read_at
+        if is_older or is_crossed:  # who of two people took out what cannot be told
+            told["an older text saved" if is_older else "two people deleted at once"] += 1
+            self._look()
+            if is_crossed:
+                notes = {thing for thing in self.wanted - editor.deleted if thing.startswith(b"- n")}
+                assert is_older or notes <= things_in(self.world.text).keys()
+            self._take_as_it_is()
+        else:
+            for thing in editor.deleted:
+                self.deleted.setdefault(thing, self.now() - self.born[thing])
+            self.wanted = (self.wanted | editor.typed) - editor.deleted
+        if editor.deleted:
+            editor.deleted_at = self.now()
+        editor.seen |= editor.typed
+        editor.typed, editor.deleted = set(), set()
+
+    @rule(at=st.integers(0, 50))
+    def check_out(self, at: int) -> None:
+        """An older text takes the place of the file, which is unlinked before."""
+        self._look()
+        old = self.versions[at % len(self.versions)]
+        if not self.world.path.exists() or not old or old in self.saved:
+            return
+        told["an older text saved"] += 1
+        self.saved.add(old)
+        self.world.path.unlink()
+        late = self._new("- n")
+        self.world.add(late[2:].decode())
+        self.world.save(old)
+        self._look()
+        assert self.world.text.startswith(old)
+        assert things_in(self.world.text)[late] == 1
+        self._take_as_it_is()
+
+    @rule()
+    def kill(self) -> None:
+        self.world.kill()
+        self._look()
+
+    def _take_as_it_is(self) -> None:
+        there = {*things_in(self.world.text)}
+        self.deleted |= dict.fromkeys(self.wanted - there, 0.0)
+        for thing in there:
+            self.deleted.pop(thing, None)
+        self.wanted = there
+        for editor in self.editors:  # whoever read before that has another past by now
+            editor.buffer = None
+
+    def _looked(self) -> bool:
+        self._look()
+        return True
+
+    def _look(self) -> None:
+        self.world.look()
+        self.is_saved = False
+        self._keep_version()
+
+    def _keep_version(self) -> None:
+        if self.world.text != self.versions[-1]:
+            self.versions.append(self.world.text)
+        text = self.world.documents.text("groups/main/MEMORY.md")
+        while text:
+            self.prefixes.add(text)
+            text = text[: max(text.rfind(b"\n\n## "), 0) + 1] if text.rfind(b"\n\n## ") > 0 else b""
+
+    @rule()
+    def look(self) -> None:
+        self._look()
+
+    @invariant()
+    def all_is_there_once(self) -> None:
+        if self.is_saved:
+            return
+        there = things_in(self.world.text)
+        lost = self.wanted - there.keys()
+        assert not lost, f"lost: {lost}"
+        assert all(count == 1 for count in there.values()), f"doubled: {there}"
+        risen = {thing for thing in self.deleted if there[thing]}
+        assert not {thing for thing in risen if self.deleted[thing] > self.young_seconds}, f"came back: {risen}"
+        for thing in risen:
+            told["the newest deleted together with another edit"] += 1
+            del self.deleted[thing]
+            self.wanted.add(thing)
+        assert self.world.documents.current("groups/main/MEMORY.md") in (self.world.text, None)
+
+
+def live(machine: type[Lives], lives: int, *, is_broken: bool = False) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=lives,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+            derandomize=LIVES == 20,
+            phases=[Phase.generate, *([] if is_broken else [Phase.shrink])],
+        ),
+    )
+
+
+@pytest.mark.timeout(3600)
+def test_in_random_lives_no_note_and_no_typed_line_is_lost_or_doubled() -> None:
+    live(Lives, LIVES)
+
+
+class MergesNothing(store.Documents):
+    """The newest save is the newest version."""
+
+    def _compare(self, file, signature, author, data):  # type: ignore[no-untyped-def]
+        return super()._compare(file, signature, author, data)._replace(merged=data or b"")
+
+
+class DeletesNothing(store.Documents):
+    """What a save lacks stays."""
+
+    def _compare(self, file, signature, author, data):  # type: ignore[no-untyped-def]
+        found = super()._compare(file, signature, author, data)
+        lacking = [line for line in found.newest.split(b"\n") if line and line not in found.merged]
+        return found._replace(merged=found.merged + b"".join(line + b"\n" for line in lacking))
+
+
+@pytest.mark.parametrize("control", [MergesNothing, DeletesNothing])
+def test_lives_notice_a_merge_that_merges_or_deletes_nothing(control: type[store.Documents]) -> None:
+    class Broken(Lives):
+        documents = control
+        young_seconds = 0.0
+
+    with pytest.raises(AssertionError):
+        live(Broken, 200, is_broken=True)

@@ -1,0 +1,155 @@
+"""A journal, its documents and their files, with a clock that tests move."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from honeybadger_agent.mailbox import HUMAN
+from honeybadger_host.documents.projections import Projections
+from honeybadger_host.documents.store import Documents
+from honeybadger_host.domain import Added, Change, NotesRevised
+from honeybadger_host.memory.peoples_files import document_group
+from honeybadger_host.storage.edits import Edit, EditReader, Looked
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import LAST_SEQ, Receipt, Row
+from honeybadger_host.storage.unsynced import Unsynced
+
+MEMORY = "groups/main/MEMORY.md"
+
+
+def note(text: str) -> bytes:
+    return f"\n## Notes (researcher, 2026-11-21 06:05)\n- {text}\n".encode()
+
+
+class World:
+    """One home, from one start of its host to the next.
+
+    Args:
+        documents: the class under test.
+    """
+
+    def __init__(self, home: Path, documents: type[Documents] = Documents) -> None:
+        self.home = home
+        (home / "data").mkdir(exist_ok=True, parents=True)
+        self.documents_class = documents
+        self.passed = 0.0
+        self.numbers = itertools.count()
+        self.start()
+
+    @property
+    def path(self) -> Path:
+        return self.home / MEMORY
+
+    @property
+    def text(self) -> bytes:
+        return self.path.read_bytes() if self.path.exists() else b""
+
+    def wall(self) -> float:
+        return time.time() + self.passed
+
+    def start(self, *, is_new: bool = False) -> None:
+        self.journal = Journal.open(self.home / "data" / "journal.db")
+        self.journal._writer.execute("PRAGMA synchronous = OFF")  # no power is cut here
+        unsynced = Unsynced(self.home)
+        self.documents = self.documents_class(
+            self.home,
+            self.journal,
+            unsynced,
+            group_of=document_group,
+            author_of=lambda uid: HUMAN,
+            wall=self.wall,
+            clock=lambda: time.monotonic() + self.passed,
+        )
+        self.projections = Projections(self.home, self.documents, unsynced)
+        self.projections.recover(self.journal.unprojected())
+        self.projections.written_seq = self.journal.committed_seq
+        if self.documents.is_new_home and not is_new:
+            self.journal.keep_looked(Looked((), (), (), 0), 0)
+            self.documents.is_new_home = False
+
+    def kill(self) -> None:
+        """End without an end, and start again."""
+        self.journal.close()
+        self.start()
+        self.documents.touch(MEMORY)
+
+    def commit(self, *changes: Change) -> list[Row]:
+        """Decide and commit changes; nothing is written yet."""
+        batch = self.projections.batch()
+        rows: list[Row] = []
+        for change in changes:
+            batch.make_way(change)
+            seq, self.journal.next_seq = self.journal.next_seq, self.journal.next_seq + 1
+            at = self.journal.last_at = max(self.journal.last_at, int(self.wall() * 1000))
+            place = change.file, batch.place(change)
+            sender = "operator" if isinstance(change, NotesRevised) else "researcher"
+            rows.append(Row(seq, at, "main", sender, f"r{seq}", change.row_kind, *place, change.data))
+        last = rows[-1]
+        self.journal.commit(rows, [Receipt(last.seq, last.at, "main", "researcher", last.request, b"", b"")])
+        return rows
+
+    def commit_data(self, file: str, *entries: bytes) -> list[Row]:
+        """Commit entries of any file that is appended to; nothing is written yet."""
+        return self.commit(*(Added("note", "main", file, data) for data in entries))
+
+    def add(self, *texts: str) -> None:
+        """Append notes."""
+        self.projections.write(self.commit(*(Added.of("note", "main", note(text)) for text in texts)))
+
+    def look(self, *, seconds: float = 1.0) -> list[Edit]:
+        """Let time pass, and take in what people saved."""
+        edits: list[Edit] = []
+        for _ in range(2):
+            self.passed += seconds
+            self.documents.touch(MEMORY)
+            edits += self.take_in()
+        self.checkpoint()
+        return edits
+
+    def take_in(self) -> list[Edit]:
+        found = self.documents.look()
+        first = self.journal.next_seq
+        self.journal.next_seq += len(found) + self.documents.waiting
+        return self.documents.take_in(found, first)
+
+    def checkpoint(self) -> None:
+        paths, unsettled = self.projections.look()
+        self.projections.sync(paths)
+        self.journal.mark_projected(self.journal.committed_seq, unsettled)
+
+    @contextlib.contextmanager
+    def decided(self, *changes: Change) -> Iterator[None]:
+        """Take changes as the pipeline does; the body runs between the commit and the files."""
+        rows = self.commit(*changes)
+        yield
+        self.projections.write(rows)
+
+    def read(self, file: str = MEMORY) -> bytes:
+        return (self.home / file).read_bytes()
+
+    def save_as_an_editor(self, data: bytes, file: str) -> None:
+        """A new file under the old name."""
+        path = self.home / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name("saved.tmp").write_bytes(data)
+        path.with_name("saved.tmp").rename(path)
+        os.utime(path, (self.wall(), self.wall()))
+
+    def save(self, text: bytes, *, in_place: bool = False) -> None:
+        """Save as an editor does, at the time of the tests' clock."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if in_place:
+            self.path.write_bytes(text)
+        else:
+            beside = self.path.with_name("saved.tmp")
+            beside.write_bytes(text)
+            beside.rename(self.path)
+        os.utime(self.path, (self.wall(), self.wall()))
+
+    def edits(self) -> Iterator[Edit]:
+        return iter(EditReader(self.journal.path).edits_of([MEMORY], 0, LAST_SEQ))
