@@ -7,6 +7,7 @@ Claude's models know (anthropic 2.12, `BetaLocalFilesystemMemoryTool`), where it
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 from honeybadger_agent import wire
@@ -322,35 +323,26 @@ def _entry_at(path: MemoryPath) -> Steps[wire.EntryResult | None]:
     category = path.category
     if path.is_root or category is None:
         return None
-    listed = yield from _ask(made(wire.ListMemoryEntries, category=category, name=path.name))
-    for row in listed.entries:
-        try:
-            return (yield from _ask(made(wire.GetMemory, id=row.id)))
-        except NotFound:
-            return None
+    with suppress(NotFound):
+        return (yield from _ask(made(wire.GetMemory, category=category, name=path.name)))
     if path.entry_id is not None:
-        try:
+        with suppress(NotFound):
             entry = yield from _ask(made(wire.GetMemory, id=path.entry_id))
-        except NotFound:
-            pass
-        else:
             if path.shows(entry):
                 return entry
-    _see_complete(listed, path)
+    _see_complete((yield from _ask(made(wire.ListMemoryEntries, category=category, limit=1))), path)
     return None
 
 
 def _is_taken(path: MemoryPath) -> Steps[bool]:
     """Return whether a file or a folder is there, as far as is indexed; the host checks when it saves a name."""
     if (category := path.category) is not None:
-        listed = yield from _ask(made(wire.ListMemoryEntries, category=category, name=path.name))
-        if listed.entries:
+        with suppress(NotFound):
+            yield from _ask(made(wire.GetMemory, category=category, name=path.name))
             return True
     if (id_ := path.made_id) is not None:
-        try:
+        with suppress(NotFound):
             return path.shows((yield from _ask(made(wire.GetMemory, id=id_))))
-        except NotFound:
-            pass
     return (yield from _is_folder(path))
 
 

@@ -547,7 +547,13 @@ def test_without_a_host_it_says_so(home: Path) -> None:
 def test_what_may_be_there_while_files_are_read_is_not_called_missing(mailbox: Any, answering: Answering) -> None:
     agent = Agent(SyncClient(box=mailbox.root))
     nothing = {"entries": [], "total": 0, "folders": [], "is_complete": False}
-    with answering(lambda _: {"ok": True, "result": nothing}):
+    missing = {"code": "not_found", "message": "no entry has this name"}
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        is_list = request["type"] == "list_memory_entries"
+        return {"ok": True, "result": nothing} if is_list else {"ok": False, "error": missing}
+
+    with answering(answer):
         assert agent.refused("view", "/memories/a md")[0] == "unavailable"
         assert agent.refused("delete", "/memories/d/")[0] == "unavailable"
 
@@ -558,7 +564,7 @@ def test_a_limit_in_the_middle_of_a_folder_says_how_far_it_came(make_host: HostF
     for number in range(3):
         agent("create", f"/memories/a/{number}.md", file_text="x")
     host.stop()
-    few: dict[str, object] = {"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 700}
+    few: dict[str, object] = {"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 800}
     host = make_host(few).start()
     code, why = agent.refused("rename", old_path="/memories/a", new_path="/memories/b")
     assert code == "rate_limited"
