@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import sys
 import threading
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from bench.survival.models import KINDS, answer
+from bench.survival.world import SAYS, conversation
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.memory.watermarks import kept_turns
@@ -432,6 +435,47 @@ def all_of_them(asked: Asked) -> Answer:
     """Answer that every turn of a person is a fact."""
     facts = re.findall(r"^  (\d+)\.1 ", text_of(asked), re.MULTILINE)
     return openai(ModelSaid(json.dumps({"facts": [{"take": number} for number in facts], "history": facts})))
+
+
+def test_every_line_in_the_files_is_a_persons_sentence_of_the_log_whatever_kind_of_model_chose_it(
+    make_host: HostFactory, home: Path
+) -> None:
+    """`bench.survival` asks the code; this looks at the files of a real host."""
+    kinds = dict(zip((kind for kind in KINDS if kind != "hanging"), SAYS, strict=True))
+    turns = {kind: [*conversation(language)] for kind, language in kinds.items()}
+
+    def lie(asked: Asked) -> Answer:
+        kind = next(kind for kind in kinds if f"We are {kind}." in text_of(asked))
+        notes = dict(re.findall(r"^(N\d+) \[[^\]]+\] [^:]+: (.*)$", text_of(asked), re.MULTILINE))
+        said = answer(kind, turns[kind], notes, {1: "N1"}, random.Random(kind))
+        return openai(ModelSaid(said or ""))
+
+    with served(lie) as endpoint:
+        make_host({**endpoint.settings, "consolidation.memory_window": 50}).start()
+        for kind in kinds:
+            talk = Talk(home, group=kind)
+            talk.ann.note("n1", "The budget was 4,100 EUR.")
+            people = [f"We are {kind}."]
+            for number, turn in enumerate(turns[kind]):
+                talk.ann.do(f"t{number}", "append_turn", role=turn.role, content=turn.content)
+                people += [turn.content] if turn.role == "user" else []
+            talk.say(people[0], *["Good night."] * 12)
+            reply = RawSender(home, kind, "operator").make().ask("c1", request("c1", "consolidate"))
+            assert reply["ok"] or kind == "truncating", reply
+            lines = "\n".join(map(talk.file, ("MEMORY.md", "HISTORY.md", "summary.md"))).splitlines()
+            assert len(lines) > 10 or not reply["ok"]
+            for line in lines:
+                words = re.sub(r"^\[[^\]]{16}\] ann: |^- |^  ", "", line)
+                is_ours = re.match(
+                    r"## |\[.{16}\] session main, turns|\(in people's|\(main#\d+\)$|> earlier, ann: The budget was",
+                    words,
+                )
+                assert (
+                    is_ours
+                    or not words
+                    or any(words in said for said in (*people, "Good night.", "The budget was 4,100 EUR."))
+                ), line
+            assert "The budget was 4,100 EUR." in talk.file("MEMORY.md")
 
 
 def test_of_thirty_passes_the_fifth_is_taken_back_and_all_later_ones_stay(
