@@ -221,7 +221,8 @@ class Model(Section):
         "need the extra honeybadger-host[llm]; scripted:FILE for tests.",
     )
     curation: str = Field(
-        "", description="The model that consolidates and curates; empty: the same. offline: none, rules do it."
+        "",
+        description="The model that curates; empty: the same. offline: none, people's newest turns are kept.",
     )
     base_url: str = Field(
         "", description="Where the model is served, for any server that speaks like OpenAI; empty: the provider's own."

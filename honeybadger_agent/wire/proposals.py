@@ -99,7 +99,7 @@ class Dream(Request[DreamResult], audience="operator"):
         return _MODEL_SECONDS
 
 
-def is_lossless(operation: Mapping[str, Any]) -> bool:
-    """Return whether an operation, as it is shown, waits, passes every gate and loses nothing."""
-    is_free = not operation.get("waits")
-    return is_free and operation["state"] == "waiting" and not operation.get("gates", {}).get("failed")
+def is_copied(operation: Mapping[str, Any]) -> bool:
+    """Return whether an operation, as it is shown, waits, passes every gate and needs no person."""
+    is_free = not operation.get("waits") and operation["state"] == "waiting"
+    return is_free and not operation.get("gates", {}).get("failed")

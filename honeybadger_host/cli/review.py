@@ -215,12 +215,12 @@ def _go_through(host: _Host) -> None:
 
 def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, Any]) -> bool:
     """Ask about one operation; return whether to go on."""
-    from honeybadger_agent.wire.proposals import is_lossless
+    from honeybadger_agent.wire.proposals import is_copied
 
     number = operation["n"]
     while True:
         print_lines(_operation(operation, proposal["before"]))
-        asked = "[a]ccept, [s]trike, [e]dit, [n]ext, accept all [l] that are copies, [q]uit"
+        asked = "[a]ccept, [s]trike, [e]dit, [n]ext, accept all [c]opies, [q]uit"
         answer = typer.prompt(asked, default="n").strip().lower()[:1]
         match answer:
             case "a":
@@ -232,10 +232,10 @@ def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, A
             case "e":
                 typer.prompt(f"edit `result` of operation {number} in {proposal['file']}, save it, press Enter", "")
                 operation = next(each for each in host.proposal(proposal["id"])["operations"] if each["n"] == number)
-            case "l":
-                lossless = [each["n"] for each in proposal["operations"] if is_lossless(each)]
-                if lossless:
-                    print(here(_told("accept", host.decide(proposal["id"], "accept", lossless))))
+            case "c":
+                copied = [each["n"] for each in proposal["operations"] if is_copied(each)]
+                if copied:
+                    print(here(_told("accept", host.decide(proposal["id"], "accept", copied))))
                 return True
             case "q":
                 return False

@@ -64,7 +64,7 @@ class PassDependencies:
     """What the curator works with.
 
     Args:
-        asker: None: there is no model, and rules do it.
+        asker: None: there is no model.
         change: see `Pipeline.change`.
         busy_groups: whose turn of a person is under way.
         is_agent: whether a name is that of an agent of this home.
@@ -121,7 +121,7 @@ class PassDependencies:
                 there is nothing to write.
             until: see `Applying`; None: when it is proposed.
             is_trial: nothing is written.
-            is_asked: else rules do it.
+            is_asked: else as if there were no model.
         Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, which is forgotten; nothing was changed then.
         """
         answer = await self._answer(question) if is_asked else None
@@ -159,7 +159,9 @@ class PassDependencies:
         try:
             return await self.asker.ask(question)
         except TooOften:
-            log.error("curation.given_up", group=question.group, id=question.name, now_what="rules do it")
+            log.error(
+                "curation.given_up", group=question.group, id=question.name, now_what="it is done without a model"
+            )
             return None
 
     async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Mapping[str, int]:

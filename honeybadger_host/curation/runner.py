@@ -68,7 +68,7 @@ class Curator:
 
     @property
     def asker(self) -> Asker | None:
-        """What asks the model that looks after memory; None: rules do it."""
+        """What asks the model that looks after memory; None: there is none, people's turns are kept."""
         return self._uses.asker
 
     def apply(self, change: Change) -> None:

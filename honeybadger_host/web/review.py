@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import DecideProposal, ListProposals, ProposalRow
-from honeybadger_agent.wire.proposals import UNDECIDED, is_lossless
+from honeybadger_agent.wire.proposals import UNDECIDED, is_copied
 from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.proposal_files import proposal_in
 from honeybadger_host.errors import WorldFailed
@@ -30,7 +30,7 @@ class _Shown(NamedTuple):
     operation: Mapping[str, Any]
     lines: Sequence[tuple[str, str]]
     is_undecided: bool
-    is_lossless: bool
+    is_copied: bool
 
 
 def _review(request: Request) -> Response:
@@ -77,7 +77,7 @@ def _proposal(request: Request) -> Response:
         operations=operations[offset : offset + PER_PAGE],
         texts=_texts(request, group, row),
         total=len(operations),
-        lossless=sum(each.is_lossless for each in operations),
+        copied=sum(each.is_copied for each in operations),
         retired=sum(each.operation["op"] == "retire" for each in operations),
         offset=offset,
         per_page=PER_PAGE,
@@ -103,7 +103,7 @@ def _shown(operation: Mapping[str, Any], before: Mapping[str, str]) -> _Shown:
     lines = compared(old, new)
     if lines is None:
         lines = [*(("-", line) for line in old), *(("+", line) for line in new)]
-    return _Shown(operation, lines, operation["state"] in UNDECIDED, is_lossless(operation))
+    return _Shown(operation, lines, operation["state"] in UNDECIDED, is_copied(operation))
 
 
 def _decided(request: Request, form: dict[str, str]) -> Response:
@@ -116,16 +116,16 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
         case "accept" | "strike" | "edit":
             numbers = [checked_number(form.get("operation", ""), "operation")]
             result = form.get("result", "") if decision == "edit" else None
-        case "lossless":
+        case "copied":
             row = _read(request, group, name)
-            numbers = [operation["n"] for operation in row.operations if is_lossless(operation)]
+            numbers = [operation["n"] for operation in row.operations if is_copied(operation)]
             if not numbers:
                 raise Invalid("nothing waits in it that passes every gate and is a copy")
         case "revert":
             pass
         case _:
             raise Invalid("that is not a decision: load the page again")
-    is_accepted = decision in ("edit", "lossless")
+    is_accepted = decision in ("edit", "copied")
     asked = made(DecideProposal, name, "accept" if is_accepted else decision, operations=numbers, result=result)
     _, seq = home_of(request).ask(group, asked, seconds=60)
     return go(href("g", group, "review", name, done=decision, seq=seq))

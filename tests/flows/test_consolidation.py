@@ -604,7 +604,7 @@ def test_a_person_goes_through_what_waits_at_a_terminal(make_host: HostFactory, 
     wait_for(lambda: list((home / "groups/main/proposals").glob("*.json")))
     (row,) = review(home, "list", "main")["proposals"]
     assert (row["waiting"], row["refused"]) == (4, 0)
-    shown = at_a_terminal(home, ["review", "main", "--home", str(home)], ["n", "l", "s"])
+    shown = at_a_terminal(home, ["review", "main", "--home", str(home)], ["n", "c", "s"])
     assert "written by scripted:curation.json, nobody said this" in shown
     assert f"said in main#1 by ann: {MOVE}" in shown
     talk.is_consolidated(6)
