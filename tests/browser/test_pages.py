@@ -14,7 +14,7 @@ from tests.browser.scene import GROUP, REVIEWED, Scene
 PAGES: Final = {
     "what needs you": ("/", "family/scanner/receipt-17"),
     "groups by name": ("/?named=fam", "family"),
-    "context": (f"/g/{GROUP}/context?message=Which+movers+do+we+have", "Remembered Facts"),
+    "context": (f"/g/{GROUP}/context?message=Which+movers+do+we+have", "absent parts: "),
     "context of then": (f"/g/{GROUP}/context?as_of=5", "Difference to now"),
     "memory": (f"/g/{GROUP}/memory", "The piano goes last"),
     "archived": (f"/g/{GROUP}/memory?kind=archived", "Archived"),
@@ -81,6 +81,8 @@ def test_a_page_has_no_serious_fault_in_light_and_dark_and_fits_a_telephone(
     reader.go(address)
     assert says in reader.words()
     assert reader.page.locator("h1").count() == 1
+    marked = 0 if address == "/nowhere" else reader.page.locator("header nav").count()
+    assert reader.page.locator("header [aria-current]").count() == marked
     reader.open_all()
     assert reader.sideways() == 0
     reader.resize(TELEPHONE)
