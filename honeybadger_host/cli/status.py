@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # it takes long to import
     from honeybadger_host.ops.findings import Finding
 
 _OLD_SECONDS: Final = 5.0
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
@@ -25,88 +25,133 @@ def print_finding(finding: Finding) -> None:
 
 
 def print_status(folder: Path, status_: dict[str, Any]) -> None:
+    """Print the status of the host that serves a home, a line or more for each of its parts."""
     if not status_:
         print(f"a host serves {folder}; it has not written its status yet")
         return
-    written_at = status_["written_at"]
-    as_of = f"as of {moment(int(written_at * 1000))}"
-    if (age := time.time() - written_at) > _OLD_SECONDS:
-        as_of = paint(f"{as_of}, {in_words(age)} ago: it hangs, or cannot write", "red")
-    cluster: dict[str, Any] = status_.get("cluster") or {}
+    as_of = _as_of(status_["written_at"])
     if status_["mode"] == "follows":
-        print(
-            f"follows   {cluster['owner'] or 'nobody yet'}; pid {status_['pid']}, "
-            f"version {status_['version']}, up {in_words(status_['uptime_seconds'])}, {as_of}"
-        )
-        print(f"cluster   {cluster['node']} has {cluster['seq']}, {cluster['behind']} behind")
+        _print_follower(status_, as_of)
         return
     print(
         f"running   pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, "
         f"up {in_words(status_['uptime_seconds'])}, {as_of}"
     )
-    pending, stuck = count_of(status_["pending"], "request waits", "requests wait"), status_["stuck"]
-    cannot = paint(f", {stuck} cannot be removed", "yellow") if stuck else ""
-    print(f"inboxes   {status_['boxes']}, {pending}{cannot}")
-    for reached in status_["limits"]["reached_lately"]:
-        print(paint(f"          over a limit within 10 minutes: {reached}", "yellow"))
-    for large in status_.get("large_memories", ()):
-        print(paint(f"          large: groups/{large}", "yellow"))
-    for refused in status_["boxes_refused"]:
-        print(paint(f"          not served: {refused}", "yellow"))
-    requests, latency = status_["requests"], status_["latency"]
-    outcomes = ", ".join(f"{name} {count}" for name, count in sorted(requests["by_outcome"].items()))
-    print(
-        f"requests  {requests['total']} ({outcomes or 'none yet'}), {status_['requests_per_second']}/s"
-        + (f", p50 {latency['p50_ms']} ms, p99 {latency['p99_ms']} ms" if latency else "")
-    )
-    journal = status_["journal"]
-    young = journal["seq"] - journal["projected_seq"]  # written, too; a start would look whether they are still there
-    print(f"journal   at {journal['seq']}" + (f", the last {young} not settled yet" if young else ", all settled"))
-    if cluster:
-        print(f"cluster   {cluster['node']} owns the home, epoch {cluster['epoch']}, log at {cluster['seq']}")
-    for file in status_["files_behind"]:
-        print(paint(f"          cannot be written now: {file}", "yellow"))
+    _print_inboxes(status_)
+    _print_requests(status_)
+    _print_journal(status_)
     if "turns" in status_:  # else the host is older than this command
-        turns, agents = status_["turns"], status_["agents"]
-        running = count_of(turns["running"], "answer")
-        print(f"agents    {len(agents['known'])}; {running} being written, {turns['waiting']} waiting")
-        for file, why in agents["refused"].items():
-            print(paint(f"          as it was before: {file}: {why}", "yellow"))
+        _print_agents(status_["turns"], status_["agents"])
     if "curation" in status_:
         _print_curation(status_["curation"])
     if review := status_.get("review"):
-        named = [f"{group} {count}" for group, count in sorted(review.items(), key=lambda one: -one[1])]
-        more = f" and {len(named) - _MOST_NAMED} groups more" if len(named) > _MOST_NAMED else ""
-        wait = count_of(sum(review.values()), "proposal waits", "proposals wait")
-        print(f"review    {wait} for you: {', '.join(named[:_MOST_NAMED])}{more}; see honeybadger-host review <group>")
+        _print_review(review)
     if (tasks := status_.get("tasks")) and tasks["known"]:
-        paused = f", {tasks['paused']} paused" if tasks["paused"] else ""
-        coming = f", next {moment(int(tasks['next_at'] * 1000))}" if tasks["next_at"] else ""
-        print(f"tasks     {tasks['known']}, {tasks['due']} due{paused}{coming}")
-        for refused in tasks["refused"]:
-            print(paint(f"          does not run: {refused}", "yellow"))
+        _print_tasks(tasks)
     for target in status_.get("push", ()):
         _print_push(target)
-    index = status_["index"]
-    waits = f", {count_of(index['waiting'], 'file is', 'files are')} still to be read" if index["waiting"] else ""
-    if index["without_vector"]:
-        waits += f", {count_of(index['without_vector'], 'document has', 'documents have')} no vector yet"
-    print(f"search    {count_of(index['documents'], 'document')}{waits}")
-    watcher = status_["watcher"]
-    if not watcher["is_alive"] or watcher["folders_without_events"]:
-        folders = count_of(watcher["folders_without_events"], "folder")
-        print(f"watcher   {'alive' if watcher['is_alive'] else 'off'}, {folders} found by the sweep only")
+    _print_search(status_["index"], status_["watcher"])
     if status_["last_error"]:
         print(paint(f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}", "yellow"))
     if status_["resident_bytes"]:
         print(f"memory    {status_['resident_bytes'] >> 20} MiB")
 
 
+def _as_of(written_at: float) -> str:
+    """Return when the status was written, in red when that is too long ago."""
+    as_of = f"as of {moment(int(written_at * 1000))}"
+    age = time.time() - written_at
+    if age > _OLD_SECONDS:
+        return paint(f"{as_of}, {in_words(age)} ago: it hangs, or cannot write", "red")
+    return as_of
+
+
+def _print_follower(status_: dict[str, Any], as_of: str) -> None:
+    cluster = status_["cluster"]
+    print(
+        f"follows   {cluster['owner'] or 'nobody yet'}; pid {status_['pid']}, "
+        f"version {status_['version']}, up {in_words(status_['uptime_seconds'])}, {as_of}"
+    )
+    print(f"cluster   {cluster['node']} has {cluster['seq']}, {cluster['behind']} behind")
+
+
+def _print_inboxes(status_: dict[str, Any]) -> None:
+    """Print how many inboxes and waiting requests there are, and each limit, memory and inbox to look at."""
+    pending, stuck = count_of(status_["pending"], "request waits", "requests wait"), status_["stuck"]
+    cannot = paint(f", {stuck} cannot be removed", "yellow") if stuck else ""
+    print(f"inboxes   {status_['boxes']}, {pending}{cannot}")
+    for reached in status_["limits"]["reached_lately"]:
+        _print_warning(f"over a limit within 10 minutes: {reached}")
+    for large in status_.get("large_memories", ()):
+        _print_warning(f"large: groups/{large}")
+    for refused in status_["boxes_refused"]:
+        _print_warning(f"not served: {refused}")
+
+
+def _print_requests(status_: dict[str, Any]) -> None:
+    requests, latency = status_["requests"], status_["latency"]
+    outcomes = ", ".join(f"{name} {count}" for name, count in sorted(requests["by_outcome"].items()))
+    took = f", p50 {latency['p50_ms']} ms, p99 {latency['p99_ms']} ms" if latency else ""
+    print(f"requests  {requests['total']} ({outcomes or 'none yet'}), {status_['requests_per_second']}/s{took}")
+
+
+def _print_journal(status_: dict[str, Any]) -> None:
+    """Print how far the journal is, and the cluster's log; and the files that the host cannot write now."""
+    journal, cluster = status_["journal"], status_.get("cluster")
+    young = journal["seq"] - journal["projected_seq"]  # written, too; a start would look whether they are still there
+    settled = f"the last {young} not settled yet" if young else "all settled"
+    print(f"journal   at {journal['seq']}, {settled}")
+    if cluster:
+        print(f"cluster   {cluster['node']} owns the home, epoch {cluster['epoch']}, log at {cluster['seq']}")
+    for file in status_["files_behind"]:
+        _print_warning(f"cannot be written now: {file}")
+
+
+def _print_agents(turns: dict[str, Any], agents: dict[str, Any]) -> None:
+    running = count_of(turns["running"], "answer")
+    print(f"agents    {len(agents['known'])}; {running} being written, {turns['waiting']} waiting")
+    for file, why in agents["refused"].items():
+        _print_warning(f"as it was before: {file}: {why}")
+
+
+def _print_review(review: dict[str, int]) -> None:
+    """Print how many proposals wait, and the groups with the most of them."""
+    groups = sorted(review.items(), key=lambda group: -group[1])
+    named = ", ".join(f"{group} {count}" for group, count in groups[:_MAX_NAMED])
+    more = f" and {len(groups) - _MAX_NAMED} groups more" if len(groups) > _MAX_NAMED else ""
+    wait = count_of(sum(review.values()), "proposal waits", "proposals wait")
+    print(f"review    {wait} for you: {named}{more}; see honeybadger-host review <group>")
+
+
+def _print_tasks(tasks: dict[str, Any]) -> None:
+    paused = f", {tasks['paused']} paused" if tasks["paused"] else ""
+    coming = f", next {moment(int(tasks['next_at'] * 1000))}" if tasks["next_at"] else ""
+    print(f"tasks     {tasks['known']}, {tasks['due']} due{paused}{coming}")
+    for refused in tasks["refused"]:
+        _print_warning(f"does not run: {refused}")
+
+
+def _print_search(index: dict[str, Any], watcher: dict[str, Any]) -> None:
+    """Print what the index holds and still has to read, and the watcher when it misses something."""
+    waits = f", {count_of(index['waiting'], 'file is', 'files are')} still to be read" if index["waiting"] else ""
+    if index["without_vector"]:
+        waits += f", {count_of(index['without_vector'], 'document has', 'documents have')} no vector yet"
+    print(f"search    {count_of(index['documents'], 'document')}{waits}")
+    if not watcher["is_alive"] or watcher["folders_without_events"]:
+        folders = count_of(watcher["folders_without_events"], "folder")
+        print(f"watcher   {'alive' if watcher['is_alive'] else 'off'}, {folders} found by the sweep only")
+
+
+def _print_warning(text: str) -> None:
+    """Print a line in yellow, below the part of the status that it is about."""
+    print(paint(f"{'':10}{text}", "yellow"))
+
+
 def _print_push(target: dict[str, Any]) -> None:
     print(f"push      {target['target']}, {', '.join(target['groups']) or 'all groups'}")
     if (failed := target["failed"]) is not None:
         what = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"
-        print(paint(f"          {what}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}", "yellow"))
+        _print_warning(f"{what}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}")
 
 
 def _print_curation(curation: dict[str, Any]) -> None:
@@ -122,4 +167,4 @@ def _print_curation(curation: dict[str, Any]) -> None:
         print(f"          waits for its turn: {job}")
     for failed in curation["failed"]:
         again = f"again in {in_words(failed['again_in_seconds'])}"
-        print(paint(f"          failed: {failed['job']}: {failed['why']}; {again}", "yellow"))
+        _print_warning(f"failed: {failed['job']}: {failed['why']}; {again}")

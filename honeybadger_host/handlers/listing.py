@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
@@ -21,98 +22,77 @@ from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.neutralise import one_line
 
 _DEFAULT_LIMIT: Final = 200
-_MOST_BEGINNING: Final = 160
+_MAX_BEGINNING: Final = 160
 _READ_AT_ONCE: Final = 500
-_MOST_REPLY_BYTES: Final = 1 << 20
+_MAX_REPLY_BYTES: Final = 1 << 20
 
 
 def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
     """Return the handler of `list_memory_entries`. An entry that was just saved by name is found without the index."""
+    listing = _Listing(entries, index)
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: ListMemoryEntries = asked.payload
         is_complete = index.bring_up(asked.group)
         if payload.name is not None:
-            category = entries.place(asked.group, payload.category or GENERAL, is_new=False)
-            rows = _named(payload, asked.group, category, payload.name)
+            rows = listing.named(asked.group, payload, payload.name)
             return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete or bool(rows)}
-        found = list(index.lookups.sizes(asked.group, payload.author))
-        if payload.category is not None:
-            found = [row for row in found if is_below(row[0], payload.category)]
-        if payload.newest and payload.depth is not None:
-            raise Refusal("invalid", "payload.depth is not taken with `newest`", field="payload.depth")
-        base = 0 if payload.category is None else _levels(payload.category)
-        depth = 8 if payload.depth is None else payload.depth
-        counts = {category: count for category, count, _ in found if _levels(category) - base <= depth}
-        limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
-        offset = payload.offset or 0
+        return {**listing.paged(asked.group, payload), "is_complete": is_complete}
 
-        def page(limit: int, offset: int) -> Sequence[Listed]:
-            if payload.newest:
-                return index.lookups.newest(asked.group, payload.category, payload.author, limit, offset)
-            categories, passed_over = _page(counts, limit, offset)
-            return index.lookups.listed(asked.group, categories, payload.author, limit, passed_over)
+    return QueryHandler(answer)
 
-        total = sum(counts.values())
-        if payload.where is not None:
-            rows, total, has_more = _matching(payload, asked.group, page, limit, offset)
-        elif payload.with_content:
-            rows, has_more = _with_texts(payload, asked.group, page(limit, offset))
-        else:
-            rows, has_more = [_row(each) for each in page(limit, offset)], False
-        return {
-            "entries": rows,
-            "total": total,
-            "folders": _folders(found, base, base + depth + 1),
-            "is_complete": is_complete,
-            "has_more": has_more or offset + len(rows) < total,
-        }
 
-    def _matching(
-        payload: ListMemoryEntries, group: str, page: Callable[[int, int], Sequence[Listed]], limit: int, offset: int
-    ) -> tuple[list[dict[str, Any]], int, bool]:
-        """Return the rows for which the conditions hold, how many such there are, and whether some are left out."""
-        wanted: list[Listed] = []
-        total = at = 0
-        while listed := page(_READ_AT_ONCE, at):
-            at += len(listed)
-            for each in listed:
-                read = _read(group, each)
-                if read is not None and holds(payload.where or {}, read[1]):
-                    total += 1
-                    if offset < total <= offset + limit:
-                        wanted.append(each)
-        rows, has_more = _with_texts(payload, group, wanted)
-        return rows, total, has_more
+class _Rows(NamedTuple):
+    """Rows of a page.
 
-    def _with_texts(
-        payload: ListMemoryEntries, group: str, listed: Sequence[Listed]
-    ) -> tuple[list[dict[str, Any]], bool]:
-        """Return rows, where asked for with what the files hold, and whether a reply has no room for all."""
-        if not payload.with_content:
-            return [_row(each) for each in listed], False
-        rows: list[dict[str, Any]] = []
-        size = 0
-        for each in listed:
-            data, entry = _read(group, each) or (b"", None)
-            size += len(data)
-            if rows and size > _MOST_REPLY_BYTES:
-                return rows, True
-            rows.append(_row(each) if entry is None else {**_row(each), **_text(entry, data)})
-        return rows, False
+    Args:
+        total: entries on all pages.
+        has_more: the reply has no room for all rows of the page.
+    """
 
-    def _read(group: str, listed: Listed) -> tuple[bytes, Entry] | None:
-        """Return what the file of an entry holds now, and the entry; None: it went away meanwhile."""
-        place = entry_file(group, listed.category, listed.key)
-        found = [place] if (entries.home / place).is_file() else entries.find(group, listed.key)
-        for file in found:
-            with suppress(ValueError):
-                data = read_whole(entries.home / file) or b""
-                return data, entries.parse(file, data)
-        return None
+    entries: list[dict[str, Any]]
+    total: int
+    has_more: bool
 
-    def _named(payload: ListMemoryEntries, group: str, category: str, name: str) -> list[dict[str, Any]]:
-        found = named_entry(entries, index.lookups, group, category, name)
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """The entries that a request asks for, a page at a time.
+
+    Args:
+        counts: category -> entries just in it, sorted.
+    """
+
+    index: Index
+    group: str
+    payload: ListMemoryEntries
+    counts: Mapping[str, int]
+
+    def page(self, limit: int, offset: int) -> Sequence[Listed]:
+        payload, lookups = self.payload, self.index.lookups
+        if payload.newest:
+            return lookups.newest(self.group, payload.category, payload.author, limit, offset)
+        categories, passed_over = _page(self.counts, limit, offset)
+        return lookups.listed(self.group, categories, payload.author, limit, passed_over)
+
+    def all(self) -> Iterator[Listed]:
+        offset = 0
+        while listed := self.page(_READ_AT_ONCE, offset):
+            offset += len(listed)
+            yield from listed
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Lists entries: what the index knows, and where it is asked for, what their files hold."""
+
+    entries: EntryFiles
+    index: Index
+
+    def named(self, group: str, payload: ListMemoryEntries, name: str) -> list[dict[str, Any]]:
+        """Return the row of the entry with a name; empty when there is none, or the conditions do not hold."""
+        category = self.entries.place(group, payload.category or GENERAL, is_new=False)
+        found = named_entry(self.entries, self.index.lookups, group, category, name)
         if found is None or (payload.where is not None and not holds(payload.where, found[2])):
             return []
         _, data, entry = found
@@ -123,7 +103,71 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
         row = _row(Listed(entry.id, category, name, title, begins, size, entry.by or "", seconds, marks))
         return [{**row, **_text(entry, data)} if payload.with_content else row]
 
-    return QueryHandler(answer)
+    def paged(self, group: str, payload: ListMemoryEntries) -> dict[str, Any]:
+        """Return the members of a reply with a page of entries, and with the categories. Raises Refusal."""
+        if payload.newest and payload.depth is not None:
+            raise Refusal("invalid", "payload.depth is not taken with `newest`", field="payload.depth")
+        sizes = list(self.index.lookups.sizes(group, payload.author))
+        base = 0
+        if payload.category is not None:
+            base = _levels(payload.category)
+            sizes = [row for row in sizes if is_below(row[0], payload.category)]
+        depth = 8 if payload.depth is None else payload.depth  # 8 is the largest that a request may ask for
+        deepest = base + depth
+        counts = {category: count for category, count, _ in sizes if _levels(category) <= deepest}
+        limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
+        offset = payload.offset or 0
+        pages = _Pages(self.index, group, payload, counts)
+        if payload.where is None:
+            rows, has_more = self._with_texts(payload, group, pages.page(limit, offset))
+            found = _Rows(rows, sum(counts.values()), has_more)
+        else:
+            found = self._matching(pages, payload.where, limit, offset)
+        return {
+            "entries": found.entries,
+            "total": found.total,
+            "folders": _folders(sizes, base, deepest + 1),
+            "has_more": found.has_more or offset + len(found.entries) < found.total,
+        }
+
+    def _matching(self, pages: _Pages, where: Mapping[str, Any], limit: int, offset: int) -> _Rows:
+        """Return the page of the entries for which the conditions hold; each file is read for it."""
+        wanted: list[Listed] = []
+        total = 0
+        for listed in pages.all():
+            read = self._read(pages.group, listed)
+            if read is not None and holds(where, read[1]):
+                total += 1
+                if offset < total <= offset + limit:
+                    wanted.append(listed)
+        rows, has_more = self._with_texts(pages.payload, pages.group, wanted)
+        return _Rows(rows, total, has_more)
+
+    def _with_texts(
+        self, payload: ListMemoryEntries, group: str, listed: Sequence[Listed]
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Return rows, where asked for with what the files hold, and whether a reply has no room for all."""
+        if not payload.with_content:
+            return [_row(each) for each in listed], False
+        rows: list[dict[str, Any]] = []
+        size = 0
+        for each in listed:
+            data, entry = self._read(group, each) or (b"", None)
+            size += len(data)
+            if rows and size > _MAX_REPLY_BYTES:
+                return rows, True
+            rows.append(_row(each) if entry is None else {**_row(each), **_text(entry, data)})
+        return rows, False
+
+    def _read(self, group: str, listed: Listed) -> tuple[bytes, Entry] | None:
+        """Return what the file of an entry holds now, and the entry; None when the file is gone."""
+        place = entry_file(group, listed.category, listed.key)
+        found = [place] if (self.entries.home / place).is_file() else self.entries.find(group, listed.key)
+        for file in found:
+            with suppress(ValueError):
+                data = read_whole(self.entries.home / file) or b""
+                return data, self.entries.parse(file, data)
+        return None
 
 
 def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str], int]:
@@ -166,7 +210,7 @@ def _row(listed: Listed) -> dict[str, Any]:
         "category": listed.category,
         "name": listed.name or None,
         "title": listed.title or None,
-        "begins": shortened(one_line(listed.begins).text, _MOST_BEGINNING),
+        "begins": shortened(one_line(listed.begins).text, _MAX_BEGINNING),
         "bytes": listed.bytes,
         "author": listed.author or None,
         "pinned": listed.marks.get("pinned", False),

@@ -61,16 +61,17 @@ def around(turns: Sequence[Document], place: int, long: int) -> list[Document]:
     return near
 
 
+def bm25(tf: float, length: float, average: float) -> float:
+    return tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average)) if tf else 0.0
+
+
+def idf(total: int, having: int) -> float:
+    return math.log(1 + (total - having + 0.5) / (having + 0.5))
+
+
 def plain(documents: Sequence[Document], query: Query, long: int, kinds: Collection[Kind]) -> dict[int, float]:
     """Return the score of every document of these kinds above zero, one by one; dates are left to another test."""
     count = len(documents)
-
-    def bm25(tf: float, length: float, average: float) -> float:
-        return tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / average)) if tf else 0.0
-
-    def idf(total: int, having: int) -> float:
-        return math.log(1 + (total - having + 0.5) / (having + 0.5))
-
     sessions: dict[str, list[Document]] = {}
     for each in sorted(documents, key=lambda document: document.number):
         if each.kind == "turn":
