@@ -75,7 +75,7 @@ def asked_of(
 
 def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | None = None) -> Reply:
     """Return the host's reply to the operator; where none runs, one is started for this request."""
-    from honeybadger_agent.wire import Forget, Undo
+    from honeybadger_agent.wire import Consolidate, Dream, Forget, Undo
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.ops.operator_client import ask
 
@@ -91,7 +91,8 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
         until = time.monotonic() + _SAVING_SECONDS
         while True:
             reply = ask(folder, group, request, serve=serve, session=session)
-            if reply.error is None or reply.error.code != "unavailable" or time.monotonic() > until:
+            is_final = reply.error is None or reply.error.code != "unavailable" or time.monotonic() > until
+            if is_final or isinstance(request, Consolidate | Dream):  # each time they ask a model, which costs
                 return reply
             time.sleep(0.2)
 

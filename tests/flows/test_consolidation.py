@@ -99,7 +99,11 @@ class Talk:
 
     def is_consolidated(self, up_to: int) -> None:
         wait_for(lambda: self.mark["turn"] == up_to, what=f"{self.group} consolidated up to {up_to}")
-        wait_for(lambda: self.file(f"proposals/{self.mark['proposal']}.json"))  # written last
+        wait_for(lambda: self.file(f"proposals/{self.mark['proposal']}.json"))
+        added = [each for each in self.proposal()["operations"] if (each["op"], each["state"]) == ("add", "applied")]
+        memory = self.home / "groups" / self.group / "MEMORY.md"
+        firsts = [each["result"].splitlines()[0] for each in added]  # notes are rendered after all else
+        wait_for(lambda: not firsts or all(each in memory.read_text("utf-8", "replace") for each in firsts))
 
 
 @pytest.fixture
@@ -355,6 +359,7 @@ def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, 
         assert talk.mark == {"turn": 0}
         has_thought.set()
         talk.is_consolidated(6)
+    wait_for(lambda: f"- {MOVE}\n" in talk.file("MEMORY.md"))
     for text in ("Mog", "A person's own line.", f"- {MOVE}\n"):
         assert talk.file("MEMORY.md").count(text) == 1
     assert host.events("curation.failed") == []
