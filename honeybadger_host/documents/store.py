@@ -702,7 +702,7 @@ class Documents:
             kept = [data for data in young if data.strip() not in text]
             return found._replace(base=text, merged=text + b"".join(kept))
         saved = Saved(text, newest)
-        base = saved.nearest([*saved.candidates(newest, events), *(one.text for one in lately)])
+        base = saved.nearest(saved.candidates(newest, events, lately))
         return found._replace(base=base, merged=merge(base, newest, text))
 
     def _journal_has(self, file: str, text: bytes) -> bool:
@@ -743,7 +743,7 @@ class Documents:
                     lately.append(SavedText(found.file, digest_of(found.data), at, found.data))
                 done.append((found, taken))
             if edits or seen or gone or lately:
-                self._journal.keep_looked(Looked(edits, seen, gone, None, lately), first)
+                self._journal.keep_looked(Looked(edits, seen, gone, None, lately), first, at)
             units_of.cache_clear()
             for found, taken in done:
                 self._documents[found.file] = taken
@@ -837,7 +837,7 @@ class Documents:
             elif is_open_for_writing(path):  # a person who saves it in place, not a power cut
                 document.rendered, document.left = document.on_disk, NEVER_SEEN
                 self.touch(file)
-            elif document.seq == rows[-1].seq and _is_unfinished(held or b"", bytes(document.text), rows):
+            elif document.seq == rows[-1].seq and _is_unfinished(held, bytes(document.text), rows):
                 document.rendered, document.left = held or b"", signature
                 self._render(document)
             elif held == bytes(document.text):
@@ -876,8 +876,11 @@ def _later_than(text: bytes, newest: bytes, events: Sequence[Event]) -> list[Row
     return None
 
 
-def _is_unfinished(held: bytes, newest: bytes, rows: Sequence[Row]) -> bool:
+def _is_unfinished(data: bytes | None, newest: bytes, rows: Sequence[Row]) -> bool:
     """Return whether a file is a version of since `rows` began, or the beginning of one that was being written."""
+    if fingerprint(data) in [row.offset for row in rows if not is_append(row)]:
+        return True  # it was not replaced yet
+    held = data or b""
     for version, run, _ in versions_back(newest, rows):
         start = len(version) - sum(len(row.data) for row in run)
         if len(held) <= len(version) and held[:start] == version[:start]:

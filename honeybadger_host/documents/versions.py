@@ -13,16 +13,14 @@ from typing import Final, NamedTuple, TypeAlias
 from honeybadger_host.documents.merge import units_of
 from honeybadger_host.domain import NOTE_RESTORED, REMOVED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.edits import Edit, EditReader, SavedText
 from honeybadger_host.storage.journal_connection import read_rows, reading
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
-from honeybadger_host.storage.line_hunks import apply_hunks, hunks_between, lines_of, reversed_hunks
+from honeybadger_host.storage.line_hunks import apply_hunks, lines_of, reversed_hunks
 from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
 
 Event: TypeAlias = Row | Edit
 MAX_CANDIDATES: Final = 64
-ONE_SAVE_MS: Final = 30_000
-"""Edits that follow each other within this time may be one save: an editor wrote slowly, or saves what is typed."""
 _MAX_COMPARED_BYTES: Final = 4096
 """Size limit of lines that are compared character by character: 5 ms."""
 _MIN_RUN_BYTES: Final = 3
@@ -100,12 +98,12 @@ class Version(NamedTuple):
 
     Args:
         run: the appends in a row, oldest first, that it ends with.
-        change: what came before them; None: nothing that is known.
+        end: how many events it is after.
     """
 
     text: bytes
     run: list[Row]
-    change: Event | None
+    end: int
 
 
 def versions_back(newest: bytes, events: Sequence[Event]) -> Iterator[Version]:
@@ -117,11 +115,12 @@ def versions_back(newest: bytes, events: Sequence[Event]) -> Iterator[Version]:
     at, text = len(events), newest
     while True:
         run: list[Row] = []
+        count = at
         while at > 0 and isinstance(row := events[at - 1], Row) and is_append(row):
             at -= 1
             run.append(row)
         run.reverse()
-        yield Version(text, run, events[at - 1] if at else None)
+        yield Version(text, run, count)
         if at == 0 or not text.endswith(added := b"".join(row.data for row in run)):
             return
         text = text[: len(text) - len(added)]
@@ -161,47 +160,45 @@ class Saved:
         self._units = Counter(unit.strip() for unit in units if unit.strip())
         self._typed = [*self._units.keys() - {unit.strip() for unit in units_of(newest)}]
 
-    def candidates(self, newest: bytes, events: Sequence[Event]) -> Iterator[bytes]:
-        """Yield the versions that the text may have been made from, the newest first.
+    def candidates(self, newest: bytes, events: Sequence[Event], lately: Sequence[SavedText]) -> Iterator[bytes]:
+        """Yield the texts that this one may have been made from, the newest first.
 
-        None has notes that its author cannot have read: those behind the last one that the text has.
+        Its author had read all up to the last event that it shows, and nothing that was appended since.
+
+        Args:
+            events: of the file within the last hour, oldest first.
+            lately: texts that people saved in that time.
         """
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
-        unread = self._unread(newest, events, versions)
-        end_of_save, newer, since = None, newest, 0
-        for text, run, change in versions:
-            is_seen = False
-            if end_of_save is not None:
-                is_seen = self._knows(text, newer)
-                if not (isinstance(change, Edit) and since - change.at < ONE_SAVE_MS):
-                    if self._knows(text, end_of_save):
-                        return
-                    is_seen, end_of_save = False, None
-            if (text or run) and not is_seen:  # nobody opens a file that is not there, but before its first note
-                yield _without(text, unread)
-            newer = text[: len(text) - sum(len(row.data) for row in run)]
-            if isinstance(change, Edit) and end_of_save is None:
-                end_of_save, since = newer, change.at
-
-    def _unread(self, newest: bytes, events: Sequence[Event], versions: Sequence[Version]) -> list[bytes]:
-        """Return what was appended behind the last of it that the text has, the newest first."""
         typed = [unit for unit in self._typed if not any(unit in version.text for version in versions)]
-        unread: list[bytes] = []
-        above = newest
-        for row in reversed(events):
-            if not isinstance(row, Row) or not is_append(row):
+        old_lines = Counter(lines_of(versions[-1].text))
+        read, unread, above = 0, list[bytes](), newest
+        for number in range(len(events), 0, -1):
+            event = events[number - 1]
+            if isinstance(event, Edit):
+                is_read = self._shows(event, old_lines)
+            elif is_append(event):
+                above = _without(above, [event.data])
+                is_read = self._has(event, typed, above)
+                unread += [] if is_read else [event.data]
+            else:
                 continue
-            above = _without(above, [row.data])
-            if self._has(row, typed, above):
+            if is_read:
+                read = number
                 break
-            unread.append(row.data)
-        return unread
+        for text, run, count in versions:
+            if count >= read and (text or run):  # nobody opens a file that is not there, but before its first note
+                yield _without(text, unread)
+        last = events[read - 1] if read else None
+        for one in lately:
+            if last is None or (one.at >= last.at and (isinstance(last, Edit) or last.data.strip() in one.text)):
+                yield one.text
 
-    def _knows(self, before: bytes, after: bytes) -> bool:
-        """Return whether who saved the text had seen an edit: it has lines that came, or others in their place."""
-        for hunk in hunks_between(lines_of(before), lines_of(after)):
+    def _shows(self, edit: Edit, old_lines: Counter[bytes]) -> bool:
+        """Return whether the text shows an edit: it has lines that came with it, or others in the place of some."""
+        for hunk in edit.hunks or ():
             removed, added = (Counter(line for line in side if line.strip()) for side in (hunk.removed, hunk.added))
-            if (added - removed) & self._lines or (added and removed - self._lines):
+            if (added - removed - old_lines) & self._lines or (added and removed - self._lines):
                 return True
         return False
 

@@ -340,18 +340,20 @@ class Journal:
         with self._transaction() as connection:
             connection.execute("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", turn)
 
-    def keep_looked(self, looked: Looked, first: int) -> None:
+    def keep_looked(self, looked: Looked, first: int, at: int | None = None) -> None:
         """Keep what people changed in their files, all or nothing. Raises as `commit`.
 
         Args:
             first: number of the first edit.
+            at: milliseconds since the epoch; None: now.
         """
-        at = self.last_at = max(self.last_at, time.time_ns() // 1_000_000)
+        at = self.last_at = max(self.last_at, at or time.time_ns() // 1_000_000)
         edits = [
             edit._replace(seq=seq, at=at, event=edit.event or first) for seq, edit in enumerate(looked.edits, first)
         ]
         with self._transaction() as connection:
-            write_looked(connection, looked._replace(edits=edits))
+            saved = [one._replace(at=at) for one in looked.saved]
+            write_looked(connection, looked._replace(edits=edits, saved=saved))
 
     def task_records(self) -> list[tuple[str, bytes]]:
         """Return (group, newest record) of every task there ever was."""

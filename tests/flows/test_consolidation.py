@@ -361,7 +361,7 @@ def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, 
         talk.is_consolidated(6)
     wait_for(lambda: f"- {MOVE}\n" in talk.file("MEMORY.md"))
     for text in ("Mog", "A person's own line.", f"- {MOVE}\n"):
-        assert talk.file("MEMORY.md").count(text) == 1
+        wait_for(lambda: talk.file("MEMORY.md").count(text) == 1)  # noqa: B023
     assert host.events("curation.failed") == []
 
 

@@ -10,6 +10,7 @@ from honeybadger_agent.wire import SearchResult
 from tests.commands import cli_json, cli_text
 from tests.conftest import MakeClient
 from tests.hosting import RawSender, wait_for
+from tests.people import newest_edit
 
 NOTES = 40
 
@@ -18,6 +19,7 @@ NOTES = 40
 def test_a_sender_of_large_notes_takes_nobodys_memory_away(member: MakeClient, asker: RawSender) -> None:
     member("ann").update_memory("The queen is marked blue")
     asker.memory.write_text("# Kept by hand\nmilk\n" + asker.memory_text())
+    newest_edit(asker.home, "MEMORY.md")
     bot = member("bot")
     warnings = []
     for number in range(NOTES):

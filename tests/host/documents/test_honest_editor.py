@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from honeybadger_host.documents import store
-from honeybadger_host.domain import Added, NotesRevised
+from honeybadger_host.domain import Added, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.revised import remove_notes
 from tests.host.documents.world import MEMORY, World, note
@@ -64,6 +64,20 @@ def test_what_a_person_deletes_stays_deleted_and_what_they_change_is_there_once(
     assert world.text == note("a")
     world.add("d")
     assert world.text == note("a") + note("d")
+
+
+def test_the_newest_note_is_deleted_for_good_though_the_file_was_edited_since(world: World) -> None:
+    world.add("a")
+    buffer = world.text
+    world.add("b")
+    world.passed += 60
+    world.save(buffer + b"Mine.\n")
+    world.look()
+    world.save(world.text.replace(b"- a", b"- green a"))
+    world.look()
+    world.save(world.text.replace(note("b"), b""))
+    world.look()
+    assert world.text == note("green a") + b"Mine.\n"
 
 
 def test_two_editors_at_once_lose_nothing(world: World) -> None:
@@ -166,6 +180,18 @@ def test_a_removal_that_a_kill_cut_short_is_finished(world: World) -> None:
     assert world.text == note("a") + note("b") + note("c")
     world.kill()
     assert world.text == note("a") + note("c")
+
+
+def test_a_text_that_a_kill_kept_from_being_written_is_written_and_nobodys_edit(world: World) -> None:
+    world.save(b"# Keeper\n")
+    world.look()
+    for text, held in ((b"# Other\n", b"# Keeper\n"), (b"# Third\n", b"# Other\n")):
+        world.commit(FileWritten("main", "text", MEMORY, text, held))
+        world.kill()
+        assert (world.text, world.look()) == (text, [])
+    world.commit(FileRemoved("main", "text", MEMORY, world.text))
+    world.kill()
+    assert not world.path.exists()
 
 
 def test_a_removal_of_a_text_that_was_saved_meanwhile_is_refused(world: World) -> None:
