@@ -1,4 +1,4 @@
-"""What a model is given before it answers: the parts of a context, what is recalled for a message, all in one budget.
+"""Makes the context that a model reads before it answers: files, recalled lines and conversation, in one budget.
 
 May import: search, memory, storage, text, domain, errors, settings.
 

@@ -31,11 +31,10 @@ from honeybadger_host.text.redaction import redact
 
 log = structlog.get_logger()
 
-_MOST_REPLAYED: Final = 1000
-"""Turns that are replayed when consolidation is behind, as far as they fit the budget."""
+_MAX_REPLAYED: Final = 1000  # turns replayed when consolidation is behind, as far as they fit the budget
 
+# (group, session, now) -> the labels in working memory
 InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
-"""(group, session, now) -> what a context tells of working memory."""
 
 
 class Recaller(Protocol):
@@ -46,17 +45,17 @@ class Recaller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """What of the settings, and of the program, a context depends on; kept with each that is served.
+    """The settings and the version that a context depends on; the ledger keeps them with each served context.
 
     Args:
-        budget_tokens: of a whole context, unless the request says.
+        budget_tokens: limit of a whole context, unless the request has its own.
         history_budget_tokens, recall_budget_tokens: limits of these parts within it.
         replayed_turns: newest turns of a session to replay; 0 when no conversation is kept.
         window_turns: turns of a session that are kept in memory.
         memory_window: turns after which older ones are consolidated; see `watermarks.replayed`.
-        shows_document: whether the session's document is a part.
-        has_working_memory: likewise.
-        host: version.
+        shows_document: whether a context has the session's document.
+        has_working_memory: whether a context has working memory.
+        host: version of the program.
     """
 
     budget_tokens: int
@@ -72,12 +71,12 @@ class ContextSettings:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a context is made for.
+    """A request for a context.
 
     Args:
-        message: what the user says now; None when nothing is asked, or when it is not known any more.
-        skips_newest: the newest turn is the message; None: to be looked at.
-        parts: names of those that are wanted; None: all.
+        message: the user's text; None when nothing is asked, or when the text is no longer known.
+        skips_newest: whether the newest turn is the message; None: the maker compares them.
+        parts: names of the wanted parts; None: all.
     """
 
     group: str
@@ -92,7 +91,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A context, and what was found on the way to it."""
+    """A context, and the files and recollections that it was made from."""
 
     context: Context
     recalled: Recalled
@@ -102,7 +101,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class ContextMemory:
-    """What a context is made of: a group's memory as it is, or as it was."""
+    """The sources of a context: a group's memory as it is, or as it was."""
 
     files: GroupFiles | PastFiles
     turn_logs: TurnLogs | PastTurns
@@ -114,6 +113,8 @@ class ContextMemory:
 
 @dataclass(frozen=True, slots=True)
 class ContextMaker:
+    """Makes contexts from one memory with one set of settings."""
+
     memory: ContextMemory
     settings: ContextSettings
 
@@ -141,13 +142,9 @@ class ContextMaker:
         if "conversation" not in names:
             recalled = recalled.without_conversation()
         files: dict[str, Loaded] = {}
-        identity_files = [self._read(file, files) for file in identity.files]
         loaded = Parts(
             group=group,
-            identity=[
-                *([GroupText(identity.source, identity.text)] if identity.text else []),
-                *(found for found in identity_files if found is not None),
-            ],
+            identity=self._identity(identity, files),
             specialists=identity.specialists,
             persona=self._read(f"groups/{group}/{PERSONA}", files),
             memory=self._read(f"groups/{group}/{MEMORY}", files),
@@ -188,6 +185,17 @@ class ContextMaker:
         )
         return Made(context, recalled, skips_newest, files)
 
+    def _identity(self, identity: Identity, files: dict[str, Loaded]) -> list[GroupText | FileProblem]:
+        """Return an agent's own text and its files, without those that do not exist."""
+        loaded: list[GroupText | FileProblem] = []
+        if identity.text:
+            loaded.append(GroupText(identity.source, identity.text))
+        for file in identity.files:
+            found = self._read(file, files)
+            if found is not None:
+                loaded.append(found)
+        return loaded
+
     def _conversation(self, group: str, session: str, mark: Watermark | None) -> tuple[int, Sequence[Turn]]:
         """Return the number of the last consolidated turn, and the turns that may be replayed."""
         if not self.settings.replayed_turns:
@@ -196,10 +204,11 @@ class ContextMaker:
         window = turn_logs.load(group, session)
         after = begins_after(window.last_number, mark, memory_window)
         if memory_window and window.turns and window.turns[0].number > after + 1:
-            return after, turn_logs.since(group, session, after, _MOST_REPLAYED)
+            return after, turn_logs.since(group, session, after, _MAX_REPLAYED)
         return after, window.turns
 
     def _why_older(self, after: int, turns: Sequence[Turn]) -> str:
+        """Return why older turns are not replayed."""
         newest = f"the newest {len(turns)} turns are replayed"
         if not self.settings.memory_window:
             return f"{newest} (consolidation.memory_window is 0)"
@@ -211,7 +220,7 @@ class ContextMaker:
         """Return summary.md without the parts of other sessions.
 
         Args:
-            is_told: its own part is shown; it is not where the context began afresh since.
+            is_told: whether the session's own part is shown: not after its context began anew.
         """
         loaded = self._read(f"groups/{group}/{SUMMARY}", files)
         if not isinstance(loaded, GroupText) or not loaded.has_parts:
@@ -223,7 +232,7 @@ class ContextMaker:
         """Return the session document's contribution to the parts.
 
         Args:
-            is_summarised: summary.md tells what was said, so the document does not tell it again.
+            is_summarised: whether summary.md has the conversation, so that the document need not.
         """
         if not self.settings.shows_document:
             return {"no_session": "document.in_context is false"}
@@ -247,6 +256,7 @@ class ContextMaker:
 def result_of(made: Made, hash_: str, stable_hash: str, seq: int) -> dict[str, Any]:
     """Return a `ContextResult` without messages."""
     context = made.context
+    missing = {id_ for part in context.titled(RECALLED) for id_ in part.missing}
     return {
         "system": context.system,
         "messages": [],
@@ -258,7 +268,7 @@ def result_of(made: Made, hash_: str, stable_hash: str, seq: int) -> dict[str, A
         "tokens": context.tokens,
         "budget_tokens": context.budget_tokens,
         "is_over_budget": context.is_over_budget,
-        "recalled": made.recalled.rows({id_ for part in context.titled(RECALLED) for id_ in part.missing}),
+        "recalled": made.recalled.rows(missing),
     }
 
 

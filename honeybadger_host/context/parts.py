@@ -1,7 +1,7 @@
-"""The parts of a context, in the order of its text: the content of each, and how it is cut to fit (HB5).
+"""The parts of a context, in the order of its text: the content of each, and the way to cut it (HB5).
 
-`Group: x`, `## Your Identity`, `## Global Context`, of a router `## Available Specialist Agents`, `## Group Context`,
-`## Remembered Facts`, `## Conversation Summary`, what was recalled, `## This Session`, working memory,
+`Group: x`, `## Your Identity`, `## Global Context`, `## Available Specialist Agents` for a router, `## Group Context`,
+`## Remembered Facts`, `## Conversation Summary`, recalled lines, `## This Session`, working memory,
 `## Recent Conversation`. To add a part, write a function that returns a `Part` and name it in `parts_of`.
 """
 
@@ -22,8 +22,8 @@ from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, cut_inventory
 from honeybadger_host.text.neutralise import estimate_tokens, list_line
 
+# The result of reading a file: its text, its problem, or None when there is no file.
 Loaded: TypeAlias = GroupText | FileProblem | None
-"""The result of reading a file: its text, its problem, or None when there is no file."""
 
 SPECIALISTS: Final = "## Available Specialist Agents"
 FACTS: Final = "## Remembered Facts"
@@ -32,6 +32,7 @@ RECALLED: Final = "Recalled from long-term memory"
 WORKING: Final = "Working memory"
 SESSION: Final = "## This Session"
 CONVERSATION: Final = "## Recent Conversation"
+# The share of the budget of each part when not everything fits.
 WEIGHTS: Final[Mapping[str, float]] = {
     FACTS: 0.45,
     CONVERSATION: 0.3,
@@ -40,18 +41,13 @@ WEIGHTS: Final[Mapping[str, float]] = {
     SESSION: 0.1,
     WORKING: 0.1,
 }
-"""The share of the budget of each part when not everything fits."""
 _CHANGING: Final = (RECALLED, SESSION, WORKING, CONVERSATION)
+# A file of more than this many times the budget is cut at once, without joining its repeated notes first.
 _FOLDED_BY: Final = 2
-"""A file of more times the budget is cut without a look at whether all notes fit when they stand together."""
-_STEADY_BITS: Final = 6
-"""At most a 32nd of the room for notes stays empty."""
-_SESSION_TOKENS: Final = 2000
-"""At most this many tokens for a session document: the limit of a summary."""
-_WORKING_TOKENS: Final = 500
-"""Kept free for working memory, about 15 entries; it has more where others leave room."""
-_MOST_AUTHORS: Final = 5
-"""Authors named in an explanation."""
+_STEADY_BITS: Final = 6  # leaves at most a 32nd of the room for notes empty
+_MAX_SESSION_TOKENS: Final = 2000  # of a session document: the limit of a summary
+_WORKING_TOKENS: Final = 500  # reserved for working memory, about 15 entries; it gets more when others leave room
+_MAX_AUTHORS: Final = 5  # named in an explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +55,17 @@ class Parts:
     """The loaded content of a context.
 
     Args:
-        specialists: the agents it can give tasks to, one a line.
-        identity: of the asker, in the order shown; empty when it is not an agent of this home.
-        global_files: read by every group, in the order shown.
+        specialists: the agents that the asker can give tasks to, one a line.
+        identity: texts about the asker, in the order shown; empty when it is not an agent of this home.
+        global_files: files that every group reads, in the order shown.
         turns: replayed turns of the conversation, oldest first.
-        older_turns: how many turns of the window stand before them; `older_why` says why they do.
+        older_turns: number of older turns in the window; `older_why` says why they are not replayed.
         turns_file: the file of the conversation.
-        message: what the user says now; None when nothing is asked yet.
-        session: from the session document; None: nothing (`no_session` says why), or there is no such part.
+        message: the user's text; None when nothing is asked yet.
+        session: digest of the session document; None: `no_session` says why, or the context has no such part.
         no_turns: why there are no turns.
-        working: None when there is no such part.
-        recalled: long-term entries for this message, the best first.
+        working: labels in working memory; None when the context has no such part.
+        recalled: long-term memory for this message, the best first.
         not_recalled: why nothing was recalled.
     """
 
@@ -95,7 +91,7 @@ class Parts:
 
 
 def stable_parts_of(parts: Sequence[Part]) -> int:
-    """Return how many parts, the first, change only with the files they show."""
+    """Return the number of leading parts that change only when their files change."""
     changing = (place for place, part in enumerate(parts) if part.title in _CHANGING)
     return next(changing, len(parts))
 
@@ -111,10 +107,10 @@ def parts_of(
     """Return the parts of a context, in the order of its text.
 
     Args:
-        names: of the parts that are wanted.
-        budget_tokens: of the whole context; 0 means no limit.
-        history_budget_tokens: limit of the recent conversation within the budget; 0 means no limit of its own.
-        recall_budget_tokens: for what was recalled, as above; beside other parts at most half of the budget.
+        names: the wanted parts.
+        budget_tokens: limit of the whole context; 0 means no limit.
+        history_budget_tokens: limit of the recent conversation within the budget; 0 means no separate limit.
+        recall_budget_tokens: the same for recalled lines; with other parts, at most half of the budget.
     """
     folder = f"groups/{loaded.group}"
     recall_tokens = recall_budget_tokens or WITHOUT_END
@@ -148,7 +144,7 @@ def _file(title: str, source: str, loaded: Loaded) -> Part:
 
 
 def _without(part: Part, what: str) -> Part:
-    """Return a part without any room."""
+    """Return a part that has no room, with the reason."""
     return replace(part, text="", state="left_out", left_out=what, why=NO_ROOM)
 
 
@@ -160,7 +156,7 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     part = replace(_file(FACTS, source, loaded), weight=WEIGHTS[FACTS])
     if not isinstance(loaded, GroupText) or part.state != "whole":
         return part
-    if not 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # else it is cut
+    if not 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # a larger file is always cut
         part = replace(part, text=loaded.notes.whole.text, why=loaded.notes.whole.why)
 
     def cut(room: int) -> Part:
@@ -188,7 +184,7 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
 
 
 def _steady(room: int) -> int:
-    """Return a little less, so that notes stay the same, byte by byte, while the rest of a context grows a little."""
+    """Return the room rounded down, so that notes keep their bytes while the rest of a context grows a little."""
     return room >> (bits := max(0, room.bit_length() - _STEADY_BITS)) << bits
 
 
@@ -203,13 +199,13 @@ def _left_out(made: CutNotes) -> str:
 
 
 def _by_author(made: CutNotes) -> str:
-    """Return how many notes of each author are included, where there are several, and how these stand together."""
+    """Return the number of included notes of each author when there are several, and how repeated notes are joined."""
     together = f"; {made.why_together}" if made.why_together else ""
     if len(made.authors) < 2:
         return together
     named = [f"{kept} of {count} by {author or 'people'}" for author, (kept, count) in made.authors.items()]
-    more = [f"{len(named) - _MOST_AUTHORS} more authors"] if len(named) > _MOST_AUTHORS else []
-    return f", divided by author: {', '.join([*named[:_MOST_AUTHORS], *more])}{together}"
+    more = [f"{len(named) - _MAX_AUTHORS} more authors"] if len(named) > _MAX_AUTHORS else []
+    return f", divided by author: {', '.join([*named[:_MAX_AUTHORS], *more])}{together}"
 
 
 def _summary(source: str, loaded: Loaded) -> Part:
@@ -232,14 +228,15 @@ def _summary(source: str, loaded: Loaded) -> Part:
 
 
 def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | None, most: int) -> Part:
-    """Return what was recalled and no other part says: whole lines, the most important first."""
+    """Return recalled lines that no other part has: whole lines, the most important first."""
     part = Part(RECALLED, source, heading="", weight=WEIGHTS[RECALLED], most=most, why=why_none)
     if not recalled:
         return part
     first = fit(recalled, most)
 
     def settle(room: int, others: str = "") -> Part:
-        fitted = fit([one for one in recalled if not others or not one.is_in(others)], min(room, most))
+        unsaid = [one for one in recalled if not others or not one.is_in(others)]
+        fitted = fit(unsaid, min(room, most))
         wanted = {one.id for one in (*first.kept, *fitted.kept)}
         considered = [one for one in recalled if one.id in wanted or one.kind == "entry"]
         missing = [one.id for one in considered if one in fitted.left_out]
@@ -261,7 +258,7 @@ def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | Non
 def _session(loaded: Parts) -> Part:
     """Return the session document's tasks, facts and summary; its oldest messages are cut first."""
     session = loaded.session
-    part = Part(SESSION, loaded.session_file, weight=WEIGHTS[SESSION], most=_SESSION_TOKENS, why=loaded.no_session)
+    part = Part(SESSION, loaded.session_file, weight=WEIGHTS[SESSION], most=_MAX_SESSION_TOKENS, why=loaded.no_session)
     if session is None:
         return part
     blocks = [
@@ -297,7 +294,7 @@ def _session(loaded: Parts) -> Part:
             fit=cut,
         )
 
-    return cut(_SESSION_TOKENS, "a context")
+    return cut(_MAX_SESSION_TOKENS, "a context")
 
 
 def _working(inventory: Inventory) -> Part:
@@ -357,6 +354,7 @@ def _conversation(parts: Parts, budget_tokens: int) -> Part:
 
 
 def _newest_within(turns: Sequence[Turn], room: int) -> History:
+    """Return the newest turns whose text has at most `room` tokens."""
     if room < 1:
         return History("", (), 0, len(turns))
     budget = room

@@ -1,5 +1,7 @@
-"""`get_context` with `as_of`: a context as it was, made of the journal with the settings of then, and compared with the
-hash of what was served."""
+"""Makes the context of an earlier moment, for `get_context` with `as_of`.
+
+It is made from the journal with the settings of that moment, and compared with the hash of the served context.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +34,17 @@ from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
+# Settings that older versions had, with the values that are fixed now.
 _ONCE_SETTINGS: Final[Mapping[str, object]] = {"counter": "estimate", "max_file_bytes": 1 << 20}
-"""What a context depended on that cannot be set any more, as it is now."""
 
 
 class PastRecall:
-    """Recalls what was recalled: the index knows only what is.
+    """Recalls the same as the served context; not from the index, which knows only the present.
 
     Args:
-        served: the context that was served; None: none is known, and nothing was recalled.
-        files: of then; they say whose the words of notes were.
-        budget_tokens: `recall.budget_tokens` of then.
+        served: the context that was served; None: none is known, and nothing is recalled.
+        files: the files of that moment; they name the authors of notes.
+        budget_tokens: `recall.budget_tokens` of that moment.
     """
 
     def __init__(self, journal: PastJournal, served: Served | None, files: PastFiles, budget_tokens: int) -> None:
@@ -50,11 +52,10 @@ class PastRecall:
         self._served = served
         self._files = files
         self._most_tokens = longest(budget_tokens)
-        self.lost: list[str] = []
-        """What was recalled and has a text of then that is not known."""
+        self.lost: list[str] = []  # names of recalled texts that the journal no longer has
 
     def recall(self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime) -> Recalled:
-        """Return what the served context recalled, with its texts of then."""
+        """Return the recollections of the served context, with their texts of that moment."""
         if self._served is None:
             return Recalled(why_none="no context was served just then: what it would have recalled is not known")
         rows = self._served.recalled
@@ -91,7 +92,7 @@ class PastRecall:
         return found
 
     def _said(self, group: str, place: str, wanted: Mapping[str, int]) -> dict[str, Recollection]:
-        """Return turns of a session, or notes or paragraphs of a file, by their ids."""
+        """Return turns of a session, or notes or paragraphs of a file: id -> recollection."""
         found: dict[str, Recollection] = {}
         for name in (group, GLOBAL_GROUP):
             for source in map(source_of, files_called(name, place)):
@@ -114,7 +115,7 @@ class PastRecall:
     def _matching(
         self, source: Source, place: str, pieces: Sequence[Piece], wanted: Mapping[str, int]
     ) -> dict[str, Recollection]:
-        """Return the pieces that are as they were shown, also if a person had edited them."""
+        """Return the pieces with the checksum that was shown; the author may be a person who edited the note."""
         edited = edited_notes(self._files, source.file) if source.kind == "note" else {}
         found: dict[str, Recollection] = {}
         for piece in pieces:
@@ -137,7 +138,7 @@ class PastContexts:
     """Makes contexts of earlier moments. Reads the journal and the injection ledger; writes nothing.
 
     Args:
-        settings: of today.
+        settings: the present ones.
     """
 
     home: Path
@@ -151,8 +152,8 @@ class PastContexts:
         """Return a `ContextResult`. Raises Refusal, JournalError, WorldFailed.
 
         Args:
-            sender: whose context; None: anybody's.
-            identity: of the sender today, for a moment at which none was served.
+            sender: the agent whose context is wanted; None: any agent's.
+            identity: the sender's present identity, used when no context was served at that moment.
         """
         try:
             moment = moment_of(as_of, self.journal, self.ledger, question.group, now)
@@ -224,7 +225,7 @@ class PastContexts:
 
 
 def _settings_of(served: Served) -> ContextSettings | None:
-    """Return the settings of then; None: another version of the host had others."""
+    """Return the settings of a served context; None when another version of the host had other settings."""
     try:
         settings = orjson.loads(served.settings)
         is_made_as_today = all(settings.pop(name, value) == value for name, value in _ONCE_SETTINGS.items())
@@ -242,7 +243,7 @@ def _identity_of(served: Served) -> Identity:
 
 
 def _why(served: Served | None, today: ContextSettings) -> list[str]:
-    """Return why a context is not what was served, beside texts that are lost."""
+    """Return why a context differs from the served one, apart from lost texts."""
     if served is None:
         return ["no context of this session was served at that moment: what it would have recalled is not known"]
     then, why = _settings_of(served), []

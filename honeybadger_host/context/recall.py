@@ -1,7 +1,7 @@
-"""What of memory is recalled for a message (RB2, RB11): entries, and what was said and noted, in one list.
+"""Recalls memory for a message (RB2, RB11): entries, turns, notes and history, in one list.
 
-What was recalled for an earlier message stays in the context as long as that message. Once the message is out of the
-context, it can be recalled again: a model is never assumed to know what it cannot see.
+A recollection stays in the context as long as the message it was recalled for. After that it can be recalled again: a
+model is never assumed to know what it cannot see.
 """
 
 from __future__ import annotations
@@ -35,27 +35,21 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_MOST_ENTRIES: Final = 8
-_FEW: Final = 8
-"""Turns and notes for a message that shares one rare word with memory."""
-_LOOKED_AT: Final = 32
-"""Best hits among which a speaker is looked for that the message may name."""
-_NEAR_MISSES: Final = 5
-_NEWEST: Final = 5
-"""Entries shown at the beginning of a session when nothing matches."""
-_SHORT_LINE: Final = 24
-"""Tokens of a line with a short text; as many hits are looked at as such lines fit the budget."""
-_MOST_SAID: Final = 1000
-_WEAKEST: Final = 0.1
-"""Share of the best hit's score; below it are turns that only share their session with a good one."""
-_SHORT_QUESTION: Final = 40
-"""Tokens of a turn that comes with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens."""
+_MAX_ENTRIES: Final = 8
+_FEW: Final = 8  # turns and notes for a message that shares one rare word with memory
+_LOOKED_AT: Final = 32  # best hits whose speakers the message may name
+_MAX_NEAR_MISSES: Final = 5
+_NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
+_SHORT_LINE: Final = 24  # tokens of a line with a short text; a search finds as many hits as such lines fit a budget
+_MAX_SAID: Final = 1000
+_MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share their session with a good one
+_SHORT_QUESTION: Final = 40  # tokens of a turn shown with its answer; cost 1 point of LoCoMo's evidence in 2,000 tokens
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")
 
 
 def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str, int]:
-    """Return what of a ledger was recalled for an earlier message that is still shown.
+    """Return the part of a ledger that was recalled for earlier messages that are still shown.
 
     Args:
         ledger: id -> number of the turn it was recalled for.
@@ -67,15 +61,15 @@ def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What is recalled for one message.
+    """The recollections for one message.
 
     Args:
-        recollections: the most important first; more than fit.
+        recollections: the most important first; there may be more than fit.
         why_none: why there are none.
-        repeated: ids of those that stand in another part of the context, so they are not shown.
+        repeated: ids of recollections that another part of the context already has.
         near_misses: the best of the entries that were not good enough, with the reason.
-        injection: to be noted in the ledger once a model has seen it; see `shown`.
-        documents: id -> number in the index, of what is not an entry.
+        injection: the ledger's note of them, written once a model has seen them; see `shown`.
+        documents: id -> number in the index, for turns, notes and history.
     """
 
     recollections: Sequence[Recollection] = ()
@@ -88,12 +82,12 @@ class Recalled:
     def shown(
         self, kept: Sequence[Recollection], missing: Collection[str], considered: Sequence[Recollection]
     ) -> Recalled:
-        """Return this without what was not shown.
+        """Return this without the recollections that were not shown.
 
         Args:
-            kept: what is in the text.
-            missing: ids of those that have no room there.
-            considered: what it takes to make the text again, in order.
+            kept: the recollections in the text.
+            missing: ids of recollections without room.
+            considered: the recollections needed to make the text again, in order.
         """
         injection = None
         if self.injection is not None:
@@ -106,15 +100,15 @@ class Recalled:
         return replace(self, recollections=considered, repeated=repeated, injection=injection)
 
     def without_conversation(self) -> Recalled:
-        """Return this for an asker that has the conversation, and with it what was recalled for earlier messages."""
+        """Return this for an asker that keeps the conversation itself, with the recollections of earlier messages."""
         new = [one for one in self.recollections if one.state != "in_view" and one.shown_as is None]
         return replace(self, recollections=new)
 
     def rows(self, missing: Collection[str]) -> list[dict[str, Any]]:
-        """Return a row for everything that was considered, as `wire.Recalled`.
+        """Return a row for each recollection and near miss, as `wire.Recalled`.
 
         Args:
-            missing: ids of those that did not fit into the context.
+            missing: ids of recollections that did not fit into the context.
         """
         rows: list[dict[str, Any]] = []
         for one in self.recollections:
@@ -142,14 +136,14 @@ def _why(one: Recollection) -> str:
 
 
 class _Asked(NamedTuple):
-    """A message, and what of its conversation is shown.
+    """A message, and the part of its conversation that is shown.
 
     Args:
-        turns: those that are replayed.
+        turns: the replayed turns.
         current: number of the message's turn.
-        entries: id -> turn it was recalled for, of the entries in view.
-        said: likewise, with its number in the index, of what was said and noted.
-        is_first: nobody has answered in this session yet.
+        entries: id -> turn it was recalled for, for the entries in view.
+        said: id -> turn it was recalled for and number in the index, for turns, notes and history in view.
+        is_first: whether no agent has answered in this session yet.
     """
 
     group: str
@@ -164,7 +158,7 @@ class _Asked(NamedTuple):
 
 
 class _Hits(NamedTuple):
-    """What a search found.
+    """The hits of a search.
 
     Args:
         newest, expired: numbers of entries.
@@ -181,8 +175,8 @@ class ContextRecall:
     """Recalls for the contexts of all groups.
 
     Args:
-        files: they say whose the words of notes are.
-        history_budget_tokens: decides which turns are still shown.
+        files: name the authors of notes.
+        history_budget_tokens: limit of the replayed turns, which are still shown.
     """
 
     index: Index
@@ -192,11 +186,11 @@ class ContextRecall:
     history_budget_tokens: int
 
     def recall(self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime) -> Recalled:
-        """Return what to recall for this message.
+        """Return the recollections for this message.
 
         Args:
-            message: what the user says now; None means the newest turn, if it is the user's.
-            turns: of the session's window, oldest first.
+            message: the user's text; None means the newest turn, if it is the user's.
+            turns: the turns of the session's window, oldest first.
         """
         if not self.settings.enabled:
             return Recalled(why_none="recall.enabled is off")
@@ -252,15 +246,15 @@ class ContextRecall:
             from honeybadger_host.search.ranking import Filters, newest, search
 
             expired = index.lookups.expired(asked.group, asked.now.timestamp()) if has_entries else []
-            # what shares no word would fail `objection` and only take up room
+            # a hit that shares no word with the message would fail `objection` and take the place of another
             filters = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
-            limit = _MOST_ENTRIES + len(asked.entries) + _NEAR_MISSES
+            limit = _MAX_ENTRIES + len(asked.entries) + _MAX_NEAR_MISSES
             entries = (
                 search(corpus, asked.message, now=asked.now, limit=limit, filters=filters, vector=vector)
                 if has_entries
                 else []
             )
-            limit = min(_MOST_SAID, self.settings.budget_tokens // _SHORT_LINE or _MOST_SAID)
+            limit = min(_MAX_SAID, self.settings.budget_tokens // _SHORT_LINE or _MAX_SAID)
             said = (
                 search(corpus, asked.message, now=asked.now, limit=limit, filters=Filters(kinds=_SAID), vector=vector)
                 if has_subject
@@ -280,29 +274,28 @@ class ContextRecall:
         if not hits.entries and not asked.entries:
             return [], []
         good = {hit.key: hit for hit in hits.entries if objection(hit) is None}
-        new = [hit for hit in good.values() if hit.key not in earlier][:_MOST_ENTRIES]
+        new = [hit for hit in good.values() if hit.key not in earlier][:_MAX_ENTRIES]
         known = lookups.entries(asked.group, earlier) if earlier else {}
         numbers = {key: number for key, number in known.items() if number not in hits.expired}
         found = lookups.show([*(hit.number for hit in new), *numbers.values()])
-        recollections = [
-            _recollection(found[hit.number], "new", asked.current, hit) for hit in new if hit.number in found
-        ]
+        shown = [hit for hit in new if hit.number in found]
+        recollections = [_recollection(found[hit.number], "new", asked.current, hit) for hit in shown]
         for key, turn in sorted(earlier.items(), key=lambda item: -item[1]):
             if key in numbers and numbers[key] in found:
                 recollections.append(_recollection(found[numbers[key]], "in_view", turn, good.get(key)))
         missed = [
-            (hit, objection(hit) or f"{_MOST_ENTRIES} others match better")
+            (hit, objection(hit) or f"{_MAX_ENTRIES} others match better")
             for hit in hits.entries
             if hit not in new and hit.key not in earlier
         ]
-        return recollections, missed[:_NEAR_MISSES]
+        return recollections, missed[:_MAX_NEAR_MISSES]
 
     def _said(self, asked: _Asked, hits: Sequence[Hit]) -> tuple[list[Recollection], dict[str, int]]:
-        """Return turns and notes, those that match first, then those in view; and id -> number in the index."""
+        """Return turns and notes, matches first, then those in view; and id -> number in the index."""
         if not hits and not asked.said:
             return [], {}
         lookups = self.index.lookups
-        hits = [hit for hit in hits if hit.score >= _WEAKEST * hits[0].score]
+        hits = [hit for hit in hits if hit.score >= _MIN_SHARE * hits[0].score]
         found = self._found(hits[:_LOOKED_AT], asked)
         authors = {one.author for one in found.values() if one.author.casefold() != one.role}
         speakers = [author.rpartition(VIA)[0] or author for author in authors]
@@ -342,7 +335,7 @@ class ContextRecall:
         return list(made.values()), numbers
 
     def _found(self, hits: Sequence[Hit], asked: _Asked) -> dict[int, Found]:
-        """Return number -> document of those hits that are neither the message nor its turn."""
+        """Return number -> document, for the hits that are neither the message nor its turn."""
         shown = self.index.lookups.show([hit.number for hit in hits])
         return {number: one for number, one in shown.items() if _is_new(one, asked)}
 
@@ -353,7 +346,7 @@ class ContextRecall:
         return edited_notes(self.files, found.file).get((found.author, found.text))
 
     def _questions(self, answers: Sequence[Found]) -> dict[int, Found]:
-        """Return the number of a turn -> the turn before it, if that is another's and short."""
+        """Return number of a turn -> the turn before it, if that is short and has another speaker."""
         turns = {one.number: one for one in answers if one.kind == "turn"}
         before = self.index.lookups.before(list(turns)) if turns else {}
         found = self.index.lookups.show(list(before.values()))

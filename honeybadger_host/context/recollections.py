@@ -1,4 +1,4 @@
-"""The lines of a context for what was recalled, and which of them fit (RB2, RB11). Pure."""
+"""The recalled lines of a context, and which of them fit (RB2, RB11). Pure."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Recollection:
 
     Args:
         id: as `get_memory` takes it.
-        content: its text; of a long one that is not an entry, the beginning.
+        content: its text; only the beginning when it is long and not an entry.
         turn: number of the turn it was recalled for.
-        category: of an entry.
-        author, at: who said it and when, seconds since the epoch; of what is not an entry.
-        answered: id of the turn that is shown because this turn is its question; else empty.
-        shown_as: how a replayed turn stands in the conversation; None: it is not replayed.
+        category: the category of an entry; else empty.
+        author, at: who said it and when, in seconds since the epoch; not set for an entry.
+        answered: id of the turn that answers this one, which is shown as its question; else empty.
+        shown_as: the line of a replayed turn in the conversation; None: it is not replayed.
         hit: its hit in the search for this message; None when it did not match.
         marks: see `entry.marks_of`.
     """
@@ -58,12 +58,12 @@ class Recollection:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The members that say where it comes from."""
+        """The members of a row that tell its source."""
         return {name: value for name, value in self.marks.items() if name.startswith("origin")}
 
     @property
     def about(self) -> str:
-        """What stands in brackets: the category of an entry, else date and speaker."""
+        """The text in brackets: the category of an entry, else date and speaker."""
         if self.kind == "entry":
             return self.category or "general"
         day = "" if self.at is None else datetime.fromtimestamp(self.at, UTC).date().isoformat()
@@ -72,7 +72,7 @@ class Recollection:
 
     @property
     def checksum(self) -> int:
-        """What tells it from another version of the same."""
+        """The checksum that tells this version of it from others."""
         about = self.category if self.kind == "entry" else self.about
         return crc32(f"{about}\0{self.content}".encode("utf-8", "surrogatepass"))
 
@@ -91,7 +91,7 @@ class Recollection:
                 return NEWEST
 
     def is_in(self, text: str) -> bool:
-        """Return whether a prompt says it already: a turn that is replayed, a note whose sentences all stand there."""
+        """Return whether a prompt already has it: as a replayed turn, or as a note with all its sentences."""
         match self.kind:
             case "entry":
                 return False
@@ -103,12 +103,12 @@ class Recollection:
 
 
 def longest(budget_tokens: int) -> int:
-    """Return how many tokens of a turn or a note are shown at most; 0 means all."""
+    """Return the maximum number of tokens of a turn or a note; 0 means no limit."""
     return budget_tokens // 4
 
 
 def shortened(recollection: Recollection, most_tokens: int) -> Recollection:
-    """Return a recollection with the beginning of its text when it has more tokens; an entry stays whole."""
+    """Return a recollection with at most this many tokens of its text; an entry stays whole."""
     content = recollection.content
     if recollection.kind == "entry" or not most_tokens or estimate_tokens(content) <= most_tokens:
         return recollection
@@ -117,10 +117,11 @@ def shortened(recollection: Recollection, most_tokens: int) -> Recollection:
 
 
 class Fitted(NamedTuple):
-    """The text of the recollections that fit a budget, with headings; these, and those that do not fit.
+    """The text of the recollections that fit a budget, with headings.
 
     Args:
-        tokens: of the text, or a little more: each line is rounded up.
+        tokens: estimate for the text, or a little more: each line is rounded up.
+        kept, left_out: the recollections that fit, and the others.
     """
 
     text: str

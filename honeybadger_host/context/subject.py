@@ -1,4 +1,4 @@
-"""How much of what was said and noted a message calls for: a message without a subject, nothing."""
+"""Decides how many turns and notes may be recalled for a message; none for a message without a subject."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 Reach: TypeAlias = Literal["nothing", "few", "all"]
 _TWO_RARE_WORDS: Final = (
-    1.3  # least `Hit.shared`; of 100 messages that need nothing 2 reach it, of 1,395 questions 57 %
+    1.3  # minimum of `Hit.shared`; 2 of 100 messages that need no memory reach it, and 57 % of 1,395 questions
 )
-_GROUNDS: Final = frozenset(("date", "vector"))  # signals by which a question finds what shares no word with it
+_GROUNDS: Final = frozenset(("date", "vector"))  # signals that find documents without a word of the question
 
 _COURTESIES: Final = frozenset(chain.from_iterable(read_words(__package__, "courtesies.txt").values()))
 
 
 def may_have_subject(message: str) -> bool:
-    """Return whether a search can find a subject of a message: thanks and "ok do it" have none."""
+    """Return whether a message may have a subject to search for: thanks and "ok do it" have none."""
     return bool(_subjects(analyse_query(message))) or _is_question(message)
 
 
 def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reach:
     """Return how much may be recalled for a message that may have a subject.
 
-    All, when it names a speaker, or when two rare words of it stand together somewhere. Few, when it has one word that
-    may be a subject; or is a question of the asker, by a date or by its meaning.
+    "all" when it names a speaker, or when one hit has two of its rare words. "few" when a hit has one word that may be
+    a subject; or when it is a question that a hit answers by its date, by its meaning or to its asker.
 
     Args:
-        hits: of the message, among what was said and noted.
-        speakers: names of those who said the best of it.
+        hits: turns and notes that a search for the message found.
+        speakers: names of the speakers of the best hits.
     """
     query = analyse_query(message)
     if any(len(part) > 1 and part in query.words for name in speakers for part in names_in(name)):
@@ -57,7 +57,7 @@ def _is_question(message: str) -> bool:
 
 
 def _subjects(query: Query) -> set[str]:
-    """Return the words that may say what a message is about: those in no list of common words."""
+    """Return the words of a message that may be its subject: words in no list of common words."""
     says_nothing = STOP["english"] | STOP[query.language]
     return {
         term.word
@@ -68,6 +68,6 @@ def _subjects(query: Query) -> set[str]:
 
 
 def _answers(hit: Hit, query: Query) -> bool:
-    from honeybadger_host.search.ranking import objection  # with numpy
+    from honeybadger_host.search.ranking import objection  # imports numpy
 
     return not _GROUNDS.isdisjoint(hit.parts) or (query.is_first_person and objection(hit) is None)

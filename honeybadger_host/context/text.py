@@ -1,6 +1,6 @@
 """Builds the text of a context from its parts, within a budget, with an explanation. Pure (HB5).
 
-`parts` decides the content of a part and how it is cut. A blank part has no heading in the text, but keeps its
+`parts` decides the content of a part and the way to cut it. A blank part has no heading in the text, but keeps its
 row in the explanation.
 """
 
@@ -15,8 +15,7 @@ from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.memory.budget import divide
 from honeybadger_host.text.neutralise import estimate_tokens
 
-_FOR_MESSAGE: Final = 16
-"""The part of the budget that is kept free for the message, whatever its length: a 16th."""
+_FOR_MESSAGE: Final = 16  # a 16th of the budget is reserved for the message, whatever its length
 WITHOUT_END: Final = 1 << 40
 NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
 
@@ -26,18 +25,18 @@ class Part:
     """One part of a context.
 
     Args:
-        title: in the explanation, and above the text unless there is a `heading`.
+        title: its name in the explanation, and above the text unless there is a `heading`.
         source: the file or folder it comes from.
-        left_out, why: what is missing and why; for a part without text, why there is none.
+        left_out, why: the missing text and the reason; for a part without text, why there is none.
         heading: replaces the title above the text; empty when the text has its own headings.
         weight: its share when not everything fits; unused shares go to the other parts.
-        most: tokens of text that are kept free for it, when it is another with each message.
-        tokens: of the text, when they are not to be estimated.
+        most: tokens of text reserved for it when it changes with each message.
+        tokens: the tokens of the text; None: they are estimated.
         fit: tokens of text, at least 0 -> the part cut to fit; None: it is never cut.
-        settle: (tokens of text, the other parts as they stand) -> the part without what these say, cut to fit;
-            None: it never says what another does.
-        missing: ids of what was recalled and left out.
-        recalled, considered: what was recalled and is in the text, and what it takes to make the text again.
+        settle: (tokens of text, text of the other parts) -> the part without what the others say, cut to fit;
+            None: it never repeats another part.
+        missing: ids of recollections that are left out.
+        recalled, considered: the recollections in the text, and those needed to make the text again.
     """
 
     title: str
@@ -79,7 +78,7 @@ class Part:
 
     @property
     def block(self) -> str:
-        """The part as it stands in a context; empty for a blank part."""
+        """The part with its heading, as a context shows it; empty for a blank part."""
         text = self.text.strip("\n")
         return f"\n{self.above}{text}\n" if text.strip() else ""
 
@@ -95,6 +94,7 @@ class Part:
         )
 
     def fitted(self, share_tokens: int) -> Part:
+        """Return the part cut to its share; a part with `settle` only gets a lower limit."""
         if self.settle is not None:
             return replace(self, most=min(self.most, max(0, share_tokens - self.overhead)))
         if self.fit is None or self.need <= share_tokens:
@@ -107,8 +107,8 @@ class Context:
     """A context, explained.
 
     Args:
-        parts: as they stand in the text, in its order.
-        stable: the beginning of `system`, up to the first part that is another with each message.
+        parts: cut to fit, in the order of the text.
+        stable: the beginning of `system`, up to the first part that changes with each message.
         tokens: estimate of system text and message together.
     """
 
@@ -133,17 +133,17 @@ def build_context(
 ) -> Context:
     """Return the context; the same arguments give the same bytes.
 
-    The message and the parts that are never cut are always whole. Of the rest each other part gets what it needs, or
-    its share when they need too much.
+    The message and the parts that are never cut are always whole. The other parts share the rest: each gets what it
+    needs, or its share when all of them need too much.
 
-    The stable parts are cut as if the others took all that they ever may: so they stay the same, byte by byte, while a
-    conversation grows, and a provider finds this beginning in its cache.
+    The stable parts are cut as if the others took their maximum: so they keep their bytes while a conversation grows,
+    and a provider finds this beginning in its cache.
 
     Args:
         head: the first line; may be empty.
         parts: in the order of the text.
-        stable_parts: how many of them, the first, are not another with each message.
-        message_tokens: of what the user says now; None when nothing is asked yet.
+        stable_parts: number of leading parts that do not change with each message.
+        message_tokens: tokens of the user's message; None when nothing is asked yet.
         budget_tokens: for system text and message together, see `estimate_tokens`; 0 means no limit.
     Source: HB5, HB6, RB2.
     """
@@ -168,10 +168,10 @@ def build_context(
 def _fitted(
     parts: Sequence[Part], stable_parts: int, message_tokens: int, budget_tokens: int, fixed_tokens: int
 ) -> list[Part]:
-    """Return the parts, cut to their shares. A long message may shorten the stable ones, too.
+    """Return the parts cut to their shares. A long message may shorten the stable parts, too.
 
     Args:
-        fixed_tokens: of what is never cut, without the message.
+        fixed_tokens: tokens of the head and of the parts that are never cut, without the message.
     """
     first: list[Part] = []
     for_message = budget_tokens // _FOR_MESSAGE
@@ -187,6 +187,7 @@ def _fitted(
 
 
 def _shares(parts: Sequence[Part], needs: Sequence[int], room: int) -> list[int]:
+    """Return the tokens for each part, by weight; no part gets more than its need."""
     weights = {str(place): part.weight for place, part in enumerate(parts)}
     shares = divide(room, {str(place): need for place, need in enumerate(needs)}, weights)
     return [shares[str(place)] for place in range(len(parts))]
