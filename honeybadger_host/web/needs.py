@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -13,24 +12,15 @@ from honeybadger_agent.wire import ListTasks
 from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.proposal_files import stored
-from honeybadger_host.domain import MEMORY
 from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.memory.group_places import groups_in
-from honeybadger_host.memory.notes import parse_notes, signed
 from honeybadger_host.spool.dead_letter_files import dead_names, find_dead
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.edits import Edit, EditReader
-from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.web.asking import Home
-from honeybadger_host.web.rendering import first_words, href
+from honeybadger_host.web.rendering import href
 from honeybadger_host.web.review import gist_of_operation
 
 _MAX_OF_A_KIND: Final = 5
 _NEARLY_SPENT: Final = 0.8
-
-
-_SHOWN_FOR: Final = timedelta(days=2)
-_MAY_BE_OPEN: Final = timedelta(hours=1)  # a person reads a file, then saves it this much later
 
 
 class Need(NamedTuple):
@@ -57,8 +47,7 @@ def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
     """Return what waits for the operator, the most urgent kind first."""
     faults = [Need("problem", fault, "host", "/health", "Look") for fault in faults_in(status)]
     groups = groups_in(home.path)
-    removed = _removed_notes(home, datetime.now(UTC))
-    return [*faults, *removed, *_dead(home), *_tasks(home, groups), *_budgets(status), *_proposals(home, groups)]
+    return [*faults, *_dead(home), *_tasks(home, groups), *_budgets(status), *_proposals(home, groups)]
 
 
 def faults_in(status: dict[str, Any]) -> list[str]:
@@ -82,34 +71,6 @@ def faults_in(status: dict[str, Any]) -> list[str]:
     if not status.get("watcher", {}).get("is_alive", True):
         told.append("The watcher is off: requests are found by the sweep only.")
     return told
-
-
-def _removed_notes(home: Home, now: datetime) -> Iterator[Need]:
-    """Yield saves of MEMORY.md that took out notes which its writer may never have seen, unless they stand there again.
-
-    Those are two notes or more that an agent had written within the hour before: the save may come from an older text.
-    """
-    if not home.journal.exists():
-        return
-    since = round((now - _SHOWN_FOR).timestamp() * 1000)
-    wanted = LogFilter(file=MEMORY, since=since, kind="edit")
-    for edit in EditReader(home.journal).edits(wanted, _MAX_OF_A_KIND):
-        held = read_whole(home.path / edit.file) or b""
-        gone = [note for note in _young_notes(edit) if note.encode() not in held]
-        if len(gone) > 1:
-            texts = [note.partition("\n- ")[2].replace("\n", " ") for note in gone]
-            text = f"A save took out {len(gone)} notes that were just written: {first_words(texts[0])}"
-            yield Need("removed notes", text, edit.group, href("change", str(edit.seq)), "Look", edit.at)
-
-
-def _young_notes(edit: Edit) -> Iterator[str]:
-    """Yield the signed notes that an edit removed and that were written within the hour before it."""
-    removed = b"".join(line for hunk in edit.hunks or () for line in hunk.removed).decode("utf-8", "replace")
-    for note in parse_notes(removed).notes:
-        if (one := signed(note)) is not None:
-            written = datetime.fromisoformat(f"{one.at}:00+00:00")
-            if timedelta(minutes=-1) < datetime.fromtimestamp(edit.at / 1000, UTC) - written < _MAY_BE_OPEN:
-                yield note.strip("\n")
 
 
 def _dead(home: Home) -> Iterator[Need]:

@@ -117,30 +117,6 @@ def test_the_first_page_says_what_waits_with_its_text_and_leads_there(browser: B
     assert ("roses" in after, "dream-broken" in after, "main/torn/half" in after) == (False, False, False)
 
 
-def test_notes_that_a_save_of_an_older_text_took_out_are_told_until_they_are_back(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
-    file = folder / f"groups/{group}/MEMORY.md"
-    client.update_memory("likes tea")
-    settle(folder)
-    opened = file.read_text()
-    for text in ("has a cat", "likes cake"):
-        client.update_memory(text)
-    settle(folder)
-
-    def is_told() -> bool:
-        if "likes cake" in file.read_text():  # notes that are too young stay in spite of a save
-            file.write_text(opened)
-        return f"A save took out 2 notes that were just written: has a cat {group}" in read(browser, "/").words
-
-    wait_for(is_told, what="the notes that a save took out")
-    change = re.search(r'href="(/change/\d+)">A save took out', read(browser, "/").text)
-    assert change is not None
-    browser.press(read(browser, change[1]), "Undo this change")
-    assert "likes cake" in (client.read_group_files().memory or "")
-    assert "A save took out" not in read(browser, "/").words
-
-
 def test_a_task_that_failed_waits_on_the_first_page(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
@@ -368,12 +344,13 @@ def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
     browser.press(note_page(browser, group, "operator"), f"Undo change {newest_note_edit(browser, group)}")
     assert "likes green tea" in (client.read_group_files().memory or "")
     held = folder / "groups" / group / "MEMORY.md"
-    held.write_text("Nothing any more.\n")
-    newest_edit(folder, f"groups/{group}/MEMORY.md")
+    for count, text in enumerate((f"Our rules.\n\n{held.read_text().lstrip()}", "Our rules.\n"), 1):
+        held.write_text(text)
+        newest_edit(folder, f"groups/{group}/MEMORY.md", count)
     gone = browser.press(page, "Save", content="likes no tea")
     assert (gone.status, "What changed it" in gone.words, "likes no tea" in gone.words) == (409, True, True)
     assert "- - likes green tea" in gone.words
-    assert held.read_text() == "Nothing any more.\n"
+    assert held.read_text() == "Our rules.\n"
 
 
 def newest_note_edit(browser: Browser, group: str) -> str:
