@@ -1,4 +1,4 @@
-"""What a model answers: one JSON object somewhere in its text, checked against a model of what was asked for. Pure."""
+"""Reads a model's answer: one JSON object somewhere in its text, checked against a pydantic model. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from honeybadger_host.memory.edited import Edited, ModelT, checked
 
 _MAX_DEPTH: Final = 50
 _CLOSERS: Final = {"{": "}", "[": "]"}
+# Models write line ends into texts; `12.10` is the tenth sentence of a turn and no number.
 _DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
-"""Models write line ends into texts; `12.10` is the tenth sentence of a turn and no number."""
 
 
 class WrongAnswer(Exception):
-    """A model's answer that is not what was asked for; the message says why."""
+    """The model's answer does not have the requested form; the message says why."""
 
 
 class Answered(Edited):
-    """An answer each member of which may be missing, but not all of them."""
+    """An answer that has at least one of its members."""
 
     @model_validator(mode="after")
     def _answers_something(self) -> Self:
@@ -34,9 +34,9 @@ class Answered(Edited):
 
 
 def read_answer(text: str, wanted: type[ModelT]) -> ModelT:
-    """Return an answer, perhaps behind thoughts, in a fence or among words; one that breaks off up to its last item.
+    """Return the answer in a text; the JSON may follow thoughts, or stand in a fence or among words.
 
-    Raises WrongAnswer.
+    An answer that breaks off is returned up to its last whole item. Raises WrongAnswer.
     """
     text = Visible.of(text).text
     begin = text.find("{")
@@ -62,7 +62,7 @@ def _decoded(text: str) -> Any:
 
 
 def _whole_beginnings(text: str) -> Iterator[str]:
-    """Yield JSON that breaks off without its last items, closed where it ends, the longest first."""
+    """Yield the beginnings of broken-off JSON that end behind a whole item, with closing brackets, longest first."""
     open_brackets: list[str] = []
     ends: list[tuple[int, str]] = []
     in_text = is_escaped = False

@@ -1,7 +1,7 @@
-"""Applies the operations of a proposal: one commit with what they change, the watermark and the proposal's file.
+"""Applies the operations of a proposal: one commit with their changes, the watermark and the proposal's file.
 
-What is taken up goes to the archive, never away. An operation whose sources changed since they were read becomes stale;
-the others are applied all the same.
+Replaced and retired sources go to the archive; nothing is deleted. An operation whose sources changed since they were
+read becomes stale; the others are applied all the same.
 """
 
 from __future__ import annotations
@@ -56,22 +56,21 @@ from honeybadger_host.text.neutralise import neutralise, one_line, render_note
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 SECTION: Final = "Notes"
+# Member of a joined entry's metadata: id, author, category and times of each entry that it is made of.
 MADE_OF: Final = "made_of"
-"""Member of a joined entry's metadata: id, author, category and times of each entry that it is made of."""
-_UNSIGNABLE: Final = str.maketrans("(),", "   ")
-"""What a signature cannot hold."""
-_PLACES: Final = 4
-"""Files looked at for a new entry: the first of them that is free is its own."""
+_UNSIGNABLE: Final = str.maketrans("(),", "   ")  # a signature cannot hold these characters
+_PLACES: Final = 4  # possible files of a new entry: the first free one is taken
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is loaded for a proposal.
+    """The files loaded for a proposal.
 
     Args:
-        entries: id -> its file; none for an id that has no file, or several.
-        free: number of an operation -> files that its new entry may have.
-        memory: bytes of MEMORY.md, with its notes.
+        entries: id -> its file; an id that has no file or several is left out.
+        free: number of an operation -> possible files of its new entry.
+        memory: bytes of MEMORY.md.
+        notes: id -> note in it.
     """
 
     entries: Mapping[str, str]
@@ -85,11 +84,10 @@ class Applying:
     """One proposal on its way into the journal.
 
     Args:
-        proposal: its gates are checked.
-        applies: which of its waiting operations are applied; the others wait, or are refused already.
-        until: when the newest of the turns was said that were consolidated, or read for preferences; of a dream, when
-            it was made.
-        kept: bytes of the proposal's file; None: it is new.
+        proposal: with its gates checked.
+        applies: whether a waiting operation is applied now; the others keep waiting.
+        until: time of the newest turn that was consolidated or read for preferences; for a dream, the time it was made.
+        kept: bytes of the proposal's file; None when it is new.
     """
 
     files: WholeFiles
@@ -108,7 +106,7 @@ class Applying:
         return [each for each in self.proposal.operations if each.state == "waiting" and self.applies(each)]
 
     def prepare(self, asked: Asked) -> Prepared:
-        """Load all that the operations are about. Raises WorldFailed."""
+        """Load the files of all operations. Raises WorldFailed."""
         group, load = self.proposal.group, self.files.load
         load(proposal_file(group, self.proposal.id))
         load(f"groups/{group}/{SUMMARY}")
@@ -135,13 +133,13 @@ class Applying:
         return Prepared(entries, free, memory, notes_of(group, memory or b""))
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
-        """Decide what changes. Raises Refusal: somebody consolidated the session meanwhile."""
+        """Return all changes. Raises Refusal: another proposal consolidated the session meanwhile."""
         check_kept(self.files, self.proposal, self.kept)
         return _Decision(self, prepared, asked.sender, now).outcome()
 
 
 class _Decision:
-    """What a proposal changes, operation by operation."""
+    """Collects the changes of a proposal, operation by operation."""
 
     def __init__(self, applying: Applying, prepared: Prepared, decider: str, now: datetime) -> None:
         self._applying = applying
@@ -157,11 +155,10 @@ class _Decision:
         self._changes: list[Change] = []
         self._retired: list[Retired] = []
         self._added: list[Added] = []
-        self._used: set[str] = set()
-        """Ids that an operation has taken up, and files that one writes."""
+        self._used: set[str] = set()  # ids that an operation changes or retires, and files that one writes
 
     def outcome(self) -> Outcome:
-        """Return all that changes. Raises Refusal."""
+        """Return all changes. Raises Refusal."""
         before = self._mark()
         mark, states = before, dict[int, OperationState]()
         for operation in self._applying.chosen:
@@ -180,16 +177,16 @@ class _Decision:
         retired = archive_notes(self._group, self._memory or b"", self._retired, CONSOLIDATOR, self._now)
         changes = [*(retired if self._retired else ()), *self._added, *self._changes]
         left = {states.get(each.n, each.state) for each in self._proposal.operations}
-        is_over = self._applying.kept is None and "waiting" not in left  # all of it was refused: nothing is to come
+        is_over = self._applying.kept is None and "waiting" not in left  # all operations are refused: none is left
         if "applied" in states.values() or self._proposal.session is None or is_over:
             changes += self._moved(before, mark)
         return decided(self._proposal, states, self._applying.kept, changes)
 
     def _write_summary(self, operation: Operation, ours: str | None) -> str | None:
-        """Give the session another part of summary.md, and return its digest; None: a person edited it, and decides.
+        """Replace the session's part of summary.md and return its digest; None when a person edited it.
 
         Args:
-            ours: digest of the part as it was written last.
+            ours: digest of the part that the host wrote last.
         """
         session, file = self._proposal.session or "", f"groups/{self._group}/{SUMMARY}"
         held = self._view(file)
@@ -206,37 +203,39 @@ class _Decision:
         return digest_of(body)
 
     def _history_head(self, operation: Operation) -> str:
-        """Return the first line of an entry of HISTORY.md: until when, which turns, and whose words."""
+        """Return the first line of an entry of HISTORY.md: its time, its turns, and whose words it has."""
         asked, until = self._proposal, f"{self._applying.until.astimezone(UTC):%Y-%m-%d %H:%M}"
         turns = f"session {asked.session}, turns {asked.first_turn}-{asked.last_turn}"
         return f"[{until}] {turns} ({self._source_of(operation)})"
 
     def _told(self, operation: Operation) -> str:
-        """Return a history or a summary as one paragraph; what a model wrote is indented, and passes for nobody's."""
-        lines = (line.rstrip() for line in neutralise(operation.result or "").text.splitlines() if line.strip())
-        return "\n".join(line if self._is_copied(operation) else f"  {line.lstrip()}" for line in lines)
+        """Return a history or a summary as one paragraph; a model's text is indented: it passes for nobody's."""
+        text = neutralise(operation.result or "").text
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        if not self._is_copied(operation):
+            lines = [f"  {line.lstrip()}" for line in lines]
+        return "\n".join(lines)
 
     def _source_of(self, operation: Operation) -> str:
-        """Return whose words a text has."""
+        """Return a phrase that says who wrote a text."""
         if not self._is_copied(operation):
             accepted = "unchecked" if self._decider == CONSOLIDATOR else f"accepted by {self._decider}"
             return f"written by {self._writer(operation)}, {accepted}"
-        return (
-            "in people's words" if self._proposal.by == RULES else f"in people's words, chosen by {self._proposal.by}"
-        )
+        chosen = "" if self._proposal.by == RULES else f", chosen by {self._proposal.by}"
+        return f"in people's words{chosen}"
 
     def _is_copied(self, operation: Operation) -> bool:
-        """Return whether a text still is what people said, whoever edited the proposal."""
+        """Return whether a text still copies what people said, after any edit of the proposal."""
         quotes = [each.quote for each in operation.evidence]
         return bool(quotes) and not operation.by and not uncopied(operation.result or "", quotes)
 
     def _writer(self, operation: Operation) -> str:
-        """Return who wrote a text that is no copy: a model, or who changed what code had copied."""
+        """Return who wrote a text that is no copy: a model, or the person who edited a copy."""
         is_edited = any(each.by for each in operation.evidence)
         return operation.by or (self._decider if is_edited else self._proposal.by)
 
     def _author(self, operation: Operation) -> str:
-        """Return who signs what an operation writes: the speaker, or the model and the person who accepted it."""
+        """Return the author of an operation's result: the speaker, or the model and the person who accepted it."""
         if self._is_copied(operation):
             name = f"{operation.evidence[0].by} via {CONSOLIDATOR}" if operation.evidence[0].by else CONSOLIDATOR
         else:
@@ -245,7 +244,7 @@ class _Decision:
         return one_line(name.translate(_UNSIGNABLE)).text
 
     def _apply(self, operation: Operation) -> bool:
-        """Retire the sources of an operation, and write its result; False: a source is not as it was read."""
+        """Retire the sources of an operation and write its result; False when a source changed or no file is free."""
         notes = [source for source in operation.sources if source.startswith(NOTE_ID)]
         found = [self._entry(source) for source in operation.sources if not source.startswith(NOTE_ID)]
         entries = [each for each in found if each is not None]
@@ -279,7 +278,7 @@ class _Decision:
         return True
 
     def _refine(self, operation: Operation, file: str, entry: Entry, data: bytes) -> bool:
-        """Give an entry other labels, and a place in another category; False: the place is taken."""
+        """Change an entry's labels and category; return False when its file there is taken."""
         category = operation.category or entry.category
         to = entry_file(self._group, category, entry.id)
         if to != file and (self._view(to) is not None or to in self._used):
@@ -292,7 +291,7 @@ class _Decision:
         return True
 
     def _entry(self, source: str) -> tuple[str, Entry, bytes] | None:
-        """Return an entry that is as it was read: its file, what it says, its bytes; None: it is not."""
+        """Return the file, the entry and the bytes of an unchanged source; None when it changed or is gone."""
         file = self._prepared.entries.get(source)
         data = None if file is None else self._view(file)
         if file is None or data is None or hashlib.sha256(data).hexdigest() != self._proposal.base.get(source):
@@ -303,7 +302,7 @@ class _Decision:
             return None
 
     def _new_entry(self, operation: Operation, sources: Collection[Entry]) -> FileWritten | None:
-        """Return the entry that an operation makes; None: its places are taken. A merge has the earliest `created`."""
+        """Return the new entry of an operation; None when no file is free. A merge has the earliest `created`."""
         is_merge, is_part = (
             operation.op in ("merge", "promote") and bool(sources),
             operation.op == "add" and bool(sources),
@@ -338,7 +337,7 @@ class _Decision:
         return FileWritten(self._group, "entry", file, dump_entry(entry), None)
 
     def _mark(self) -> Watermark:
-        """Return the session's watermark as it is. Raises Refusal: another proposal moved it as far."""
+        """Return the session's present watermark. Raises Refusal: another proposal has moved it as far."""
         proposal, nowhere = self._proposal, Watermark(turn=0)
         if proposal.session is None:
             return nowhere
@@ -355,7 +354,7 @@ class _Decision:
         return mark
 
     def _moved(self, before: Watermark, mark: Watermark) -> Sequence[Change]:
-        """Return the change that moves a watermark behind the proposal; none when it stands there already."""
+        """Return the change that moves the watermark behind the proposal; none when it is there already."""
         proposal, file = self._proposal, _mark_file(self._proposal)
         if file is None or (proposal.session is None and self._applying.kept is not None):
             return ()
@@ -376,7 +375,7 @@ class _Decision:
 
 
 def _mark_file(proposal: Proposal) -> str | None:
-    """Return the file that says up to where a session, or a group, was looked at; None: there is none for its kind."""
+    """Return the file of the watermark that a proposal moves; None when its kind has none."""
     if proposal.session is not None:
         return watermark_file(proposal.group, proposal.session)
     file = {"preferences": inferred_file, "dream": dreamt_file}.get(proposal.kind)
@@ -384,13 +383,13 @@ def _mark_file(proposal: Proposal) -> str | None:
 
 
 def _shared_origin(heirs: Collection[Entry]) -> Origin | None:
-    """Return the origin that merged entries have in common; a host's guess if they have none in common."""
+    """Return the common origin of merged entries; `inferred` when they have none in common."""
     origins = {entry.known_origin for entry in heirs}
     return origins.pop() if len(origins) == 1 else Origin("inferred")
 
 
 def _made_of(entry: Entry) -> list[dict[str, Any]]:
-    """Return what a joined entry keeps of one of its sources; of one that was joined itself, what that kept."""
+    """Return the `made_of` rows for one source of a joined entry; a source that was joined passes on its own rows."""
     if isinstance(kept := entry.metadata.get(MADE_OF), list):
         return [{**each} for each in kept if isinstance(each, dict)]
     times = {name: show_time(at) for name, at in (("created", entry.created), ("updated", entry.updated)) if at}

@@ -1,6 +1,6 @@
-"""One question to a model: booked before it is asked, its answer kept in the journal, settled after.
+"""Asks a model one question: the cost is booked before the call and settled after, the answer kept in the journal.
 
-So a kill never pays twice for an answer, and the budget of a day is never exceeded by a call that was not counted.
+A host that is killed never pays twice for an answer, and no call goes uncounted in the budget of a day.
 """
 
 from __future__ import annotations
@@ -26,31 +26,29 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
 
-SILENCE_SECONDS = 60.0  # a model that hangs holds one of two places no longer
-_LONGEST_ANSWER_SECONDS: Final = 600.0
-_LONGEST_ANSWER: Final = 400_000
-"""Characters; a longer answer is not one."""
-ATTEMPTS: Final = 3
-"""How often a question is begun that an end of the host cuts short."""
+SILENCE_SECONDS = 60.0  # a model that hangs gives its place, one of two, back after this
+_MAX_ANSWER_SECONDS: Final = 600.0
+_MAX_ANSWER_CHARACTERS: Final = 400_000  # a longer answer is cut
+ATTEMPTS: Final = 3  # of one question, when the host ends during each of them
 
 ResultT = TypeVar("ResultT")
 
 
 class OverBudget(Exception):
-    """A budget does not allow a question today."""
+    """A budget does not allow this question today."""
 
 
 class TooOften(Exception):
-    """The host ended each time this was asked."""
+    """The host ended during each attempt to ask this."""
 
 
+# Errors of a pass that changed nothing and is made again later.
 FAILED: Final = (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem)
-"""How a pass ends that changed nothing, and is made again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked: a prompt, and what it is about. The name is unlike that of any other of the group."""
+    """A question to a model: a prompt and a text. Its name is unique in the group."""
 
     group: str
     name: str
@@ -74,10 +72,10 @@ class Question:
 
 
 class Answer(NamedTuple):
-    """What a model answered.
+    """A model's answer.
 
     Args:
-        asked: the text it was asked; an earlier one, when a host was killed behind the answer.
+        asked: the text of the question; of the first attempt when the host was killed after the answer.
     """
 
     text: str
@@ -92,10 +90,11 @@ class Asker:
     """Asks the model that looks after memory. Event loop.
 
     Args:
-        _writer_slot: held by whoever writes to the journal.
-        _open_model: raises ModelFailed.
-        max_output_tokens: of one answer, for the estimate.
-        _clean: takes out of an answer what must not become memory.
+        _writer_slot: limiter for writing to the journal.
+        _open_model: opens the model; raises ModelFailed.
+        _clean: removes text that must not become memory from an answer.
+        max_output_tokens: limit of one answer, for the estimate.
+        tokens: kind -> tokens used since the start.
     """
 
     _journal: Journal
@@ -105,7 +104,6 @@ class Asker:
     _budgets: Budgets
     max_output_tokens: int
     tokens: Counter[str] = field(default_factory=Counter)
-    """Kind -> since the start."""
     _spent: tuple[str, Sequence[Spent]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,21 +111,21 @@ class Asker:
 
     @property
     def spent_today(self) -> Sequence[Spent]:
-        """What the day has cost so far, with what is booked."""
+        """The tokens used and booked today."""
         day, spent = self._spent
         return spent if day == _today() else []
 
     @property
     def budgets(self) -> Sequence[Budget]:
-        """The budgets, and what the day has used of them."""
+        """The budgets, with the tokens used today."""
         return list(self._budgets.used(self.spent_today))
 
     async def ask(self, question: Question) -> Answer:
-        """Return the answer to a question, the one that is kept where there is one.
+        """Return the answer to a question; a kept answer is returned without asking again.
 
         Raises:
             OverBudget, ModelFailed, WorldFailed: ask again later.
-            TooOften: do without an answer.
+            TooOften: go on without an answer.
         """
         key = question.key
         begun = await self._write(lambda: self._journal.begin_turn(key, question.digest))
@@ -142,21 +140,22 @@ class Asker:
             raise
 
     async def note(self, question: Question) -> None:
-        """Keep that a question is to be asked, over any end of the host. Raises WorldFailed."""
+        """Keep a question in the journal, to be asked later, even after a restart. Raises WorldFailed."""
         await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
         await self._give_up(question.key)
 
     async def begun(self, prefix: str) -> Sequence[TurnKey]:
-        """Return the questions of such names that were begun or noted, and have no proposal yet. Raises WorldFailed."""
+        """Return the questions with this prefix that have no proposal yet. Raises WorldFailed."""
         keys = await anyio.to_thread.run_sync(self._journal.unfinished, CONSOLIDATOR)
         return [key for key in keys if key.request.startswith(prefix)]
 
     async def unfinished(self, group: str, prefix: str) -> str | None:
-        """Return the name of one of these questions of a group. Raises WorldFailed."""
-        return max((key.request for key in await self.begun(prefix) if key.group == group), default=None)
+        """Return the last name of a group's questions with this prefix, or None. Raises WorldFailed."""
+        names = [key.request for key in await self.begun(prefix) if key.group == group]
+        return max(names, default=None)
 
     async def forget(self, question: Question) -> None:
-        """Forget an answer that is of no use: the next attempt asks anew."""
+        """Forget a useless answer: the next attempt asks the model again."""
         await self._write(lambda: self._journal.forget_turn(question.key))
 
     async def _asked(self, question: Question) -> Answer:
@@ -171,7 +170,7 @@ class Asker:
             silence.deadline = anyio.current_time() + SILENCE_SECONDS
 
         try:
-            with anyio.move_on_after(_LONGEST_ANSWER_SECONDS), silence:
+            with anyio.move_on_after(_MAX_ANSWER_SECONDS), silence:
                 said = await model.answer(Prompt(question.system, [UserSaid(question.text)]), hear)
         except ModelFailed as failure:
             if failure.is_free:
@@ -180,10 +179,10 @@ class Asker:
             raise
         if said is None:
             silent = f"said nothing for {SILENCE_SECONDS:g} s"
-            endless = f"did not come to an end within {_LONGEST_ANSWER_SECONDS:g} s"
+            endless = f"did not come to an end within {_MAX_ANSWER_SECONDS:g} s"
             why = silent if silence.cancelled_caught else endless
             raise ModelFailed(f"{model.name} {why}", is_passing=True)
-        text = self._clean(said.text[:_LONGEST_ANSWER])
+        text = self._clean(said.text[:_MAX_ANSWER_CHARACTERS])
         used_in = estimate - self.max_output_tokens if said.input_tokens is None else said.input_tokens
         used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
         answer = Answer(text, model.name, used_in, used_out, question.text)
@@ -193,7 +192,7 @@ class Asker:
         return answer
 
     def _book(self, question: Question, booked: Spent) -> None:
-        """Keep that a call is made. Raises OverBudget."""
+        """Book the cost of a call and keep its text. Raises OverBudget."""
         if (why := self._budgets.refusal(self._journal.spent(booked.day), booked)) is not None:
             raise OverBudget(why)
         self._keep(question, orjson.dumps({"asked": question.text, "booked": booked.tokens}), booked)
@@ -203,7 +202,7 @@ class Asker:
         self._spent = (spent.day, self._journal.spent(spent.day))
 
     async def _give_up(self, key: TurnKey) -> None:
-        """Count no attempt: it was not the end of the host that ended it."""
+        """End an attempt without counting it: the host did not end during it."""
         with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):
             await self._write(lambda: self._journal.give_up_turn(key))
 
@@ -213,12 +212,12 @@ class Asker:
 
 def _dump_answer(answer: Answer) -> bytes:
     kept: dict[str, Any] = {**answer._asdict()}
-    del kept["asked"]  # it stands in the step before
+    del kept["asked"]  # the step before it has the text
     return orjson.dumps(kept)
 
 
 def _kept_answer(steps: Sequence[bytes]) -> Answer | None:
-    """Return the answer among what an attempt before has kept."""
+    """Return the answer that an earlier attempt kept; None when there is none."""
     asked = ""
     for step in steps:
         value = orjson.loads(step)

@@ -1,4 +1,4 @@
-"""How many tokens models may cost in a day (UTC) that look after memory: all of them, by group and by kind. Pure."""
+"""Limits the tokens that curation may use in a day (UTC): in all, by group and by kind. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from honeybadger_host.storage.journal_schema import Spent
 
 
 class Budget(NamedTuple):
-    """A setting, what the day has used of its limit so far, and the limit."""
+    """A setting, the tokens used today, and its limit."""
 
     setting: str
     used: int
@@ -24,8 +24,8 @@ class Budgets:
     """The limits of a home.
 
     Args:
-        tokens_per_day: of all groups and kinds; 0: no limit.
-        groups, kinds: name -> tokens per day; one that is not named has no limit of its own.
+        tokens_per_day: limit of all groups and kinds together; 0: no limit.
+        groups, kinds: name -> tokens per day; a name that is left out has no separate limit.
     """
 
     tokens_per_day: int = 0
@@ -33,10 +33,10 @@ class Budgets:
     kinds: Mapping[Kind, int] = field(default_factory=dict)
 
     def used(self, spent: Sequence[Spent], booked: Spent | None = None) -> Iterator[Budget]:
-        """Yield the budgets with what a day has used of them.
+        """Yield the budgets with the tokens that a day has used.
 
         Args:
-            booked: only those that bound it; None: all.
+            booked: yield only the budgets that limit this call; None: all.
         """
         if self.tokens_per_day:
             yield Budget("curation.tokens_per_day", sum(row.tokens for row in spent), self.tokens_per_day)
@@ -47,10 +47,10 @@ class Budgets:
                     yield Budget(f"curation.{member}s.{name}", used, limit)
 
     def refusal(self, spent: Sequence[Spent], booked: Spent) -> str | None:
-        """Return why a question must not be asked now, which budget says so and when it is free again; None: it may.
+        """Return why a question must wait, with the budget and the time of its reset; None when it may be asked.
 
         Args:
-            spent: of the day of `booked`, which is not among it.
+            spent: the other calls on the day of `booked`.
         """
         for setting, used, limit in self.used(spent, booked):
             if booked.tokens > limit:

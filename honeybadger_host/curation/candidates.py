@@ -1,7 +1,7 @@
-"""What may be worth tidying up, found without a model: duplicates, texts about the same, what is never used. Pure.
+"""Finds candidates for tidying up without a model: duplicates, similar texts, and texts that are never used. Pure.
 
-A candidate is only a question. A text is compared with those that share most of its rare words, so that time and memory
-grow with the number of entries and not with its square.
+A candidate is only a question. A text is compared with the texts that share most of its rare words, so that time and
+memory grow with the number of entries and not with its square.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from honeybadger_host.search.nearly import words_of
 
 UNUSED_AFTER: Final = timedelta(days=90)
 MAX_PAIRS: Final = 500
-LIKENESS: Final = 0.6
-"""Share of words that near duplicates have in common, of all they have."""
+LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
+# Share of the weight of one text's words that the other has; rare words weigh more. 18 of 20 rewordings reach it.
 _CONTAINED: Final = 0.4
-"""Share of the weight of a text's words that another one has; a rare word weighs more. Of 20 rewordings 18 have it."""
-_COMPARED: Final = 16
-"""Texts that one is compared with, at most: those that share most of its words."""
-_POSTINGS: Final = 32
-"""Newest texts kept for each word; texts made from one template share all of their words."""
+_MAX_COMPARED: Final = 16  # texts that a text is compared with: those that share most of its words
+_MAX_POSTINGS: Final = 32  # newest texts kept for each word; texts made from one template share all their words
 _TOLD: Final = 12
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -37,8 +34,8 @@ class Item:
     """An entry or a note.
 
     Args:
-        text: of a note, without the line that says who wrote it.
-        made: when it was saved last; None: nobody knows.
+        text: its content; a note's without the signature.
+        made: time of the last save; None when it is not known.
     """
 
     id: str
@@ -48,11 +45,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two texts that may be about the same.
+    """Two texts that may be about the same subject.
 
     Args:
-        differs: in which words; empty: they have the same.
-        share: of the weight of the one's words that the other has, the larger of the two.
+        differs: the words that only one of them has; empty when they have the same words.
+        share: share of the weight of one's words that the other has, the larger of the two.
     """
 
     ids: tuple[str, str]
@@ -61,7 +58,7 @@ class Pair:
 
 
 def identical(items: Sequence[Item]) -> list[tuple[str, ...]]:
-    """Return the ids of texts that are the same byte for byte, each group oldest first as given."""
+    """Return the ids of identical texts, a tuple for each text, in the order given."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for item in items:
         groups[item.text].append(item.id)
@@ -69,9 +66,9 @@ def identical(items: Sequence[Item]) -> list[tuple[str, ...]]:
 
 
 def alike(items: Sequence[Item]) -> list[Pair]:
-    """Return pairs of which one contains most of the other, the most alike first; of identical texts the first."""
+    """Return pairs of which one has most words of the other, the most alike first; identical texts count once."""
     first = list({item.text: item for item in reversed(items)}.values())[::-1]
-    digits = [tuple(sorted(_DIGITS.findall(item.text))) for item in first]  # a template has all of its words in common
+    digits = [tuple(sorted(_DIGITS.findall(item.text))) for item in first]  # texts of one template differ in these
 
     def likeness(pair: tuple[int, int, float]) -> tuple[bool, float, int, int]:
         return digits[pair[0]] == digits[pair[1]], pair[2], -pair[0], -pair[1]
@@ -84,26 +81,28 @@ def alike(items: Sequence[Item]) -> list[Pair]:
 
 
 def unused(items: Sequence[Item], recalled: Mapping[str, datetime], known_since: datetime, now: datetime) -> list[str]:
-    """Return the ids that no context had in 90 days, in order; none while that is not known for so long.
+    """Return the ids that no context had in 90 days, in order; none while recalls are noted for less than that.
 
     Args:
-        recalled: id -> when it was recalled last.
-        known_since: since when recalls are noted.
+        recalled: id -> time of its last recall.
+        known_since: time since which recalls are noted.
     """
     since = now - UNUSED_AFTER
     if known_since > since:
         return []
-    return [
-        item.id for item in items if item.made is not None and max(item.made, recalled.get(item.id, item.made)) < since
-    ]
+
+    def is_unused(item: Item) -> bool:
+        return item.made is not None and max(item.made, recalled.get(item.id, item.made)) < since
+
+    return [item.id for item in items if is_unused(item)]
 
 
 def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
-    """Yield places of two texts, the later one first, and the larger share that one has of the other's words."""
+    """Yield the indexes of two texts, the later first, and the larger share that one has of the other's words."""
     texts = [frozenset(map(sys.intern, words_of(item.text))) for item in items]
     counts = Counter(word for words in texts for word in words)
     weights = {word: math.log((2 + len(texts)) / (1 + count)) for word, count in counts.items()}
-    postings: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=_POSTINGS))
+    postings: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=_MAX_POSTINGS))
     for place, words in enumerate(texts):
         if len(words) < 2:
             continue
@@ -113,14 +112,15 @@ def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
                 shared[other] += weights[word]
             postings[word].append(place)
         own = sum(weights[word] for word in words)
-        for other in heapq.nlargest(_COMPARED, shared, key=lambda other: shared[other]):
-            least = min(own, sum(weights[word] for word in texts[other]))
-            if least > 0 and shared[other] / least >= _CONTAINED:
-                yield place, other, shared[other] / least
+        for other in heapq.nlargest(_MAX_COMPARED, shared, key=lambda other: shared[other]):
+            theirs = sum(weights[word] for word in texts[other])
+            lighter = min(own, theirs)
+            if lighter > 0 and shared[other] / lighter >= _CONTAINED:
+                yield place, other, shared[other] / lighter
 
 
 def what_differs(older: str, newer: str) -> str:
-    """Return in words what each of two like texts says that the other does not; empty: they have the same words."""
+    """Return the words that only one of two similar texts has, for a reader; empty when they have the same words."""
     there, here = (dict.fromkeys((*words_of(text), *_DIGITS.findall(text))) for text in (older, newer))
     parts = {"there": [one for one in there if one not in here], "here": [one for one in here if one not in there]}
     told = {where: ", ".join(words[:_TOLD]) + ", …" * (len(words) > _TOLD) for where, words in parts.items() if words}

@@ -1,4 +1,4 @@
-"""Consolidates a session: what is older than its window goes to HISTORY.md, summary.md and notes (AB1, AB4)."""
+"""Consolidates a session: turns older than its window go to HISTORY.md, summary.md and notes (AB1, AB4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies, proposed, taken
-from honeybadger_host.curation.proposal import Proposal, counts_of
+from honeybadger_host.curation.proposal import Evidence, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored
 from honeybadger_host.curation.said import Pick, quoted_in
 from honeybadger_host.domain import Turn
@@ -44,7 +44,7 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be consolidated: one turn at least; whether it was before, and whether more is due."""
+    """The turns to consolidate, at least one; whether they were consolidated before, and whether more are due."""
 
     group: str
     material: Material
@@ -62,7 +62,7 @@ class _Plan:
 
     @property
     def name(self) -> str:
-        """What it is called: its question, its change and its proposal; unlike any other of the group."""
+        """The name of the question, the change and the proposal; unique in the group."""
         passes = 0 if self.mark is None else self.mark.passes
         last = self.turns[-1].number
         told = hashlib.sha256(f"{self.session}\0{self.turns[0].number}\0{passes}".encode()).hexdigest()[:6]
@@ -74,11 +74,10 @@ class Consolidations:
 
     def __init__(self, uses: PassDependencies) -> None:
         self._uses = uses
-        self.done = 0
-        """Since the start."""
+        self.done = 0  # since the start
 
     async def consolidate_now(self, group: str, session: str) -> int:
-        """Consolidate all but the turns that stay; return the number of the last turn that is consolidated.
+        """Consolidate all turns but the newest that stay; return the number of the last consolidated turn.
 
         Raises as `consolidate`.
         """
@@ -89,10 +88,10 @@ class Consolidations:
         return 0 if mark is None else mark.turn
 
     async def consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
-        """Consolidate what of a session is due; return whether there is more.
+        """Consolidate the turns of a session that are due; return whether there are more.
 
         Args:
-            at_once: all but the turns that stay, however few they are.
+            at_once: consolidate all turns but those that stay, however few there are.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed: nothing was changed.
         """
         plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
@@ -107,7 +106,7 @@ class Consolidations:
         return plan.has_more and (made is None or made.counts["applied"] > 0)
 
     def _plan(self, group: str, session: str, at_once: bool) -> _Plan | None:
-        """Return what is to be consolidated, None: nothing. Raises WorldFailed."""
+        """Return the turns to consolidate; None when there are none. Raises WorldFailed."""
         uses = self._uses
         mark = uses.watermarks.read(group, session)
         last = uses.turn_logs.load(group, session).last_number
@@ -141,7 +140,7 @@ class Consolidations:
         return self._uses.is_person(turn) and turn.content != FORGOTTEN
 
     def _notes(self, group: str) -> Mapping[str, NotePlace]:
-        """Return the notes of a group; none when MEMORY.md cannot be served: the rest is consolidated all the same."""
+        """Return the notes of a group; none when MEMORY.md cannot be served, which stops no consolidation."""
         try:
             memory = self._uses.files.memory(group)
         except FileProblem as problem:
@@ -150,44 +149,43 @@ class Consolidations:
         return {} if memory is None else notes_of(group, memory.text.encode())
 
     def _summary_so_far(self, group: str, session: str, mark: Watermark | None, turns: Sequence[Turn]) -> list[Pick]:
-        """Return what the summary of a session was made of the last time; none when that cannot be said."""
-        data = (
-            None
-            if mark is None or not mark.proposal
-            else read_whole(self._uses.home / proposal_file(group, mark.proposal))
-        )
+        """Return the picks of the session's last summary; none when its proposal cannot be read."""
+        if mark is None or not mark.proposal:
+            return []
+        data = read_whole(self._uses.home / proposal_file(group, mark.proposal))
+        if data is None:
+            return []
         try:
-            before = None if data is None or mark is None else proposal_in(data, group, mark.proposal)
+            before = proposal_in(data, group, mark.proposal)
         except ValueError:  # `review` names it
             return []
-        evidence = [
-            each
-            for operation in (() if before is None else before.operations)
-            if operation.op == "write_summary" and not operation.by
-            for each in operation.evidence
-        ]
+        evidence: list[Evidence] = []
+        for operation in before.operations:
+            if operation.op == "write_summary" and not operation.by:
+                evidence += operation.evidence
         return quoted_in(evidence, {(session, turn.number): turn for turn in turns})
 
     def _waits(self, group: str, session: str) -> bool:
-        """Return whether a person is to decide about a consolidation of this session, or to mend the file of one."""
+        """Return whether a consolidation of this session waits for a person to decide, or to mend its file."""
         if self._uses.mode != "review":
             return False
-        return any(
-            proposal is None or (proposal.session == session and counts_of(proposal.operations)["waiting"] > 0)
-            for _, proposal, *_ in stored(self._uses.home, group, lambda name, _: name.startswith(_named(session)))
-        )
+        prefix = _named(session)
+        for _, proposal, *_ in stored(self._uses.home, group, lambda name, _: name.startswith(prefix)):
+            if proposal is None or (proposal.session == session and counts_of(proposal.operations)["waiting"] > 0):
+                return True
+        return False
 
     def _propose(self, plan: _Plan, question: Question, answer: Answer | None) -> Proposal:
-        """Return what a consolidation proposes, with its gates checked. Raises WrongAnswer."""
+        """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
         group, turns, material = plan.group, plan.turns, plan.material
         given: Mapping[str, str] = {}
         if answer is None:
             operations = without_model(material)
         else:
             said = read_answer(answer.text, Consolidated)
-            given = notes_in(answer.asked)  # of before a kill, perhaps: a note that is gone by now is left out
+            given = notes_in(answer.asked)  # it may be older than a restart: notes that are gone are left out
             operations = operations_of(said, material, given, answer.model, prose=self._uses.prose)
-        if plan.is_again:  # later passes stand, and so does their summary
+        if plan.is_again:  # later passes keep their summary
             operations = [each for each in operations if each.op != "write_summary"]
         notes, digests = material.notes, digests_of(material.notes)
         known = Known(
@@ -214,5 +212,5 @@ class Consolidations:
 
 
 def _named(session: str) -> str:
-    """Return what the names of a session's consolidations begin with; those of another session may, too."""
+    """Return the prefix of the names of a session's consolidations; another session may share it."""
     return f"consolidation-{_NO_NAME.sub('-', session[:24])}-"

@@ -1,8 +1,8 @@
-"""Consolidation: what a model is asked, and what its answer becomes. Pure (AB2).
+"""Consolidation: the question to a model, and the operations that its answer becomes. Pure (AB2).
 
-A model gets numbered notes, the summary so far and the turns with numbered sentences; it answers numbers. An answer by
-the seed's contract, `history_entry`, `memory_update` and `conversation_summary` as texts, is taken line by line: what a
-person said word for word is taken as its number, the rest waits for a person.
+A model gets numbered notes, the summary so far and the turns with numbered sentences; it answers with numbers. It may
+also answer with the texts `history_entry`, `memory_update` and `conversation_summary`, which are taken line by line: a
+line that a person said word for word counts as its number, the others wait for a person.
 """
 
 from __future__ import annotations
@@ -37,15 +37,14 @@ from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.notes import SIGNED
 from honeybadger_host.text.neutralise import estimate_tokens
 
+# Sections that a model may choose besides the group's own.
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
-"""Sections that a model may choose where a group has none of its own."""
 _DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
 _BULLET: Final = re.compile(r"[-*+] +")
 _QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
 _MAX_TEXT: Final = 8_000
-_LONGEST_SECTION: Final = 80
-_MAX_FACTS: Final = 20
-"""Turns of one pass that become notes: a model that names all of them fills no MEMORY.md."""
+_MAX_SECTION: Final = 80
+_MAX_FACTS: Final = 20  # turns of one pass that become notes, so that a model that names all turns fills no MEMORY.md
 _MAX_NOTES_TOKENS: Final = 8_000
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MAX_TEXT)]
@@ -60,7 +59,7 @@ class Fact(Edited):
 
 
 class Consolidated(Answered):
-    """A model's answer: numbers, or texts by the seed's contract; what is missing is chosen without it."""
+    """A model's answer: numbers, or texts; code chooses for a member that is missing."""
 
     facts: Annotated[tuple[Fact, ...], Field(strict=False)] = ()
     history: Refs = ()
@@ -79,14 +78,14 @@ _NOTE: Final = re.compile(rf"^N(\d+) \[({re.escape(NOTE_ID)}[^\]\s]+)\] ", re.MU
 
 @dataclass(frozen=True)
 class Material:
-    """What a consolidation is made of.
+    """The material of a consolidation.
 
     Args:
-        session: whose turns they are.
-        turns: those to be consolidated, oldest first.
-        earlier: the ones before them that the log still has since the session began, oldest first.
-        summary: what the summary so far was made of, in the order said.
-        notes: the group's notes by their ids.
+        session: the session of the turns.
+        turns: the turns to consolidate, oldest first.
+        earlier: the turns of the session before them that the log still has, oldest first.
+        summary: the picks of the summary so far, in the order said.
+        notes: id -> note of the group.
     """
 
     session: str
@@ -102,17 +101,17 @@ class Material:
 
     @property
     def sections(self) -> Sequence[str]:
-        """The sections that a fact may go to, those of the group first."""
-        own = (note.section[:_LONGEST_SECTION].strip() for note in self.notes.values())
+        """The sections that a fact may go to, the group's own first."""
+        own = (note.section[:_MAX_SECTION].strip() for note in self.notes.values())
         return list(dict.fromkeys((*filter(None, own), *SECTIONS)))
 
     def picked(self, refs: Iterable[str]) -> list[Pick]:
-        """Return what refs name of what people said; anything else has no place in minutes."""
+        """Return the picks that refs name among people's turns; other turns do not go into minutes."""
         return [pick for pick in picked(refs, self.by_place, self.session) if self.is_person(pick.turn)]
 
     @cached_property
     def by_words(self) -> Mapping[str, Pick]:
-        """What people said, each sentence and each whole turn by its words, see `_key`."""
+        """Key of each sentence and each whole turn of people -> its pick; see `_key`."""
         found: dict[str, Pick] = {}
         for session, turn in self.said((*self.earlier, *self.turns)):
             for number, (begin, end) in enumerate(sentences_of(turn.content)):
@@ -125,9 +124,9 @@ class Material:
 
 
 def request_text(material: Material) -> str:
-    """Return what a model is asked: numbered notes, sections, the summary so far, and the turns, oldest first.
+    """Return the question to a model: numbered notes, sections, the summary so far, and the turns, oldest first.
 
-    Of many notes the newest are shown.
+    When there are too many notes, the newest are shown.
     """
     notes = [_note_line(n, name, note) for n, (name, note) in enumerate(material.notes.items(), 1)]
     room = _MAX_NOTES_TOKENS
@@ -150,18 +149,18 @@ def _note_line(number: int, name: str, note: NotePlace) -> str:
 
 
 def notes_in(request: str) -> dict[str, str]:
-    """Return the notes that a model was given: their number -> their id."""
+    """Return number -> id of the notes in a request."""
     return dict(_NOTE.findall(request.partition(_SECTIONS)[0]))
 
 
 def operations_of(
     answer: Consolidated, material: Material, given: Mapping[str, str], model: str, *, prose: bool
 ) -> list[Operation]:
-    """Return what an answer proposes: a history, a summary, then what it says of notes.
+    """Return the operations of an answer: a history, a summary, then its facts.
 
     Args:
         given: see `notes_in`.
-        prose: what a model writes for history and summary is taken as it is, marked as the model's.
+        prose: whether a model's own history and summary are taken, marked as the model's.
     """
     return [
         *_history(answer, material, model, prose),
@@ -171,7 +170,7 @@ def operations_of(
 
 
 def without_model(material: Material) -> list[Operation]:
-    """Return a history and a summary of the people's turns, the newest that have room, in the order said."""
+    """Return a history and a summary of people's newest turns that have room, in the order said."""
     nothing = Consolidated(history=(), summary=())
     return [*_history(nothing, material, "", False), *_summary(nothing, material, "", False)]
 
@@ -251,7 +250,7 @@ def _facts(answer: Consolidated, material: Material, given: Mapping[str, str], m
 
 
 def _fact(pick: Pick, section: str, changed: Sequence[str], material: Material) -> Iterator[Operation]:
-    """Yield a fact, and for each note that it changes that a person may retire it: until then both stand."""
+    """Yield the note of a fact, and a retirement of each note that it changes; these wait for a person."""
     text, evidence = fact(pick, material.by_place.get((pick.session, pick.turn.number - 1)))
     lines = [earlier(material.notes[name].author or "a person", material.notes[name].text) for name in changed]
     yield Operation(
@@ -273,7 +272,7 @@ def _fact(pick: Pick, section: str, changed: Sequence[str], material: Material) 
 def _update(
     update: str, material: Material, given: Mapping[str, str], model: str
 ) -> tuple[list[tuple[Pick, str, tuple[str, ...]]], list[Operation]]:
-    """Return what a whole MEMORY.md, as a model would have it, means: facts that people said, and what waits."""
+    """Return the facts that people said in a model's MEMORY.md, and operations for its other changes, which wait."""
     wanted = [(section, text) for section, text in _bullets(update) if _key(text)]
     known = {_key(text) for note in material.notes.values() for _, text in (("", note.text), *_bullets(note.text))}
     kept = {_key(text) for _, text in wanted}
@@ -285,7 +284,7 @@ def _update(
             continue
         facts += [(pick, section, ()) for pick in picks if not others]
         if others:
-            title = section[:_LONGEST_SECTION].strip() or SECTIONS[0]
+            title = section[:_MAX_SECTION].strip() or SECTIONS[0]
             waiting.append(
                 Operation(
                     n=1,
@@ -306,7 +305,7 @@ def _update(
 
 
 def _as_picks(text: str, material: Material) -> tuple[list[Pick], list[str]]:
-    """Return the sentences of people that a text consists of, and those sentences that nobody said."""
+    """Return the sentences of a text that people said, as picks, and the sentences that nobody said."""
     said = material.by_words
     if _key(text) in said:
         return [said[_key(text)]], []
@@ -322,7 +321,7 @@ def _as_picks(text: str, material: Material) -> tuple[list[Pick], list[str]]:
 
 
 def _key(text: str) -> str:
-    """Return a sentence without what does not count: white space, a list mark, quotes around it, the final stop."""
+    """Return a sentence for comparison: without extra white space, list mark, quotes around it and final stop."""
     return _BULLET.sub("", " ".join(text.split()), count=1).strip(_QUOTES)
 
 
@@ -344,6 +343,6 @@ def _bullets(memory: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_kept(note: NotePlace, kept: set[str]) -> bool:
-    """Return whether all that a note says is in an update; a person's note may have several bullets, or none."""
+    """Return whether an update keeps all of a note; a person's note may have several bullets, or none."""
     is_heading = note.text == note.section
     return is_heading or _key(note.text) in kept or all(_key(text) in kept for _, text in _bullets(note.text))

@@ -1,6 +1,6 @@
 """The prompts of curation: built in, or a file in `config/directives/` instead (RB12).
 
-A file is checked when it is read. A broken one is said once, and the built-in prompt is used until it is mended.
+A file is checked when it is read. A broken file is logged once, and the built-in prompt is used until it is mended.
 """
 
 from __future__ import annotations
@@ -24,29 +24,27 @@ log = structlog.get_logger()
 DIRECTIVES_FOLDER: Final = "config/directives"
 DirectiveName: TypeAlias = Literal["consolidation", "prose", "enrichment", "dream", "pref-dream", "memory-rules"]
 NAMES: Final[tuple[DirectiveName, ...]] = get_args(DirectiveName)
-RULES: Final = "{memory-rules}"
-"""Where the rules for what is remembered stand in a prompt, on a line of its own."""
-MOST_CHARACTERS: Final = 32_768
+RULES: Final = "{memory-rules}"  # on a line of its own in a prompt: the rules for what is remembered go there
+MAX_CHARACTERS: Final = 32_768
+# Members of an answer that the host reads: a prompt that names none of them gets no usable answer.
 _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "consolidation": ("facts", "history_entry"),
     "enrichment": ("sentences",),
     "dream": ("join", "retire", "refine", "anti_patterns"),
     "pref-dream": ("preferences",),
 }
-"""Members by which an answer is read: a prompt that names none of them gets no answer that can be used."""
 _PLACEHOLDER: Final = re.compile(r"^[ \t]*(\{[\w -]+\})[ \t]*$", re.MULTILINE)
 
 
 class Directives:
-    """The prompts of a home, as they are now. Any thread."""
+    """The present prompts of a home. Any thread."""
 
     def __init__(self, group_files: GroupFiles) -> None:
         self._files = group_files
-        self._said: dict[DirectiveName, str] = {}
-        """What was said to be wrong, and is still."""
+        self._said: dict[DirectiveName, str] = {}  # problems that were logged and remain
 
     def read(self, name: DirectiveName) -> str:
-        """Return a prompt with its rules: of its file if there is a good one, else the built-in one."""
+        """Return a prompt with its rules: from its file if that is good, else the built-in one."""
         return _PLACEHOLDER.sub(lambda found: self._one("memory-rules"), self._one(name))
 
     def _one(self, name: DirectiveName) -> str:
@@ -63,18 +61,18 @@ class Directives:
 
 
 def directive_file(name: DirectiveName) -> str:
-    """Return the file that takes the place of a prompt, below the home folder."""
+    """Return the file that replaces a built-in prompt, below the home folder."""
     return f"{DIRECTIVES_FOLDER}/{name}.md"
 
 
 @cache
 def built_in(name: DirectiveName) -> str:
-    """Return a prompt as it comes with the host."""
+    """Return the prompt that comes with the host."""
     return files(__package__).joinpath("prompts", f"{name}.md").read_text("utf-8").strip()
 
 
 def check_directives(home: Path) -> Iterator[tuple[str, str]]:
-    """Yield (file, what is wrong with it and what now) for `config/directives/`."""
+    """Yield (file, its problem and the remedy) for `config/directives/`."""
     group_files = GroupFiles(home, max_cache_bytes=0)
     for name in NAMES:
         try:
@@ -88,7 +86,7 @@ def check_directives(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def _own_text(group_files: GroupFiles, name: DirectiveName) -> str | None:
-    """Return what a file says instead of a prompt; None: there is none. Raises FileProblem."""
+    """Return the text of a prompt's file; None when there is no file. Raises FileProblem."""
     file = directive_file(name)
     found = group_files.read(file)
     if found is None:
@@ -99,11 +97,11 @@ def _own_text(group_files: GroupFiles, name: DirectiveName) -> str | None:
 
 
 def problem_of(name: DirectiveName, text: str) -> str | None:
-    """Return what is wrong with the text of a directive and what now; None: nothing is."""
+    """Return the problem of a directive's text and the remedy; None when the text is good."""
     if not text.strip():
         return "is blank: write the prompt, or remove the file"
-    if len(text) > MOST_CHARACTERS:
-        return f"has {len(text)} characters, the limit is {MOST_CHARACTERS}: shorten it"
+    if len(text) > MAX_CHARACTERS:
+        return f"has {len(text)} characters, the limit is {MAX_CHARACTERS}: shorten it"
     wanted = _ANSWERED.get(name, ())
     if wanted and not any(member in text for member in wanted):
         return f"does not ask for `{wanted[0]}`, by which the answer is read: say how the JSON of the answer looks"

@@ -1,4 +1,4 @@
-"""Dream pass 1: what is worth tidying up, what a model is asked about it, and what its answer proposes. Pure (RB9)."""
+"""Dream pass 1: candidates for tidying up, the question about them, and the operations of its answer. Pure (RB9)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,17 @@ from honeybadger_host.memory.labels import each_once, folded
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
-PART_OF: Final = "part_of"
-"""Member of an entry's metadata: the id of the entry that it was taken from."""
+PART_OF: Final = "part_of"  # member of an entry's metadata: id of the entry that it was taken from
 ANTI_PATTERNS: Final = "anti-patterns"
 ANTI_PATTERN: Final = "anti-pattern"
 DOMAINS: Final = ("general", "code", "writing", "tools", "planning", "communication", "data")
-_MOST_TOKENS: Final = 12_000
-"""Of the entries and notes that a model is shown; what is left is for another pass."""
-_MOST_SAID: Final = 4_000
-"""Tokens of turns."""
-_LONGEST_RESULT: Final = 65_536
+_MAX_TOKENS: Final = 12_000  # of the entries and notes in a request; the others wait for another pass
+_MAX_SAID_TOKENS: Final = 4_000  # of the turns in a request
+_MAX_RESULT: Final = 65_536
+# Share of words above which entries are joined without a person; with 0.5 careless joins cost 1.6 points of recall.
 _JOINED_FROM: Final = 0.8
-"""Share of words from which entries are joined without a person; with 0.5 careless joins cost 1.6 points of recall."""
-_LONGEST_JOIN: Final = 1_000
-"""Characters of an entry that is joined without a person: a longer one is like everything, and found worse."""
-_MAX_EACH: Final = 100
-"""Of an answer: joins, retirements, refinements and corrections that are looked at."""
+_MAX_JOIN: Final = 1_000  # characters of an entry joined without a person: longer ones are found worse
+_MAX_EACH: Final = 100  # joins, retirements, refinements and corrections that are read from an answer
 _MAX_ALIASES: Final = 5
 _MAX_ALIAS: Final = 60
 _NUMBERED: Final = re.compile(r"^E(\d+) \[([^\]\s]+)\] ", re.MULTILINE)
@@ -60,7 +55,7 @@ class _AntiPattern(Edited):
 
 
 class DreamAnswer(Answered):
-    """A model's answer: numbers of entries that belong together, are over, or want other labels, and of corrections."""
+    """A model's answer: numbers of entries to join, to retire or to label differently, and of corrections."""
 
     join: Annotated[tuple[Refs, ...], Field(strict=False)] = ()
     retire: Annotated[tuple[_Retired, ...], Field(strict=False)] = ()
@@ -69,15 +64,15 @@ class DreamAnswer(Answered):
 
 
 def folds(snapshot: Snapshot) -> list[Operation]:
-    """Return joins of entries that say the same byte for byte, whatever their category: the oldest one's counts.
+    """Return joins of entries with identical texts, in any category; the oldest entry gives the category.
 
-    Notes that are the same stay as they were written, with their authors and times: contexts show them once.
+    Identical notes stay as they were written, with their authors and times: contexts show them once.
     """
     found: list[Operation] = []
     for ids in identical([item for item in snapshot.items if item.id in snapshot.entries]):
         free = tuple(each for each in ids if each not in snapshot.protected)
         oldest = snapshot.entries[ids[0]]
-        if len(free) > 1 and len(oldest.content) <= _LONGEST_RESULT:
+        if len(free) > 1 and len(oldest.content) <= _MAX_RESULT:
             category = snapshot.entries[free[0]].category
             found.append(Operation(n=1, op="merge", sources=free, result=oldest.content, category=category, why=FOLDED))
     return found
@@ -87,16 +82,16 @@ def folds(snapshot: Snapshot) -> list[Operation]:
 
 
 def request_text(snapshot: Snapshot, picked: Iterable[tuple[Sequence[str], str]], feedback: Turns, said: Turns) -> str:
-    """Return what a model is asked: why each was picked, the numbered texts, feedback, and what people said.
+    """Return the question to a model: reasons, numbered entries and notes, feedback, and people's turns.
 
     Args:
         picked: see `reasons`.
-        said: turns of people that may be about it.
+        said: turns of people that may be about them.
     """
     shown: dict[str, str] = {}
     numbers: dict[str, str] = {}
     whys: list[str] = []
-    room = _MOST_TOKENS
+    room = _MAX_TOKENS
     for ids, reason in picked:
         new = {each: block(snapshot, each) for each in ids if each not in shown}
         needed = sum(map(estimate_tokens, new.values())) + estimate_tokens(reason)
@@ -119,20 +114,21 @@ def request_text(snapshot: Snapshot, picked: Iterable[tuple[Sequence[str], str]]
 
 
 def sections_text(sections: Mapping[str, Iterable[str]]) -> str:
-    """Return headings, each with its lines, as a model reads them."""
+    """Return headings with their lines, for a model."""
     return "\n".join(f"## {title}\n{''.join(lines) or '(none)' + chr(10)}" for title, lines in sections.items())
 
 
 def numbered(turns: Turns) -> list[str]:
-    """Return turns of people as a model reads them, oldest first, their numbers with the session: `main#12.3`."""
+    """Return people's turns for a model, oldest first; numbers include the session: `main#12.3`."""
     ordered = sorted(turns.items(), key=lambda each: (each[1].at, each[0]))
     return [numbered_turn(turn, f"{session}#{number}", is_person=True) for (session, number), turn in ordered]
 
 
 def block(snapshot: Snapshot, name: str) -> str:
-    """Return an entry or a note as a model reads it."""
+    """Return an entry or a note, for a model."""
     if (entry := snapshot.entries.get(name)) is not None:
-        about = [entry.category, *([f"tags {', '.join(entry.tags)}"] if entry.tags else [])]
+        about = [entry.category]
+        about += [f"tags {', '.join(entry.tags)}"] if entry.tags else []
         about += [f"title {entry.title}"] if entry.title else []
         about += [f"by {entry.by or 'a person'}"]
         about += [time_stamp(entry.created)] if entry.created is not None else []
@@ -145,9 +141,9 @@ def block(snapshot: Snapshot, name: str) -> str:
 
 
 def read_in(snapshot: Snapshot, request: str) -> dict[str, str]:
-    """Return id -> digest of what a request shows as it is now; another digest for what has changed since.
+    """Return id -> digest of what a request shows; a digest of zeros when that has changed since.
 
-    An answer may be to a request of before a kill.
+    The request may be older than a restart.
     """
     return {
         name: digest if block(snapshot, name) in request else "0" * 64
@@ -157,7 +153,7 @@ def read_in(snapshot: Snapshot, request: str) -> dict[str, str]:
 
 
 def reasons(snapshot: Snapshot, pairs: Iterable[Pair], unused: Iterable[str]) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield ids and why a model is to look at them, the most alike first; never what nothing could be done with.
+    """Yield ids and the reason to look at them, the most alike first; protected ones are left out.
 
     Args:
         unused: ids that no context had in 90 days.
@@ -173,7 +169,7 @@ def reasons(snapshot: Snapshot, pairs: Iterable[Pair], unused: Iterable[str]) ->
 
 def _newest(lines: Sequence[str]) -> Sequence[str]:
     sizes = accumulate(estimate_tokens(line) for line in reversed(lines))
-    return lines[len(lines) - sum(size <= _MOST_SAID for size in sizes) :]
+    return lines[len(lines) - sum(size <= _MAX_SAID_TOKENS for size in sizes) :]
 
 
 # --------------------------------------------------------------------------------------------------------- the answer
@@ -182,12 +178,12 @@ def _newest(lines: Sequence[str]) -> Sequence[str]:
 def operations_of(
     answer: DreamAnswer, request: str, snapshot: Snapshot, pairs: Iterable[Pair], turns: Turns
 ) -> list[Operation]:
-    """Return what an answer proposes; what it names and nobody has is left out.
+    """Return the operations of an answer; unknown numbers are left out.
 
     Args:
-        request: what the answer is to.
-        pairs: what code finds alike; only such entries are joined without a person.
-        turns: feedback, and what people said.
+        request: the question that was answered.
+        pairs: the texts that code finds alike; only such entries are joined without a person.
+        turns: feedback and people's turns.
     """
     names = {f"E{number}": name for number, name in _NUMBERED.findall(request)}
     known = {number: name for number, name in names.items() if name in snapshot.digests}
@@ -239,13 +235,13 @@ def _named(refs: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]]) -> Iterator[Operation]:
-    """Yield the join of entries, oldest first: the sentences of all, without those that say another's words again."""
+    """Yield the join of entries, oldest first: all their sentences, each once."""
     result = joined([snapshot.entries[one].content for one in ids])
     is_found = all(any((one, other) in likes for other in ids) for one in ids)
     waits = "" if is_found else "code does not find them alike"
-    if len(result) > _LONGEST_JOIN:
-        waits = f"it would have {len(result)} characters, {_LONGEST_JOIN} at most are joined without you"
-    if len(result) <= _LONGEST_RESULT:
+    if len(result) > _MAX_JOIN:
+        waits = f"it would have {len(result)} characters, {_MAX_JOIN} at most are joined without you"
+    if len(result) <= _MAX_RESULT:
         yield Operation(
             n=1,
             op="merge",
@@ -258,7 +254,7 @@ def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]])
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Return the sentences of texts, byte for byte, without those whose words, in this order, another one has."""
+    """Return the sentences of texts, byte for byte, without those that repeat the words of an earlier one in order."""
     known: set[tuple[str, ...]] = set()
     lines: list[str] = []
     for text in texts:
@@ -275,7 +271,7 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def _refined(snapshot: Snapshot, name: str, said: _Refined) -> Iterator[Operation]:
-    """Yield other labels of an entry: tags that the group has or the entry says, and words to find it by."""
+    """Yield new labels for an entry: tags that the group has or the entry says, and words to find it by."""
     entry = snapshot.entries.get(name)
     if entry is None:
         return

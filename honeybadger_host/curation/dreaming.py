@@ -1,4 +1,4 @@
-"""Passes over all that a group remembers, when somebody asks for one (RB9, RB10)."""
+"""Makes passes over all memory of a group (RB9, RB10)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ from honeybadger_host.memory.labels import folded
 log = structlog.get_logger()
 
 _FEEDBACK_OF: Final = timedelta(days=7)
-_TURNS: Final = 200
-"""The newest of a session in which people may have spoken of what is alike."""
+_TURNS: Final = 200  # newest turns of a session in which people may have spoken of the candidates
 
 
 @dataclass(frozen=True, slots=True)
 class Dreamt:
-    """What passes came to, the entries and notes they looked at, the entries left out, and the same in words."""
+    """The results of passes, the number of items looked at and left out, and a summary for a reader."""
 
     proposals: Sequence[Made]
     looked_at: int
@@ -43,7 +42,7 @@ class Dreamt:
 
 
 class Dreams:
-    """Makes passes; with `infers` over what people said, too. Event loop."""
+    """Makes passes; `infers` adds one over people's turns. Event loop."""
 
     def __init__(
         self, uses: PassDependencies, *, infers: bool = True, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -54,17 +53,17 @@ class Dreams:
         self._preferences = Preferences(uses, clock)
 
     async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
-        """Make a pass over a group that somebody asked for, when its turn has come.
+        """Wait for its turn, then make the requested pass over a group.
 
         Args:
-            is_trial: nothing is changed or kept but what the model cost.
+            is_trial: nothing is changed or kept except the cost of the model.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
         async with self._uses.jobs.asked_for(Job(group, "dream")):
             return await self.make(group, is_trial)
 
     async def make(self, group: str, is_trial: bool = False) -> Dreamt:
-        """Make a pass over a group as the job that it is. Args and errors as `dream`."""
+        """Make a pass over a group whose job already runs. Args and errors as `dream`."""
         snapshot = await anyio.to_thread.run_sync(take, self._uses, group, self._clock())
         tidied = await self._tidy(snapshot, is_trial)
         inferred, told = None, ""
@@ -72,13 +71,13 @@ class Dreams:
             try:
                 inferred, told = await self._preferences.infer(snapshot, is_trial)
             except FAILED as error:
-                told = f"no preferences are inferred: {error}"  # what the first pass did stays
+                told = f"no preferences are inferred: {error}"  # the first pass keeps its changes
                 log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
         made = [each for each in (tidied, inferred) if each is not None]
         return Dreamt(made, len(snapshot.items), snapshot.left_out, _told_of(made, told, is_trial))
 
     async def _tidy(self, snapshot: Snapshot, is_trial: bool) -> Made | None:
-        """Make the first pass; a question of before a kill is taken up."""
+        """Make the first pass; an unfinished question from before a restart is continued."""
         uses, group = self._uses, snapshot.group
         kept = None if uses.asker is None else await uses.asker.unfinished(group, "dream-")
         name = kept or f"dream-{self._clock():%Y%m%d-%H%M%S-%f}"[:-3]
@@ -89,7 +88,7 @@ class Dreams:
         return await uses.make(question, propose, is_trial=is_trial, is_asked=bool(text or kept))
 
     def _feedback(self, group: str) -> Turns:
-        """Return the corrections of the last days, and other feedback, as turns."""
+        """Return the feedback of the last days, as turns."""
         try:
             found = read_feedback(self._uses.home, group, self._clock() - _FEEDBACK_OF)
         except OSError as error:
@@ -98,7 +97,7 @@ class Dreams:
         return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if self._uses.is_person(turn)}
 
     def _request(self, snapshot: Snapshot, feedback: Turns) -> str:
-        """Return what a model is asked; empty: there is nothing to ask it."""
+        """Return the question to a model; empty when there is nothing to ask."""
         uses, group = self._uses, snapshot.group
         entries = [item for item in snapshot.items if item.id in snapshot.entries]
         forgotten = unused(entries, *uses.ledger.last_recalled(group), self._clock())
@@ -110,18 +109,17 @@ class Dreams:
         return request_text(snapshot, picked, feedback, said)
 
     def _propose(self, question: Question, snapshot: Snapshot, feedback: Turns, answer: Answer | None) -> Proposal:
-        """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed.
+        """Return the proposal of a pass, with its gates checked. Raises WrongAnswer, WorldFailed.
 
-        What changes while the model thinks is found when the proposal is applied.
+        A source that changes while the model thinks is found when the proposal is applied.
         """
         uses, group = self._uses, snapshot.group
         turns, by_rules, by_model = dict(feedback), folds(snapshot), list[Operation]()
         read: Mapping[str, str] = {}
         if answer is not None:
             said = read_answer(answer.text, DreamAnswer)
-            refs = [ref for one in said.retire for ref in one.said] + [
-                ref for one in said.anti_patterns for ref in one.take
-            ]
+            refs = [ref for one in said.retire for ref in one.said]
+            refs += [ref for one in said.anti_patterns for ref in one.take]
             turns |= turns_of(uses, group, places_in(refs))
             by_model = operations_of(said, answer.asked, snapshot, alike(snapshot.items), turns)
             read = read_in(snapshot, answer.asked)
@@ -152,11 +150,11 @@ def _told_of(made: Sequence[Made], more: str, is_trial: bool) -> str:
 
 
 def _is_settled(operation: Operation) -> bool:
-    """Return whether an operation need not be proposed again: it waits, or a person or a gate does not want it."""
+    """Return whether an operation need not be proposed again: it waits, a person struck it, or a gate refused it."""
     is_for_later = any(failed.gate == "too_much" for failed in operation.gates.failed)
     return operation.state in ("waiting", "struck") or (operation.state == "refused" and not is_for_later)
 
 
 def _told(operation: Operation) -> tuple[str, frozenset[str], str]:
-    """Return what makes an operation the same as one that a person struck, or that waits."""
+    """Return the key by which an operation is compared with settled ones."""
     return operation.op, frozenset(operation.sources), folded(operation.result or "")

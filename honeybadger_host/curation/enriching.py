@@ -1,8 +1,8 @@
 """Enriches what agents save: a model names sentences of a long entry that are facts of their own (RB8).
 
-Each becomes an entry in the saved one's words, signed as that one and linked to it; that one stays as it is. What is
-still to be looked at is a question in the journal, so an end of the host forgets none; what was saved in its last
-second, and is not in there yet, stays alone.
+Each fact becomes an entry in the words of the saved one, with its author and a link to it; the saved entry stays as it
+is. Entries that wait to be looked at are questions in the journal, so a restart forgets none of them, except those that
+were saved in the last second before it.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from honeybadger_host.storage.atomic_files import read_whole
 log = structlog.get_logger()
 
 _NAMED: Final = "enrichment-"
-_LONGEST_ID: Final = 40
-_LEAST_CHARACTERS: Final = 200
-_LEAST_SENTENCES: Final = 3
-_MOST: Final = 20
+_MAX_ID_CHARACTERS: Final = 40
+_MIN_CHARACTERS: Final = 200
+_MIN_SENTENCES: Final = 3
+_MAX_FACTS: Final = 20
 
 
 class _Answer(Edited):
-    sentences: Annotated[tuple[Refs, ...], Field(strict=False, max_length=_MOST)]
+    sentences: Annotated[tuple[Refs, ...], Field(strict=False, max_length=_MAX_FACTS)]
 
 
 class _Source(NamedTuple):
-    """An entry that is looked at, the SHA-256 of its file, and what a model is asked."""
+    """An entry, the SHA-256 of its file, and the question to a model."""
 
     entry: Entry
     digest: str
@@ -69,11 +69,11 @@ def enrichment_of(entry_id: str) -> str:
 
 
 def saved_in(written: Iterable[Change]) -> Iterator[Saved]:
-    """Yield the new entries of a batch that are long enough to hold several facts."""
+    """Yield the new entries of a batch that are long enough for several facts."""
     for change in written:
         if isinstance(change, FileWritten) and change.kind == "entry" and change.replaces is None:
             name = name_in(change.file)
-            if len(change.data) >= _LEAST_CHARACTERS and len(name) <= _LONGEST_ID:
+            if len(change.data) >= _MIN_CHARACTERS and len(name) <= _MAX_ID_CHARACTERS:
                 yield Saved(change.group, name)
 
 
@@ -82,14 +82,14 @@ class Enrichment:
     """Looks at saved entries, one at a time. Event loop.
 
     Args:
-        keeper: keeps what is still to be looked at; it asks only where `uses` has it as its asker, too.
+        keeper: keeps the entries that wait in the journal; asks a model only if `uses` has it as its asker.
     """
 
     uses: PassDependencies
     keeper: Asker
 
     async def note(self, saved: Collection[Saved]) -> set[str]:
-        """Keep which entries are to be looked at; return their groups. One that cannot be kept is left as it is."""
+        """Keep entries that have to be looked at, and return their groups; one that cannot be kept is passed over."""
         groups: set[str] = set()
         for group, entry_id in saved:
             try:
@@ -101,11 +101,11 @@ class Enrichment:
         return groups
 
     async def groups(self) -> set[str]:
-        """Return the groups that have entries to be looked at."""
+        """Return the groups with entries that wait."""
         try:
             return {key.group for key in await self.keeper.begun(_NAMED)}
         except WorldFailed as error:
-            log.warning("enrichment.refused", why=str(error))  # the next entry that is saved begins with them
+            log.warning("enrichment.refused", why=str(error))  # they are made after the next entry that is saved
             return set()
 
     async def make(self, group: str) -> bool:
@@ -121,7 +121,7 @@ class Enrichment:
         try:
             if await self.uses.make(question, partial(self._propose, question, source)) is None:
                 await self.keeper.forget(question)
-        except WrongAnswer as error:  # what was saved stands: it is not worth a second question
+        except WrongAnswer as error:  # the saved entry is kept: it is not worth a second question
             log.warning("enrichment.refused", group=group, entry=source.entry.id, why=str(error))
         return True
 
@@ -129,7 +129,7 @@ class Enrichment:
         return Question(group, name, "enrichment", self.uses.directives.read("enrichment"), text)
 
     def _source(self, group: str, entry_id: str) -> _Source | None:
-        """Return an entry that may hold several facts; None: there is nothing to do with it. Raises WorldFailed."""
+        """Return an entry that may hold several facts; None when it is gone or does not qualify. Raises WorldFailed."""
         files = self.uses.entry_files.find(group, entry_id)
         data = read_whole(self.uses.home / files[0]) if len(files) == 1 else None
         if data is None:
@@ -139,7 +139,7 @@ class Enrichment:
         except ValueError:  # it was logged
             return None
         text = entry.content.strip()
-        is_long = len(text) >= _LEAST_CHARACTERS and len(sentences_of(text)) >= _LEAST_SENTENCES
+        is_long = len(text) >= _MIN_CHARACTERS and len(sentences_of(text)) >= _MIN_SENTENCES
         is_imported = entry.known_origin is not None and entry.known_origin.kind == "imported"
         is_ours = entry.by == CONSOLIDATOR or "proposal" in entry.metadata or is_store(entry.category)
         if not is_long or is_ours or entry.name is not None or is_imported or self.uses.asker is None:
@@ -148,7 +148,7 @@ class Enrichment:
         return _Source(entry, hashlib.sha256(data).hexdigest(), asked)
 
     def _propose(self, question: Question, source: _Source, answer: Answer | None) -> Proposal | None:
-        """Return what an answer proposes, with its gates checked; None: nothing. Raises WrongAnswer."""
+        """Return the proposal of an answer, with its gates checked; None when it has none. Raises WrongAnswer."""
         entry = source.entry
         operations = _operations(source, answer)
         if not operations:
@@ -159,19 +159,19 @@ class Enrichment:
             is_person=self.uses.is_person,
             is_forgotten=self.uses.forgotten_in(question.group),
         )
-        is_as_read = answer is None or source.asked == answer.asked  # else it is of before a kill
+        is_as_read = answer is None or source.asked == answer.asked  # else the entry changed before a restart
         base = {entry.id: source.digest if is_as_read else "0" * 64}
         return proposed(question, answer, operations, known, made_at=datetime.now(UTC), base=base)
 
 
 def _as_turn(entry: Entry) -> Turn:
-    """Return an entry as a turn, whose sentences can be named."""
+    """Return an entry as a turn, so that its sentences have numbers."""
     at = entry.created or datetime.min.replace(tzinfo=UTC)
     return Turn(1, at, "user", entry.by or "a person", entry.by or "", entry.content, 0)
 
 
 def _operations(source: _Source, answer: Answer | None) -> list[Operation]:
-    """Return an entry for each fact that an answer names; none without an answer. Raises WrongAnswer."""
+    """Return an `add` for each fact that an answer names; none without an answer. Raises WrongAnswer."""
     entry, found = source.entry, dict[str, None]()
     for refs in () if answer is None else read_answer(answer.text, _Answer).sentences:
         for pick in picked(refs, {("", 1): _as_turn(entry)}):

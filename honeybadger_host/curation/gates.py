@@ -1,7 +1,7 @@
-"""The gates: what refuses an operation, and why, in words for a person. None of them reads a language. Pure.
+"""The gates: each refuses an operation for one reason, in words for a person. None of them reads a language. Pure.
 
-`check` fills in a whole proposal, `applies_itself` says which of its operations need no person. Why each is there:
-docs/decisions/040-curation-copies.md.
+`check` fills in a whole proposal, `applies_itself` says which of its operations need no person.
+docs/decisions/040-curation-copies.md gives the reason for each gate.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from honeybadger_host.memory.notes import SIGNED
 
 ApplyPolicy: TypeAlias = Literal["copied", "review"]
 
+# Shares of a group's entries and notes. Without the second, daily passes would add up: 0.9 ** 30 leaves 4 %.
 SHARE_OF_A_PASS: Final = 0.10
 SHARE_OF_A_MONTH: Final = 0.20
-"""Of a group's entries and notes; what each pass may change would add up otherwise: 0.9 ** 30 leaves 4 %."""
 ALWAYS_ALLOWED: Final = 3
 _SHOWN: Final = 5
 
 
 @dataclass(frozen=True)
 class Known:
-    """What gates look at, as it is at the moment of the check.
+    """The memory of a group at the moment of the check.
 
     Args:
         texts: id of an entry or a note -> its text.
-        digests: id -> SHA-256 of what is there; an id that is gone is not in it.
-        turns: those that are quoted, and those before them.
-        is_person: whether a turn is a person's.
-        protected: id -> why nothing may touch it: a person wrote it, it is pinned or was said again five times.
-        group_size: entries and notes of the group.
-        changed_lately: how many of them curation took out in the last 30 days.
-        is_forgotten: whether a text says what was forgotten.
+        digests: id -> SHA-256 of the present version; without ids that are gone.
+        turns: the quoted turns, and the turns before them.
+        is_person: whether a person said a turn.
+        protected: id -> why only a person may change it.
+        group_size: number of entries and notes of the group.
+        changed_lately: number of them that curation retired in the last 30 days.
+        is_forgotten: whether a text repeats something that was forgotten.
     """
 
     texts: Mapping[str, str]
@@ -68,7 +68,7 @@ class Known:
 
 @dataclass(frozen=True)
 class _Case:
-    """An operation, and what it rests on."""
+    """An operation, with its proposal and the memory it is checked against."""
 
     operation: Operation
     proposal: Proposal
@@ -81,7 +81,7 @@ class _Case:
 
 
 def check(proposal: Proposal, known: Known) -> Proposal:
-    """Return the proposal with gates and states of all operations that are neither applied nor struck."""
+    """Return the proposal with new gates and states for all operations that are neither applied nor struck."""
     taken: set[str] = set()
     touched = known.changed_lately
     month = max(ALWAYS_ALLOWED, int(known.group_size * SHARE_OF_A_MONTH))
@@ -107,7 +107,7 @@ def check(proposal: Proposal, known: Known) -> Proposal:
         if not failed:
             taken |= ids
             touched += counted
-        is_stale = found["base_moved"] and proposal.base.keys() >= {*operation.sources}  # else an id is made up
+        is_stale = found["base_moved"] and proposal.base.keys() >= {*operation.sources}  # else the model invented an id
         gates = Gates(passed=tuple(name for name, what in found.items() if what is None), failed=failed)
         state = "waiting" if not failed else "stale" if is_stale else "refused"
         checked.append(operation.model_copy(update={"gates": gates, "state": state}))
@@ -115,7 +115,7 @@ def check(proposal: Proposal, known: Known) -> Proposal:
 
 
 def applies_itself(operation: Operation, policy: ApplyPolicy) -> bool:
-    """Return whether an operation that was checked is applied without a person."""
+    """Return whether a checked operation is applied without a person."""
     is_checked = operation.state == "waiting" and bool(operation.gates.passed) and not operation.gates.failed
     return is_checked and not operation.waits and policy == "copied"
 
@@ -124,10 +124,10 @@ def applies_itself(operation: Operation, policy: ApplyPolicy) -> bool:
 
 
 def _base_moved(case: _Case) -> str | None:
-    """A source changed, or went away, since it was read."""
+    """A source changed or was removed since it was read."""
     for source in case.operation.sources:
         if case.operation.op == "add" and source.startswith(NOTE_ID):
-            continue  # a fact stands whatever becomes of the note that it changes
+            continue  # a fact is kept even if the note that it changes is gone
         if source not in case.proposal.base:
             return f"{source} was not read when this was proposed: it is not in `base`"
         if source not in case.known.digests:
@@ -138,7 +138,7 @@ def _base_moved(case: _Case) -> str | None:
 
 
 def _not_copied(case: _Case) -> str | None:
-    """A text is not a copy: a quote stands in no turn, or a line of the result in nothing that it rests on."""
+    """A text is not a copy: its turn lacks a quote, or its quotes and sources lack a line of the result."""
     operation, known = case.operation, case.known
     for evidence in operation.evidence:
         turn = known.turns.get(_place(evidence))
@@ -158,7 +158,7 @@ def _not_copied(case: _Case) -> str | None:
 
 
 def _not_a_person(case: _Case) -> str | None:
-    """What is quoted was not said by a person. What memory recalls goes into contexts, never into a turn."""
+    """A quoted turn was not said by a person. Recalled memory goes into contexts, never into a turn."""
     for evidence, turn in case.quoted:
         if not case.known.is_person(turn):
             return f"turn {evidence.session}#{evidence.turn} is not a person's: {turn.by} speaks there as {turn.role}"
@@ -166,7 +166,7 @@ def _not_a_person(case: _Case) -> str | None:
 
 
 def _protected(case: _Case) -> str | None:
-    """It touches what only a person may."""
+    """A source may be changed only by a person."""
     for source in case.operation.sources if case.operation.op in TAKEN else ():
         if source in case.known.protected:
             return f"{source} stays as it is: {case.known.protected[source]}"
@@ -174,7 +174,7 @@ def _protected(case: _Case) -> str | None:
 
 
 def _forgotten(case: _Case) -> str | None:
-    """It brings back what somebody had forgotten."""
+    """A text repeats something that was forgotten on request."""
     operation = case.operation
     texts = (operation.result, operation.title, *operation.tags, *operation.aliases)
     if any(case.known.is_forgotten(text) for text in texts if text):
@@ -183,7 +183,7 @@ def _forgotten(case: _Case) -> str | None:
 
 
 def _no_change(case: _Case) -> str | None:
-    """It says what is there already: nothing is to be done, and nothing to be tried again."""
+    """Memory already has the text, so that there is nothing to do now or later."""
     operation = case.operation
     is_there = operation.op == "add" and folded(words_of_fact(operation.result or "")) in case.known.said
     return "it says what is there already" if is_there else None
@@ -205,7 +205,7 @@ GATES: Final[Mapping[GateName, Callable[[_Case], str | None]]] = {
 
 @lru_cache(maxsize=4096)
 def content_of(text: str) -> str:
-    """Return the text of an entry, or of a note without the line that says who wrote it and when."""
+    """Return the text of an entry, or of a note without its signature."""
     first, end, body = text.partition("\n")
     return body.strip().removeprefix("- ").replace("\n  ", "\n") if end and SIGNED.fullmatch(first) else text
 
@@ -224,6 +224,6 @@ def _short(text: str) -> str:
 
 
 def _some(found: Sequence[str]) -> str:
-    """Return the first of several as text, and how many more there are."""
+    """Return the first few texts, shortened, and the number of the others."""
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return ", ".join(_short(each) for each in found[:_SHOWN]) + more

@@ -1,6 +1,6 @@
-"""What is to be done, and when: one job of a group at a time, two in all, failures ever later.
+"""Queues the jobs of curation: one of a group at a time, two in all, each failure with a longer pause.
 
-What a person asks for goes before what is done in the background; that waits while a turn of its group is under way.
+Jobs that a person asks for go first; the others also wait while a turn of their group runs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from honeybadger_host.curation.proposal import Kind
 
 AT_ONCE: Final = 2
 FIRST_PAUSE_SECONDS = 60.0
-_LONGEST_PAUSE_SECONDS: Final = 3600.0
-_MOST_WAITING: Final = 10_000
-"""Jobs that are remembered; a session that is forgotten is met again with its next turn."""
+_MAX_PAUSE_SECONDS: Final = 3600.0
+_MAX_WAITING: Final = 10_000  # jobs in the queue; a session that finds no place is added again with its next turn
 
 
 class Job(NamedTuple):
-    """Something to look at; a consolidation has a session."""
+    """A task for a group; a consolidation also has a session."""
 
     group: str
     kind: Kind
@@ -33,7 +32,7 @@ class Job(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why a job failed the last time, how often it did, and when it is tried again, in monotonic seconds."""
+    """The last error of a job, its number of failures, and the time of the next attempt in monotonic seconds."""
 
     why: str
     times: int
@@ -45,9 +44,10 @@ class Jobs:
     """The jobs that run and wait. Event loop.
 
     Args:
-        asked: what people asked for and what has not begun, in their order.
-        failed: what waits for another try.
-        ended: set, and made anew, when a job ends: another may begin.
+        asked: jobs that people asked for and that have not begun, in order.
+        failed: jobs that wait for another attempt.
+        ended: set and replaced when a job ends: another may begin.
+        _waiting: job -> the earliest time it may begin, in monotonic seconds.
     """
 
     running: set[Job] = field(default_factory=set)
@@ -55,15 +55,14 @@ class Jobs:
     failed: dict[Job, Failure] = field(default_factory=dict)
     ended: anyio.Event = field(default_factory=anyio.Event)
     _waiting: dict[Job, float] = field(default_factory=dict)
-    """Job -> not before, monotonic seconds."""
 
     def add(self, job: Job) -> None:
-        """Look at a job soon; one that failed keeps its pause."""
-        if job not in self._waiting and len(self._waiting) < _MOST_WAITING:
+        """Add a job to the queue; a failed job keeps its pause."""
+        if job not in self._waiting and len(self._waiting) < _MAX_WAITING:
             self._waiting[job] = 0.0
 
     def take(self, now: float, busy_groups: Collection[str]) -> Iterator[Job]:
-        """Yield the jobs that may begin now; each is running until `end` or `fail`."""
+        """Yield the jobs that may begin now; each runs until `end` or `fail`."""
         for job, not_before in [*self._waiting.items()]:
             taken = {other.group for other in (*self.running, *self.asked)}
             if len(taken) >= AT_ONCE:
@@ -75,7 +74,7 @@ class Jobs:
 
     @asynccontextmanager
     async def asked_for(self, job: Job) -> AsyncIterator[None]:
-        """Wait for the turn of a job that somebody asked for, and run it."""
+        """Wait until a requested job may begin; it runs until the context ends."""
         self.asked.append(job)
         try:
             while len(self.running) >= AT_ONCE or any(job.group == other.group for other in self.running):
@@ -89,16 +88,16 @@ class Jobs:
             self._end(job)
 
     def end(self, job: Job, *, has_more: bool) -> None:
-        """End a job; with more to do it is looked at again."""
+        """End a job; add it again when there is more to do."""
         self.failed.pop(job, None)
         if has_more:
             self.add(job)
         self._end(job)
 
     def fail(self, job: Job, why: str, now: float) -> float:
-        """End a job that is to be tried again; return after how many seconds."""
+        """End a failed job; return the seconds until its next attempt."""
         times = 1 + (self.failed[job].times if job in self.failed else 0)
-        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 1), _LONGEST_PAUSE_SECONDS)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 1), _MAX_PAUSE_SECONDS)
         self._waiting[job] = now + pause
         self.failed[job] = Failure(why, times, now + pause)
         self._end(job)

@@ -1,4 +1,4 @@
-"""The notes of a MEMORY.md as operations name them: by ids, with what they say and what may be done with them. Pure."""
+"""The notes of a MEMORY.md by the ids that operations name, with their texts and protection. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from honeybadger_host.search.sources import Source
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 
 NOTE_ID: Final = f"{MEMORY}#"
+# Reasons for protection.
 A_PERSON: Final = "a person wrote it"
 PINNED: Final = "it is pinned"
-"""Why something is protected."""
 _PEOPLE: Final = (NOBODY, HUMAN, OPERATOR)
 
 
 @dataclass(frozen=True, slots=True)
 class NotePlace:
-    """A note as it stands in MEMORY.md, with the span that goes when it goes; its author may be `NOBODY`."""
+    """A note in MEMORY.md, with the span that is removed with it; its author may be `NOBODY`."""
 
     span: tuple[int, int]
     section: str
@@ -33,7 +33,7 @@ class NotePlace:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what it says."""
+        """SHA-256 of its text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
@@ -55,12 +55,12 @@ def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
 
 
 def digests_of(notes: Mapping[str, NotePlace]) -> dict[str, str]:
-    """Return id -> SHA-256 of what each note says."""
+    """Return id -> SHA-256 of the text of each note."""
     return {note: place.digest for note, place in notes.items()}
 
 
 def protected_notes(notes: Mapping[str, NotePlace]) -> dict[str, str]:
-    """Return id -> why only a person may touch it: nobody but a person signed it, or it is pinned."""
+    """Return id -> why only a person may change it: a person wrote it, or it is pinned."""
     return {
         note: A_PERSON if place.author in _PEOPLE else PINNED
         for note, place in notes.items()

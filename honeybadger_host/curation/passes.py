@@ -1,6 +1,6 @@
-"""What all passes over memory have in common: what they work with, how they ask a model, and how they are written.
+"""The common part of all passes over memory: their dependencies, the question to a model, and the writing.
 
-Nothing here writes memory: what a pass comes to goes through the pipeline like a request, in one commit.
+Nothing here writes memory: the result of a pass goes through the pipeline like a request, in one commit.
 """
 
 from __future__ import annotations
@@ -48,31 +48,30 @@ from honeybadger_host.storage.tombstones import read_tombstones
 
 log = structlog.get_logger()
 
+# Events that the log has for the end of a pass.
 _FINISHED: Final[Mapping[str, str]] = {
     "consolidation": "consolidation.finished",
     "enrichment": "enrichment.finished",
     "dream": "dream.finished",
     "preferences": "dream.finished",
 }
-"""What the log calls the end of a pass."""
-_MOST_TOKENS: Final = 12_000
-"""Of turns that one pass takes, oldest first; what is left is the next one's."""
+_MAX_TOKENS: Final = 12_000  # of the turns in one pass, oldest first; the next pass takes the others
 
 
 @dataclass(frozen=True, slots=True)
 class PassDependencies:
-    """What the curator works with.
+    """The dependencies of passes.
 
     Args:
-        asker: None: there is no model.
+        asker: asks the model; None when there is no model.
         change: see `Pipeline.change`.
-        busy_groups: whose turn of a person is under way.
+        busy_groups: the groups in which a turn of a person runs.
         is_agent: whether a name is that of an agent of this home.
         memory_window: see `watermarks`; 0: nothing is consolidated.
-        history_budget_tokens: of what a context replays; 0: no limit.
-        notes_budget_tokens: of the notes in a context; 0: no limit.
+        history_budget_tokens: limit of the replayed turns in a context; 0: no limit.
+        notes_budget_tokens: limit of the notes in a context; 0: no limit.
         prose: see `settings.Curation`.
-        jobs: what runs and waits, of whatever kind.
+        jobs: the running and waiting jobs of all kinds.
     """
 
     home: Path
@@ -96,11 +95,11 @@ class PassDependencies:
     jobs: Jobs = field(default_factory=Jobs)
 
     def forgotten_in(self, group: str) -> Callable[[str], bool]:
-        """Return whether a text says what was forgotten in a group."""
+        """Return a test whether a text repeats something that was forgotten in a group."""
         return read_tombstones(self.home / JOURNAL_FILE, group).knows
 
     def is_person(self, turn: Turn) -> bool:
-        """Return whether a person said it: not an agent, and not the host, which tells agents what their tasks are."""
+        """Return whether a person said a turn: neither an agent nor the host, which tells agents their tasks."""
         if turn.role != "user" or is_system_sender(turn.by):
             return False
         return not self.is_agent(turn.by) and not self.is_agent(turn.sender)
@@ -114,15 +113,15 @@ class PassDependencies:
         is_trial: bool = False,
         is_asked: bool = True,
     ) -> Made | None:
-        """Ask a model, and write what comes of its answer; return it, None: nothing is proposed.
+        """Ask a model and write the proposal of its answer; return it, None when nothing is proposed.
 
         Args:
-            propose: what an answer proposes, or rules without one, with its gates checked; runs on a thread. None:
-                there is nothing to write.
-            until: see `Applying`; None: when it is proposed.
+            propose: answer, None without a model -> the proposal with its gates checked, None when there is nothing to
+                write; runs on a thread.
+            until: see `Applying`; None: the time of the proposal.
             is_trial: nothing is written.
-            is_asked: else as if there were no model.
-        Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, which is forgotten; nothing was changed then.
+            is_asked: whether the model is asked; else rules alone propose.
+        Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, whose answer is forgotten; nothing was changed.
         """
         answer = await self._answer(question) if is_asked else None
         try:
@@ -149,7 +148,7 @@ class PassDependencies:
         return Made(proposal, counts) if proposal.operations else None
 
     async def forget(self, question: Question) -> None:
-        """Forget an answer: it is wrong, or there is nothing to be done with it."""
+        """Forget the answer to a question: it is wrong, or of no use."""
         if self.asker is not None:
             await self.asker.forget(question)
 
@@ -165,9 +164,9 @@ class PassDependencies:
             return None
 
     async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Mapping[str, int]:
-        """Apply what applies itself, and keep the proposal; return how many operations are in which state.
+        """Apply the operations that need no person, and keep the proposal; return state -> number of operations.
 
-        Raises WorldFailed: somebody was faster, or the disk is full; nothing was changed.
+        Raises WorldFailed: another change came first, or the disk is full; nothing was changed.
         """
         applies = partial(applies_itself, policy=self.mode)
         applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)
@@ -180,7 +179,7 @@ class PassDependencies:
 
 
 def _span(proposal: Proposal) -> dict[str, Any]:
-    """Return which turns a consolidation is about, for the log; nothing of others."""
+    """Return the session and turns of a consolidation, for the log; empty for other kinds."""
     if proposal.session is None:
         return {}
     last = proposal.last_turn or 0
@@ -188,8 +187,9 @@ def _span(proposal: Proposal) -> dict[str, Any]:
 
 
 def taken(turns: Iterable[Turn]) -> int:
-    """Return how many of the first turns one pass takes, one at least."""
-    return max(1, sum(size <= _MOST_TOKENS for size in accumulate(turn.line_tokens for turn in turns)))
+    """Return the number of first turns that one pass takes, at least one."""
+    totals = accumulate(turn.line_tokens for turn in turns)
+    return max(1, sum(total <= _MAX_TOKENS for total in totals))
 
 
 def proposed(
@@ -200,11 +200,11 @@ def proposed(
     kept: Callable[[Iterable[Operation]], Iterable[Operation]] = tuple,
     **more: Any,
 ) -> Proposal:
-    """Return a proposal of operations, numbered in their order, with its gates checked.
+    """Return a proposal of numbered operations, with its gates checked.
 
     Args:
-        answer: what proposes them; None: rules do.
-        kept: what is left of the operations once they are checked.
+        answer: the answer that proposes them; None: rules do.
+        kept: selects the operations to keep once they are checked.
         more: further members of the proposal.
     """
     about = {"id": question.name, "group": question.group, "kind": question.kind, **more}
@@ -216,7 +216,7 @@ def proposed(
 
 
 class Made(NamedTuple):
-    """A proposal that a pass came to, and how many operations are in which state; none of a trial."""
+    """The proposal of a pass, and state -> number of operations; empty for a trial."""
 
     proposal: Proposal
     counts: Mapping[str, int]

@@ -1,8 +1,8 @@
-"""Dream pass 2: infers preferences from what people have said since the last time (RB10).
+"""Dream pass 2: infers preferences from people's turns since the last pass (RB10).
 
-A model names the turns that show one; what is written are their sentences. Code counts them, not a model: irritated
-once, gently twice, in passing three times, so many turns of one person it takes. Turns of an earlier pass that were too
-few are shown again.
+A model names the turns that show a preference; its text is their sentences. Code counts the turns of one person: a
+strong preference needs one, a mild one two, a casual one three. Turns of an earlier pass that were too few are shown
+again.
 """
 
 from __future__ import annotations
@@ -35,19 +35,18 @@ from honeybadger_host.memory.watermarks import inferred_file
 CATEGORY: Final = "user-preferences/inferred"
 TAG: Final = "inferred"
 THRESHOLDS: Final[Mapping[str, int]] = {"strong": 1, "mild": 2, "casual": 3}
+# Words about security, credentials and money; it is better to ask a person too often than too rarely.
 _SENSITIVE: Final = re.compile(
     rf"\b(?:{'|'.join(files(__package__).joinpath('sensitive_words.txt').read_text('utf-8').split())})\b|[€$£¥]"
     "|密码|密碼|安全|权限|钱|付款|支付|银行|账户|发票|价格|购买|パスワード|秘密|権限|お金|支払|銀行|口座|請求|価格|購入",
     re.IGNORECASE,
 )
-"""Words about security, credentials and money; too many are asked about rather than too few."""
 NO_MODEL: Final = "no preferences are inferred: that takes a model"
 _STRENGTH: Final = "strength"
 _NAMED: Final = "preferences-"
-_MOST_TURNS: Final = 2000
-"""Of a session; what was said before is not read for preferences."""
-_MOST_KNOWN: Final = 100
-_MOST: Final = 200
+_MAX_TURNS: Final = 2000  # of a session; older turns are not read for preferences
+_MAX_KNOWN: Final = 100
+_MAX_PREFERENCES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class Preferences:
     clock: Callable[[], datetime]
 
     async def infer(self, snapshot: Snapshot, is_trial: bool) -> tuple[Made | None, str]:
-        """Return what was proposed, and what there is to say. Raises as `Dreams.dream`."""
+        """Return the result of the pass and a remark for the reader. Raises as `Dreams.dream`."""
         uses, group = self.uses, snapshot.group
         if uses.asker is None:
             return None, NO_MODEL
@@ -76,10 +75,10 @@ class Preferences:
         return await uses.make(question, propose, until=_read_up_to(name), is_trial=is_trial), ""
 
     def _new_turns(self, group: str) -> list[tuple[str, Turn]]:
-        """Return session and turn of what people have said since the last pass, oldest first, as many as one takes."""
+        """Return (session, turn) of people's turns since the last pass, oldest first, as many as one pass takes."""
         mark = self.uses.watermarks.of(inferred_file(group))
         since = None if mark is None else mark.at
-        turns = newest_turns(self.uses, group, _MOST_TURNS)
+        turns = newest_turns(self.uses, group, _MAX_TURNS)
         return oldest(
             (session, turn)
             for (session, _), turn in turns.items()
@@ -87,7 +86,7 @@ class Preferences:
         )
 
     def _propose(self, question: Question, snapshot: Snapshot, answer: Answer | None) -> Proposal | None:
-        """Return what an answer proposes, with its gates checked; None: rules cannot do it. Raises WrongAnswer."""
+        """Return the proposal of an answer, with its gates checked; None without an answer. Raises WrongAnswer."""
         if answer is None:
             return None
         uses = self.uses
@@ -116,12 +115,12 @@ def _milliseconds(at: datetime) -> int:
 
 
 def _read_up_to(name: str) -> datetime:
-    """Return when the newest of the turns was said that a question is about: one of before a kill knows fewer."""
+    """Return the time of the newest turn of a question; a question from before a restart has fewer turns."""
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(name.split("-")[1]))
 
 
 class Preference(Edited):
-    """The turns that show a preference, and how strongly it was said."""
+    """The turns that show a preference, and its strength."""
 
     take: Refs
     strength: Literal["strong", "mild", "casual"]
@@ -131,20 +130,20 @@ class Preference(Edited):
 class PreferenceAnswer(Edited):
     """A model's answer."""
 
-    preferences: Annotated[tuple[Preference, ...], Field(strict=False, max_length=_MOST)]
+    preferences: Annotated[tuple[Preference, ...], Field(strict=False, max_length=_MAX_PREFERENCES)]
 
 
 def oldest(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
-    """Return the oldest of (session, turn), as many as a pass takes."""
+    """Return the oldest turns with their sessions, as many as one pass takes."""
     ordered = sorted(turns, key=lambda each: (each[1].at, each[0], each[1].number))
     return ordered[: taken(turn for _, turn in ordered)]
 
 
 def request_text(turns: Turns, known: Iterable[str], seen: Turns) -> str:
-    """Return what a model is asked: preferences that are known, turns that were too few so far, and people's turns."""
+    """Return the question to a model: known preferences, turns that were too few so far, and people's new turns."""
     return sections_text(
         {
-            "Known Already": [f"- {text}\n" for text in [*known][-_MOST_KNOWN:]],
+            "Known Already": [f"- {text}\n" for text in [*known][-_MAX_KNOWN:]],
             "Seen Before, Not Often Enough (name them again beside new ones)": numbered(seen),
             "What People Said": numbered(turns),
         }
@@ -163,27 +162,29 @@ def seen_before(earlier: Iterable[Proposal]) -> list[tuple[str, int]]:
 
 
 def operation_of(said: Preference, turns: Turns) -> Operation | None:
-    """Return a preference in the words of the turns that show it; None: they are not there."""
+    """Return an `add` in the words of the turns that show a preference; None when there are no such turns."""
     facts = [fact(pick, None) for pick in picked(said.take, turns)]
     if not facts:
         return None
     texts = list(dict.fromkeys(text for text, _ in facts))
     asks = said.requires_user_permission or any(map(_SENSITIVE.search, texts))
+    metadata = {"source": "inferred", _STRENGTH: said.strength}
+    if asks:
+        metadata["requires_user_permission"] = "true"
     return Operation(
         n=1,
         op="add",
         result="\n".join(texts),
         category=CATEGORY,
         tags=(TAG,),
-        metadata={"source": "inferred", _STRENGTH: said.strength}
-        | ({"requires_user_permission": "true"} if asks else {}),
+        metadata=metadata,
         evidence=tuple(each for _, evidence in facts for each in evidence),
         why=f"a {said.strength} preference",
     )
 
 
 def counted(operation: Operation, known: Known) -> Operation:
-    """Return an operation that was checked: refused when too few turns of one person are quoted for its strength."""
+    """Return an operation, refused when it quotes too few turns of one person for its strength."""
     needed = THRESHOLDS[operation.metadata[_STRENGTH]]
     quoted = {
         (turn.sender, turn.number, each.session)

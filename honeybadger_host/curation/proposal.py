@@ -1,7 +1,7 @@
 """A proposal: operations on a group's memory, each with its evidence and its gates, as a file that people edit. Pure.
 
-`groups/<group>/proposals/<id>.json`. Whoever makes one, a model or rules, changes nothing by it: gates check it, and it
-is applied, or waits for a person (docs/decisions/040-curation-copies.md).
+`groups/<group>/proposals/<id>.json`. A proposal by a model or by rules changes nothing itself: gates check it, then it
+is applied or waits for a person (docs/decisions/040-curation-copies.md).
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, 
 from honeybadger_host.memory.entry import show_time
 
 VERSION: Final = 1
-RULES: Final = "rules"
-"""Who made a proposal that no model was asked for."""
-MAX_PROPOSAL_BYTES: Final = 8 * 1024 * 1024
-"""A longer file is not read: four times a MEMORY.md of 1 MiB, rewritten."""
+RULES: Final = "rules"  # `by` of a proposal that no model made
+MAX_PROPOSAL_BYTES: Final = 8 * 1024 * 1024  # a longer file is not read; a rewritten MEMORY.md of 1 MiB needs a quarter
 MAX_OPERATIONS: Final = 2000
 
 Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
+# The last three are of earlier versions: they are read, shown and decided, and never proposed.
 Op: TypeAlias = Literal[
     "add",
     "merge",
@@ -39,11 +38,10 @@ Op: TypeAlias = Literal[
     "promote",
     "annotate",
 ]
-"""The last three are of earlier versions: they are read, shown and decided, and never proposed."""
+# `refused`: a gate refused it. `struck`: a person does not want it. `stale`: a source has changed.
 OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "stale"]
-"""`refused`: a gate fails. `struck`: a person does not want it. `stale`: what it builds upon has changed."""
+# States whose operations are counted for people.
 COUNTED: Final[tuple[OperationState, ...]] = ("applied", "waiting", "refused", "stale")
-"""States of which people are told how many operations are in them."""
 GateName: TypeAlias = Literal[
     "base_moved",
     "not_copied",
@@ -62,13 +60,13 @@ _Number: TypeAlias = Annotated[Count, Field(ge=1)]
 
 
 class Part(Edited):
-    """A part of a proposal, or of an answer that becomes one: a member that is not ours is an error."""
+    """A part of a proposal, or of an answer that becomes one; an unknown member is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Evidence(Part):
-    """Where something was said: `quote` stands in that turn, byte for byte.
+    """A quote from a turn, byte for byte.
 
     Args:
         by, at: who spoke, and when.
@@ -84,14 +82,14 @@ class Evidence(Part):
 
 
 class FailedGate(Part):
-    """A gate that refuses, by its name, and what it found, for a person."""
+    """The name of a gate that refuses, and its reason for a person."""
 
     gate: str
     what: str
 
 
 class Gates(Part):
-    """What the gates said when the operation was last checked; empty: it was not."""
+    """The results of the last check of an operation; empty when it was never checked."""
 
     passed: Texts = ()
     failed: Annotated[tuple[FailedGate, ...], Field(strict=False)] = ()
@@ -106,19 +104,19 @@ class WriteAsked(Part):
 
 
 class Operation(Part):
-    """One change that is proposed.
+    """One proposed change.
 
     Args:
         n: its number in the proposal.
-        sources: what it takes up: ids of entries (`k3v9x2m4q7p1`) and of notes (`MEMORY.md#4f0c21`). An `add` is
-            only linked to them: it changes what they say, or is a part of one.
-        result: the text there will be; None where nothing new is written.
-        category: with `tags`, `aliases`, `title` and `metadata`, of the entry it makes or refines; without one, the
-            result is a note, below `title`.
-        evidence: the sentences of people that the result is a copy of.
-        by: the model that wrote the result; empty: code copied it.
-        waits: why only a person may let it be applied; empty: nothing is against it.
-        write: of the op `write`; `result` is its text, if it has one.
+        sources: ids of entries (`k3v9x2m4q7p1`) and of notes (`MEMORY.md#4f0c21`) that it replaces, retires or refines.
+            An `add` is only linked to them: it corrects them, or is a part of one.
+        result: the new text; None when nothing new is written.
+        category, tags, aliases, title, metadata: labels of the entry that it makes or refines; without a category, the
+            result is a note in the section `title`.
+        evidence: the quotes of people that the result copies.
+        by: the model that wrote the result; empty when code copied it.
+        waits: why a person has to accept it; empty when nothing is against it.
+        write: the request, for the op `write`; `result` is its text, if it has one.
     """
 
     n: _Number
@@ -140,8 +138,8 @@ class Operation(Part):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Operation:
-        """Refuse what could not be applied: a merge of one, a result that is missing."""
-        least = _LEAST_SOURCES.get(self.op, 0)
+        """Refuse an operation that could not be applied: a merge of one source, a missing result."""
+        least = _MIN_SOURCES.get(self.op, 0)
         if len(set(self.sources)) != len(self.sources):
             raise _must_be(f"different ids: operation {self.n} names one of its sources twice")
         if len(self.sources) < least:
@@ -157,13 +155,10 @@ class Operation(Part):
         return self
 
 
-REPLACED: Final = ("merge", "supersede", "promote")
-"""Operations whose result stands for their sources, which go to the archive."""
-RETIRED: Final = (*REPLACED, "retire")
-"""Operations after which their sources are not recalled any more, no more and no less (RB9)."""
-TAKEN: Final = (*RETIRED, "refine")
-"""Operations that change or put away their sources; `add` is only linked to them."""
-_LEAST_SOURCES: Final = {"merge": 2, "supersede": 1, "retire": 1, "promote": 1, "annotate": 1, "refine": 1}
+REPLACED: Final = ("merge", "supersede", "promote")  # their result replaces their sources, which go to the archive
+RETIRED: Final = (*REPLACED, "retire")  # their sources are no longer recalled (RB9)
+TAKEN: Final = (*RETIRED, "refine")  # they change or archive their sources; `add` is only linked to them
+_MIN_SOURCES: Final = {"merge": 2, "supersede": 1, "retire": 1, "promote": 1, "annotate": 1, "refine": 1}
 _WITHOUT_SOURCES: Final = ("write_history", "write_summary")
 _WITHOUT_RESULT: Final = ("retire", "refine")
 
@@ -173,7 +168,7 @@ def _must_be(what: str) -> PydanticCustomError:
 
 
 class Tokens(Part):
-    """What the model's answer cost."""
+    """The tokens that the model used."""
 
     input: Count = 0
     output: Count = 0
@@ -185,9 +180,9 @@ class Proposal(Part):
     Args:
         made_at: UTC.
         by: name of the model, or `rules`.
-        prompt: SHA-256 of the prompt it was asked with; None without a model.
+        prompt: SHA-256 of the model's prompt; None without a model.
         base: file or id -> SHA-256 of the version that was read.
-        session: whose turns `first_turn` to `last_turn` are consolidated; all three or none.
+        session, first_turn, last_turn: the consolidated turns; all three or none.
     """
 
     v: Literal[1] = 1
@@ -218,18 +213,18 @@ class Proposal(Part):
 
 
 def numbered(operations: Iterable[Operation]) -> tuple[Operation, ...]:
-    """Return operations with a number each, in their order."""
+    """Return operations numbered from 1, in order."""
     return tuple(each.model_copy(update={"n": n}) for n, each in enumerate(operations, 1))
 
 
 def counts_of(operations: Iterable[Operation]) -> dict[str, int]:
-    """Return how many operations are in which state; those that a person struck are not told."""
+    """Return state -> number of operations, without those that a person struck."""
     states = [operation.state for operation in operations]
     return {state: states.count(state) for state in COUNTED}
 
 
 def parse_proposal(data: bytes) -> Proposal:
-    """Return the proposal in a file. Raises ValueError: what is wrong and where, for the person who edits it."""
+    """Return the proposal in a file. Raises ValueError with the problem and its place, for the person who edits it."""
     if len(data) > MAX_PROPOSAL_BYTES:
         raise ValueError(f"it has {len(data)} bytes, a proposal has at most {MAX_PROPOSAL_BYTES}: remove the file")
     value = read_json(data)
@@ -244,5 +239,5 @@ def parse_proposal(data: bytes) -> Proposal:
 
 
 def dump_proposal(proposal: Proposal) -> bytes:
-    """Return the bytes of a proposal's file: indented JSON; a member that says nothing is left out."""
+    """Return the bytes of a proposal's file: indented JSON without members that are None."""
     return orjson.dumps(proposal.model_dump(exclude_none=True), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -17,7 +17,7 @@ from honeybadger_host.storage.files import Signature
 
 
 class Stored(NamedTuple):
-    """A proposal's file; without a proposal it cannot be read, and `problem` says why."""
+    """A proposal's file; `proposal` is None when it cannot be read, and `problem` says why."""
 
     name: str
     proposal: Proposal | None
@@ -42,10 +42,10 @@ def proposal_in(data: bytes, group: str, name: str) -> Proposal:
 
 
 def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lambda name, at: True) -> Iterator[Stored]:
-    """Yield the proposals of a group by name.
+    """Yield the proposals of a group, sorted by name.
 
     Args:
-        is_wanted: name, seconds since the epoch when it was last changed -> whether to read it.
+        is_wanted: (name, last change in seconds since the epoch) -> whether to read it.
     """
     for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
         name, changed_at = path.stem, 0.0
@@ -60,16 +60,16 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
 
 
 class WaitingProposals:
-    """How many proposals wait for a person. A file is read again when it was changed. One thread at a time."""
+    """Counts the proposals that wait for a person. Reads a file again when it changes. One thread at a time."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
+        # group -> name of a proposal -> time of its last change, and whether it waits
         self._known: dict[str, dict[str, tuple[float, bool]]] = {}
-        """Group -> name of a proposal -> when its file was changed last, and whether it waits."""
         self._folders: dict[str, Signature | None] = {}
 
     def count(self, group: str) -> int:
-        """Return how many of a group do. One that cannot be read waits, too."""
+        """Return the number of waiting proposals of a group, with those that cannot be read."""
         known, found = self._known.get(group, {}), dict[str, tuple[float, bool]]()
         folder = signature_of(self._home / f"groups/{group}/proposals")
         if group in self._folders and self._folders[group] == folder and not any(waits for _, waits in known.values()):
@@ -87,7 +87,7 @@ class WaitingProposals:
 
 
 def with_states(proposal: Proposal, states: Mapping[int, OperationState]) -> Proposal:
-    """Return a proposal in which some operations, by number, have another state."""
+    """Return a proposal with other states for some operations, by number."""
     operations = tuple(
         each.model_copy(update={"state": states.get(each.n, each.state)}) for each in proposal.operations
     )
@@ -95,7 +95,7 @@ def with_states(proposal: Proposal, states: Mapping[int, OperationState]) -> Pro
 
 
 def check_kept(files: WholeFiles, proposal: Proposal, kept: bytes | None) -> None:
-    """Raise Refusal: the file of a proposal does not hold what was kept."""
+    """Raise Refusal when the file of a proposal has changed since it was read."""
     if files.view(proposal_file(proposal.group, proposal.id)) != kept:
         raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
 
@@ -103,7 +103,7 @@ def check_kept(files: WholeFiles, proposal: Proposal, kept: bytes | None) -> Non
 def decided(
     proposal: Proposal, states: Mapping[int, OperationState], kept: bytes | None, changes: Sequence[Change]
 ) -> Outcome:
-    """Return the outcome of a decision about a proposal: the changes, and the file that says what became of it."""
+    """Return the outcome of a decision about a proposal: the changes, and the proposal's file with its new states."""
     after = with_states(proposal, states)
     file = proposal_file(proposal.group, proposal.id)
     written = FileWritten(proposal.group, "proposal", file, dump_proposal(after), kept)

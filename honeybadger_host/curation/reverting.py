@@ -1,7 +1,7 @@
-"""Takes back what a proposal changed: memory, the summary, and the session's watermark.
+"""Reverts the changes of a proposal: memory, the summary, and the session's watermark.
 
-The journal knows what each file held. What somebody changed since stays as it is, and is said. Passes that came later
-stay, with what they made of summary.md; the turns of an earlier one are marked to be consolidated again.
+The journal has the earlier content of each file. A file that was changed since refuses the revert. Later passes keep
+their summary; the turns of an earlier pass are marked to be consolidated again.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from honeybadger_host.storage.journal_reader import read_requests_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import NotePlace, remove_notes, revision_of
 
+# Kinds of changes that are not reverted one by one: HISTORY.md only grows, and notes leave the archive as they return.
 _KEPT: Final = ("history", "proposal", "note_archived")
-"""Kinds of changes that stay, HISTORY.md only grows, or that go with others: notes leave the archive as they return."""
 
 
 class Prepared(NamedTuple):
-    """What a proposal changed.
+    """The changes of a proposal.
 
     Args:
         added, removed: notes.
-        whole: the changes of each file, newest first, and what the file held before all of them.
+        whole: the changes of each file, newest first, and its content before all of them.
     """
 
     added: Sequence[bytes]
@@ -59,7 +59,7 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reverting:
-    """One proposal that is taken back; its `file` holds what was `kept`."""
+    """Reverts one proposal; `kept` is the content of its `file`."""
 
     journal: Path
     files: WholeFiles
@@ -72,7 +72,7 @@ class Reverting:
         return ChangeHandler(self.decide, self.prepare)
 
     def prepare(self, asked: Asked) -> Prepared:
-        """Find what was changed. Raises Refusal: the journal does not know it any more."""
+        """Find the changes. Raises Refusal: the journal no longer has them."""
         if not any(each.state == "applied" for each in self.proposal.operations):
             raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field="payload.proposal")
         kept = _KEPT if self.proposal.session is not None else (*_KEPT, "watermark")
@@ -93,7 +93,7 @@ class Reverting:
         )
 
     def _before(self, row: Row) -> bytes | None:
-        """Return what a file held before a change; None: there was none. Raises Refusal: nobody knows."""
+        """Return the content of a file before a change; None when there was none. Raises Refusal: it is not known."""
         if row.kind.endswith(REMOVED):
             return row.data
         before = None if row.offset == ABSENT else held_before(self.journal, row)
@@ -102,7 +102,7 @@ class Reverting:
         return before
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
-        """Decide the opposite of each change. Raises Refusal: a file was changed since; nothing is changed then."""
+        """Return the opposite of each change. Raises Refusal: a file was changed since; nothing is changed."""
         group = self.proposal.group
         if self.files.view(self.file) != self.kept:
             raise _changed(f"proposal {self.proposal.id} was changed meanwhile")
@@ -120,7 +120,7 @@ class Reverting:
         return decided(self.proposal, {each.n: "struck" for each in self.proposal.operations}, self.kept, changes)
 
     def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace]) -> Sequence[Change]:
-        """Return the changes that take added notes out and bring removed ones back."""
+        """Return the changes that remove added notes and restore removed ones."""
         group = self.proposal.group
         file = f"groups/{group}/{MEMORY}"
         held, archive = self.files.view(file), self.files.view(f"groups/{group}/{ARCHIVE}")
@@ -144,7 +144,7 @@ class Reverting:
             return None
 
     def _summary(self, rows: Sequence[Row], before: bytes | None) -> Sequence[Change]:
-        """Return the change that gives the session its part of summary.md back; none when a later pass wrote it."""
+        """Return the change that restores the session's part of summary.md; none when a later pass wrote it."""
         file, session, held = rows[0].file, self.proposal.session or "", self.files.view(rows[0].file)
         now, then, ours = ((data or b"").decode(errors="replace") for data in (held, before, rows[0].data))
         if part_of(now, session) != part_of(ours, session):
@@ -159,7 +159,7 @@ class Reverting:
     def _mark(self, file: str, before: bytes | None) -> Sequence[Change]:
         """Return the change that moves the watermark back, or marks the turns of an earlier pass."""
         held, mark, group = self.files.view(file), self._marked(), self.proposal.group
-        if held is None or mark is None:  # a person removed it: all is consolidated again
+        if held is None or mark is None:  # a person removed it: all turns are consolidated again
             return ()
         if self._is_newest:
             then = parse_watermark(before) or Watermark(turn=0)
@@ -170,7 +170,7 @@ class Reverting:
         return [FileWritten(group, "watermark", file, dump_watermark(moved), held)]
 
     def _whole(self, rows: Sequence[Row], before: bytes | None) -> Change:
-        """Return the change that gives a file back what it held before its changes, given newest first."""
+        """Return the change that restores the content of a file before its changes, given newest first."""
         newest, file, group = rows[0], rows[0].file, self.proposal.group
         held, kind = self.files.view(file), cast(WholeKind, newest.kind.removesuffix(REMOVED))
         if held != (None if newest.kind.endswith(REMOVED) else newest.data):

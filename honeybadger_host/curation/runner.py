@@ -1,6 +1,6 @@
-"""Looks after memory in the background, while the conversation goes on.
+"""Curates memory in the background, while the conversation goes on.
 
-Nothing here writes memory: what a job comes to goes through the pipeline like a request, in one commit.
+Nothing here writes memory: the result of a job goes through the pipeline like a request, in one commit.
 """
 
 from __future__ import annotations
@@ -27,18 +27,16 @@ from honeybadger_host.domain import Change, TurnAdded
 log = structlog.get_logger()
 
 LOOK_SECONDS = 1.0
-DREAM_LOOK_SECONDS = 30.0
-"""Between two looks for groups that are to dream."""
-_FOUND_AT_START: Final = 100
-"""Sessions looked at after a start, those that changed last."""
+DREAM_LOOK_SECONDS = 30.0  # between two looks for groups that are due to dream
+_FOUND_AT_START: Final = 100  # sessions looked at after a start: those that changed last
 
 
 class Curator:
-    """The jobs in the background. `end_batch` runs on the writer's thread, the rest on the event loop.
+    """Runs the jobs in the background. `end_batch` runs on the writer's thread, the rest on the event loop.
 
     Args:
-        due_dreams: None: nobody dreams by themselves.
-        enrichment: None: saved entries stay as they are, without others beside them.
+        due_dreams: None: groups dream only on request.
+        enrichment: None: saved entries are not enriched.
     """
 
     def __init__(
@@ -59,8 +57,7 @@ class Curator:
         self._grown: set[Job] = set()
         self._saved: set[Saved] = set()
         self.consolidations = Consolidations(uses)
-        self.failures = 0
-        """Since the start."""
+        self.failures = 0  # since the start
 
     @property
     def consolidates(self) -> bool:
@@ -68,19 +65,16 @@ class Curator:
 
     @property
     def asker(self) -> Asker | None:
-        """What asks the model that looks after memory; None: there is none, people's turns are kept."""
+        """The asker of the model; None without a model: then summaries keep people's turns."""
         return self._uses.asker
 
     def apply(self, change: Change) -> None:
-        """Nothing is kept of what is decided and not written."""
+        """Do nothing: only written changes count, see `end_batch`."""
 
     def end_batch(self, written: Sequence[Change]) -> None:
-        """Note the sessions that grew, and the entries that came."""
-        grown = {
-            Job(change.group, "consolidation", change.session)
-            for change in written
-            if self.consolidates and isinstance(change, TurnAdded)
-        }
+        """Note the sessions that grew, and the entries that were saved."""
+        added = [change for change in written if self.consolidates and isinstance(change, TurnAdded)]
+        grown = {Job(change.group, "consolidation", change.session) for change in added}
         saved = set() if self._enrichment is None else {*saved_in(written)}
         if grown or saved:
             with self._lock:
@@ -88,7 +82,7 @@ class Curator:
                 self._saved |= saved
 
     async def run(self) -> None:
-        """Do what is due, until cancelled."""
+        """Run due jobs until cancelled."""
         if self.consolidates:
             found = await anyio.to_thread.run_sync(newest_sessions, self._uses.home, "*", _FOUND_AT_START)
             for group, session in found:

@@ -1,7 +1,7 @@
-"""What people said, as curation copies it: picked by number, byte for byte, with who said it and when. Pure.
+"""Copies people's sentences: picked by number, byte for byte, with speaker and time. Pure.
 
-A *pick* is a turn with the numbers of some of its sentences. What is written of it is lines of the turn's own bytes,
-and a little around them that says who spoke and when; `uncopied` tells the two apart again.
+A *pick* is a turn with the numbers of some of its sentences. A copy has lines of the turn's own bytes, and around them
+the speaker and the time; `uncopied` tells the two apart again.
 """
 
 from __future__ import annotations
@@ -20,20 +20,15 @@ from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.text.neutralise import neutralise, one_line
 
-Turns: TypeAlias = Mapping[tuple[str, int], Turn]
-"""(session, number) -> turn."""
+Turns: TypeAlias = Mapping[tuple[str, int], Turn]  # (session, number) -> turn
 
+# Words of a part of summary.md and of an entry of HISTORY.md, about 700 tokens; two Chinese characters count as one.
 MAX_MINUTES_WORDS: Final = 500
-"""Words of a part of summary.md and of an entry of HISTORY.md, about 700 tokens; two Chinese characters are one."""
-_WHOLE_TURN: Final = 400
-"""Characters of a turn that is copied whole: what `it` and `there` mean stands in it."""
-_SHORT_TURN: Final = 40
-"""Characters of a turn that says little without the question before it."""
+_WHOLE_TURN: Final = 400  # characters of a turn that is copied whole, so that `it` and `there` keep their meaning
+_SHORT_TURN: Final = 40  # characters of a turn that says little without the question before it
 _MAX_FACT: Final = 2_000
-_SHARE_OF_A_TURN: Final = 4
-"""One turn has at most this part of the minutes: a pasted log does not push out all else."""
-_HEAD_WORDS: Final = 4
-"""Words that time and speaker are counted as before chosen sentences, which may be shorter than that."""
+_SHARE_OF_A_TURN: Final = 4  # a turn has at most a quarter of the minutes: a pasted log does not push out the others
+_HEAD_WORDS: Final = 4  # words counted for the time and the speaker before chosen sentences
 CUT: Final = " […]"
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LETTERS_OF_A_WORD: Final = 2
@@ -43,18 +38,18 @@ _PLACE: Final = re.compile(r"\([^\s#()]+#\d+\)")
 
 
 def _as_refs(value: object) -> object:
-    """Return what a model names, as texts: `12`, `"12.3-5, 14"` and `["12.3", 14]` are all meant well."""
+    """Return the numbers that a model names, as texts: `12`, `"12.3-5, 14"` and `["12.3", 14]` are all accepted."""
     values = value if isinstance(value, (list, tuple)) else [value]
     return tuple(part.strip() for each in values for part in str(each).split(",") if part.strip())
 
 
+# A model's references: numbers of turns, of sentences, and ranges of sentences.
 Refs: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_as_refs)]
-"""What a model answers with: numbers of turns, of sentences, and ranges of them."""
 
 
 @dataclass(frozen=True)
 class Pick:
-    """Sentences of a turn, by their numbers from 0, in order; one at least."""
+    """Sentences of a turn, by their numbers from 0, in order; at least one."""
 
     session: str
     turn: Turn
@@ -65,7 +60,7 @@ class Pick:
         return self.session, self.turn.number
 
     def runs(self) -> list[str]:
-        """Return the text of sentences that follow each other, byte for byte, for each such run."""
+        """Return the text of each run of adjacent sentences, byte for byte."""
         spans = sentences_of(self.turn.content)
         runs: list[list[int]] = []
         for number in self.sentences:
@@ -76,7 +71,7 @@ class Pick:
         return [self.turn.content[spans[run[0]][0] : spans[run[-1]][1]] for run in runs]
 
     def evidence(self) -> list[Evidence]:
-        """Return the runs as quotes that say who spoke and when."""
+        """Return the runs as quotes, with speaker and time."""
         speaker = speaker_of(self.turn)
         session, number, at = self.session, self.turn.number, self.turn.at
         return [
@@ -93,10 +88,10 @@ def whole(session: str, turn: Turn) -> Pick:
 
 
 def picked(refs: Iterable[str], turns: Turns, session: str = "") -> list[Pick]:
-    """Return what refs name, a pick for each turn in the order said; one that names nothing there is left out.
+    """Return a pick for each turn that refs name, in the order said; unknown refs are left out.
 
     Args:
-        session: of a ref that names none.
+        session: the session of refs that name none.
     """
     found: dict[tuple[str, int], set[int]] = {}
     for ref in refs:
@@ -114,7 +109,7 @@ def picked(refs: Iterable[str], turns: Turns, session: str = "") -> list[Pick]:
 
 
 def quoted_in(evidence: Iterable[Evidence], turns: Turns) -> list[Pick]:
-    """Return the picks that quotes were made of, as far as their turns are there and say them still."""
+    """Return the picks that quotes were made from, without quotes whose turns are gone or have changed."""
     found: dict[tuple[str, int], set[int]] = {}
     for each in evidence:
         place = (each.session, each.turn)
@@ -127,10 +122,10 @@ def quoted_in(evidence: Iterable[Evidence], turns: Turns) -> list[Pick]:
 
 
 def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
-    """Return a turn as a model reads it: `[2026-05-07 18:03] USER [tools: a, b]: ann`, then its sentences.
+    """Return a turn for a model: `[2026-05-07 18:03] USER [tools: a, b]: ann`, then its sentences.
 
     Args:
-        place: what numbers begin with; only a person's sentences have some, so that nothing else can be chosen.
+        place: prefix of the numbers; only a person's sentences are numbered, so that no others can be chosen.
     Source: AB2.
     """
     tools = f" [tools: {', '.join(turn.tools_used)}]" if turn.tools_used else ""
@@ -141,7 +136,7 @@ def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
 
 
 def speaker_of(turn: Turn) -> str:
-    """Return who spoke, on one line; where only the role was told, who sent it."""
+    """Return the speaker on one line; the sender of the request when the turn names only a role."""
     return turn.by if turn.sender in ("", turn.role) else one_line(turn.shown_name).text[:120]
 
 
@@ -155,11 +150,11 @@ def minute(turn: Turn) -> str:
 def fact(pick: Pick, before: Turn | None) -> tuple[str, list[Evidence]]:
     """Return the text of a note or an entry that keeps what a person said, and its quotes.
 
-    A short turn is copied whole, a longer one from the sentence before each chosen one. What says little, as
-    `yes, do that`, carries the question that it answers.
+    A short turn is copied whole; a longer one with the sentence before each chosen one. A very short turn, such as
+    `yes, do that`, also has the question that it answers.
 
     Args:
-        before: the turn before it in its session.
+        before: the previous turn of the session.
     """
     turn = pick.turn
     if len(turn.content.strip()) <= _WHOLE_TURN:
@@ -177,12 +172,12 @@ def fact(pick: Pick, before: Turn | None) -> tuple[str, list[Evidence]]:
 
 
 def place_line(pick: Pick) -> str:
-    """Return the line of a note that says where it was said."""
+    """Return the line of a note that names its session and turn."""
     return f"({pick.session}#{pick.turn.number})"
 
 
 def places_in(refs: Iterable[str]) -> list[tuple[str, int]]:
-    """Return the sessions and turns that refs name, of those that name a session."""
+    """Return (session, turn) of the refs that name a session."""
     found = (_REF.fullmatch(ref) for ref in refs)
     return [(match[1], int(match[2])) for match in found if match is not None and match[1]]
 

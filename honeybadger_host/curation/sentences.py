@@ -1,6 +1,6 @@
 """The sentences of a text as places in it, in any language, without a word list. Pure.
 
-Joined with what stands between them, the sentences are the text again: whoever copies one copies bytes.
+Sentences are spans of the text, so that a copy of one has the bytes of the text.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import Final
 
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _END: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[」』”’）]*|\n")
+# A number, a letter, a title (`Dr.`), an abbreviation (`e.g.`): a sentence too long is better than half of one.
 _NO_END: Final = re.compile(r"(?:^|[\s(\"'“„«])(?:\d{1,3}|\w|[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}|\w+\.\w+)\.$")
-"""A number, a letter, a title as `Dr.`, an abbreviation as `e.g.`: a longer sentence is better than half of one."""
-
-_LONGEST_SHORT_FORM: Final = 20
-"""Characters before a full stop in which one of these is looked for."""
+_MAX_SHORT_FORM: Final = 20  # characters before a full stop that may be one of these
 
 
 @lru_cache(maxsize=1024)
 def sentences_of(text: str) -> Sequence[tuple[int, int]]:
-    """Return begin and end of each sentence of a text, without white space around it, in order.
+    """Return (begin, end) of each sentence of a text, without white space around it, in order.
 
     A sentence ends behind a full stop, a question or exclamation mark, wide ones too, and at the end of a line, never
     within a number, an address or code.
@@ -33,7 +31,7 @@ def sentences_of(text: str) -> Sequence[tuple[int, int]]:
         while place < len(code) and code[place][1] <= found.end() - 1:
             place += 1
         is_in_code = place < len(code) and code[place][0] < found.end() < code[place][1]
-        begin = max(ends[-1], found.start() - _LONGEST_SHORT_FORM)
+        begin = max(ends[-1], found.start() - _MAX_SHORT_FORM)
         if not is_in_code and not _NO_END.search(text, begin, found.end()):
             ends.append(found.end())
     spans: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""A group's entries and notes as they are now, for a pass over them: what they say, and what may be done with them."""
+"""A snapshot of a group's entries and notes for a pass: their texts, versions and protection."""
 
 from __future__ import annotations
 
@@ -29,31 +29,28 @@ from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.search.sources import sources
 from honeybadger_host.storage.atomic_files import read_whole
 
-MOST_ENTRIES: Final = 1000
-"""Entries that a pass looks at: those that changed last (RB14)."""
+MAX_ENTRIES: Final = 1000  # entries of a pass: those that changed last (RB14)
 _REINFORCED: Final = 5
-_LOOKED_BACK: Final = 5000
-"""Turns of a session in which a quote may stand."""
+_LOOKED_BACK: Final = 5000  # turns of a session that are searched for a quote
 _SESSIONS: Final = 20
 _SESSION: Final = re.compile(r"[\w.:-]+")
 _NAMES: Final = ("dream-", "preferences-")
-LATELY: Final = timedelta(days=30)
-FOLDED: Final = "the same text, byte for byte"
-"""Why code joins; such a join changes nothing that could be recalled."""
-
-
+_RETIRED_WITHIN: Final = timedelta(days=30)
+FOLDED: Final = "the same text, byte for byte"  # reason of a join by code, which leaves recall the same
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a pass looks at. An id that several entries have is not in it.
+    """The memory that a pass looks at, without ids that several entries have.
 
     Args:
-        entries: id -> entry, oldest first; `left_out` of the group are not in it.
+        entries: id -> entry, oldest first.
         notes: id -> note, in the order of MEMORY.md.
         digests: id -> SHA-256 of the version that was read: of an entry's file, of a note's text.
-        earlier: the dreams of the group; `changed_lately`: how many ids passes took out in the last 30 days.
+        earlier: the earlier dreams of the group.
+        changed_lately: number of ids that passes retired in the last 30 days.
+        left_out: number of entries of the group that are not in it.
     """
 
     group: str
@@ -80,7 +77,7 @@ class Snapshot:
 
     @cached_property
     def protected(self) -> Mapping[str, str]:
-        """Id -> why nothing but a person may touch it."""
+        """Id -> why only a person may change it."""
         whys = {name: _why_protected(entry) for name, entry in self.entries.items()}
         return {name: why for name, why in whys.items() if why} | protected_notes(self.notes)
 
@@ -96,11 +93,11 @@ class Snapshot:
 
     @staticmethod
     def age(entry: Entry) -> tuple[datetime, str]:
-        """Return what entries are sorted by, the oldest first."""
+        """Return the sort key of entries, oldest first."""
         return entry.created or _BEGINNING, entry.id
 
     def known(self, turns: Turns, uses: PassDependencies) -> Known:
-        """Return what the gates look at. Raises JournalError."""
+        """Return this for the gates. Raises JournalError."""
         return Known(
             texts=self.texts,
             digests=self.digests,
@@ -114,7 +111,7 @@ class Snapshot:
 
 
 def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
-    """Read what a group remembers. Raises WorldFailed, FileProblem."""
+    """Return a snapshot of a group. Raises WorldFailed, FileProblem."""
     files = [
         (signature.mtime_ns, source.file)
         for source, signature in sources(uses.home, group, set())
@@ -123,7 +120,7 @@ def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
     ids = Counter(name_in(file) for _, file in files)
     entries: list[Entry] = []
     digests: dict[str, str] = {}
-    for _, file in heapq.nlargest(MOST_ENTRIES, files):
+    for _, file in heapq.nlargest(MAX_ENTRIES, files):
         data = read_whole(uses.home / file) if ids[name_in(file)] == 1 else None
         if data is not None:
             with contextlib.suppress(ValueError):  # it was logged
@@ -155,7 +152,7 @@ def _why_protected(entry: Entry) -> str | None:
 
 
 def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[str, str]:
-    """Return the entries that already say what is to be added, even if a pass does not look at them."""
+    """Return id -> text of proposed entries that exist already, even outside of a snapshot."""
     found: dict[str, str] = {}
     for each in operations:
         if each.op == "add" and each.category is not None and each.result is not None:
@@ -170,11 +167,11 @@ def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[st
 
 
 def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal], int]:
-    """Return the dreams of a group, and how many ids all passes over it took out in the last 30 days.
+    """Return the dreams of a group, and the number of ids that its passes retired in the last 30 days.
 
-    Joins do not count: what they join stands. A file that is not a proposal is left out.
+    Joins do not count: the joined text remains. A file that is not a proposal is left out.
     """
-    since = (now - LATELY).timestamp()
+    since = (now - _RETIRED_WITHIN).timestamp()
     dreams: list[Proposal] = []
     touched: set[str] = set()
     for _, proposal, _, changed_at in stored(home, group, lambda name, at: at >= since or name.startswith(_NAMES)):
@@ -193,7 +190,7 @@ def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal
 
 
 def turns_of(uses: PassDependencies, group: str, wanted: Iterable[tuple[str, int]]) -> Turns:
-    """Return turns by session and number; one that is not there is left out. Raises WorldFailed."""
+    """Return (session, number) -> turn, at least for the wanted turns that exist. Raises WorldFailed."""
     first: dict[str, int] = {}
     for session, number in wanted:
         first[session] = min(number, first.get(session, number))
@@ -206,7 +203,7 @@ def turns_of(uses: PassDependencies, group: str, wanted: Iterable[tuple[str, int
 
 
 def newest_turns(uses: PassDependencies, group: str, most: int) -> Turns:
-    """Return the newest turns of each of the sessions that changed last. Raises WorldFailed."""
+    """Return the newest turns of the sessions that changed last. Raises WorldFailed."""
     return {
         (session, turn.number): turn
         for _, session in newest_sessions(uses.home, group, _SESSIONS)
@@ -215,10 +212,10 @@ def newest_turns(uses: PassDependencies, group: str, most: int) -> Turns:
 
 
 def newest_sessions(home: Path, group: str, most: int) -> list[tuple[str, str]]:
-    """Return group and session of the logs that changed last.
+    """Return (group, session) of the logs that changed last, newest first.
 
     Args:
-        group: `*` for all.
+        group: `*` for all groups.
     """
     found: list[tuple[float, str, str]] = []
     for path in (home / "data" / "sessions").glob(f"{group}/*.jsonl"):

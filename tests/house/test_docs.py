@@ -139,8 +139,8 @@ def test_the_persona_of_the_project_is_the_one_that_init_makes() -> None:
     [
         ("curation.md", f"turns of a session ({Consolidation().memory_window}) are not consolidated"),
         ("curation.md", f"`history.budget_tokens` of them ({History().budget_tokens:,}), all but the newest ten"),
-        ("curation.md", f"at least {enriching._LEAST_CHARACTERS} characters in three sentences"),
-        ("curation.md", f"the {snapshot.MOST_ENTRIES:,} entries that changed last"),
+        ("curation.md", f"at least {enriching._MIN_CHARACTERS} characters in three sentences"),
+        ("curation.md", f"the {snapshot.MAX_ENTRIES:,} entries that changed last"),
         ("curation.md", f"after {due_dreams.QUIET_SECONDS:g} seconds without a change"),
         ("curation.md", f"entries that no context had in {candidates.UNUSED_AFTER.days} days"),
         ("looking-back.md", f"more than {rewind.MOST_FILES:,} files"),
@@ -154,7 +154,7 @@ def test_a_figure_of_a_page_is_that_of_the_code(page: str, told: str) -> None:
 
 def test_the_newest_ten_turns_stay_or_half_of_a_small_window() -> None:
     assert [watermarks.kept_turns(window) for window in (1, 4, 19, 20, 50)] == [2, 2, 9, 10, 10]
-    assert enriching._LEAST_SENTENCES == 3
+    assert enriching._MIN_SENTENCES == 3
 
 
 def test_the_gates_of_the_page_are_those_of_the_code() -> None:
