@@ -37,7 +37,7 @@ class Recollection:
         turn: number of the turn it was recalled for.
         category: the category of an entry; else empty.
         author, at: who said it and when, in seconds since the epoch; not set for an entry.
-        answered: id of the turn that answers this one, which is shown as its question; else empty.
+        answered: id of the matching turn that answers this one, if this is shown as its question; else empty.
         shown_as: the line of a replayed turn in the conversation; None: it is not replayed.
         hit: its hit in the search for this message; None when it did not match.
         marks: see `entry.marks_of`.

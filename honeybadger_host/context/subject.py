@@ -37,7 +37,8 @@ def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reac
     """Return how much may be recalled for a message that may have a subject.
 
     "all" when it names a speaker, or when one hit has two of its rare words. "few" when a hit has one word that may be
-    a subject; or when it is a question that a hit answers by its date, by its meaning or to its asker.
+    a subject; or when it is a question and a hit fits its date or its meaning, or any good hit if it is in the first
+    person.
 
     Args:
         hits: turns and notes that a search for the message found.

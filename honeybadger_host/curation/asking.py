@@ -150,7 +150,7 @@ class Asker:
         return [key for key in keys if key.request.startswith(prefix)]
 
     async def unfinished(self, group: str, prefix: str) -> str | None:
-        """Return the last name of a group's questions with this prefix, or None. Raises WorldFailed."""
+        """Return the name of one of a group's questions with this prefix, or None. Raises WorldFailed."""
         names = [key.request for key in await self.begun(prefix) if key.group == group]
         return max(names, default=None)
 

@@ -1,7 +1,7 @@
 """Reverts the changes of a proposal: memory, the summary, and the session's watermark.
 
-The journal has the earlier content of each file. A file that was changed since refuses the revert. Later passes keep
-their summary; the turns of an earlier pass are marked to be consolidated again.
+The journal has the earlier content of each file. A proposal is not reverted when one of its files was changed since.
+Later passes keep their summary; the turns of an earlier pass are marked to be consolidated again.
 """
 
 from __future__ import annotations
