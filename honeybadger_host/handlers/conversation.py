@@ -215,34 +215,33 @@ def _check_same(there: KeyedLine, keyed: KeyedTurn, said: _Said, data: str | Non
     )
 
 
+def _time_given(text: str, field: str) -> datetime:
+    """Return a time of a request in whole milliseconds. Raises Refusal."""
+    try:
+        return to_milliseconds(parse_time(text).astimezone(UTC))
+    except (ValueError, OverflowError):
+        why = "is not a time that exists: write 2026-11-21T09:30:00Z; nothing was appended"
+        raise Refusal("invalid", f"{field} {why}", field=field) from None
+
+
 def _at_or_later(text: str | None, last: datetime | None, now: datetime, field: str) -> datetime:
     """Return when a turn was said, not before the turn before it and not in the future. Raises Refusal."""
-    at = now
-    if text is not None:
-        try:
-            at = min(now, to_milliseconds(parse_time(text).astimezone(UTC)))
-        except (ValueError, OverflowError):
-            why = "is not a time that exists: write 2026-11-21T09:30:00Z; nothing was appended"
-            raise Refusal("invalid", f"{field} {why}", field=field) from None
+    at = now if text is None else min(now, _time_given(text, field))
     return at if last is None else max(at, last)
 
 
 def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
     """Return when an imported turn was said. Raises Refusal."""
-    try:
-        at = to_milliseconds(parse_time(text).astimezone(UTC))
-    except (ValueError, OverflowError):
-        why = "is not a time that exists: write 2026-11-21T09:30:00Z"
+    at = _time_given(text, "payload.at")
+    if at > now:
+        why = f"is in the future: here it is {time_stamp(now, 'milliseconds')}"
+    elif last is not None and at < last:
+        why = (
+            f"is before the turn before it, which was said at {time_stamp(last, 'milliseconds')}: import turns in "
+            "their order, into a session of their own"
+        )
     else:
-        if at > now:
-            why = f"is in the future: here it is {time_stamp(now, 'milliseconds')}"
-        elif last is not None and at < last:
-            why = (
-                f"is before the turn before it, which was said at {time_stamp(last, 'milliseconds')}: import turns in "
-                "their order, into a session of their own"
-            )
-        else:
-            return at
+        return at
     raise Refusal("invalid", f"payload.at {why}; nothing was appended", field="payload.at")
 
 
