@@ -4,7 +4,7 @@ Two agents, one in POSIX shell and one in Python, drop notes side by side; an ed
 daemon is killed with SIGKILL and started again. Then every acknowledged note is looked for, and the context an agent
 would get is shown and explained, with what long-term memory adds to it. A person talks with the group's own agent, on
 the offline model: it remembers, and recalls in a new session. A conversation of 60 turns is consolidated by
-a scripted model that also lies: gates refuse the lies by name, a person accepts an operation and takes all of it back.
+a scripted model that also lies: what nobody said waits for a person, who accepts a part and takes all of it back.
 In the end agents act by themselves, over another SIGKILL: a task runs every two seconds, each run once, and a router
 asks two specialists and gives one answer.
 Exit code 0 only when everything held.
@@ -197,34 +197,39 @@ def moving(home: Path) -> dict[str, bool]:
     (proposal,) = host_command(home, "review", "list", "family", "--all")["proposals"]
     (whole,) = [host_command(home, "review", "show", "family", proposal["id"])]
     for operation in whole["operations"]:
-        failed = "; ".join(f"{gate['gate']}: {gate['what']}" for gate in operation["gates"].get("failed", []))
         print(f"   {operation['op']:14} {operation['state']:8} {' '.join(operation['result'].split())[:58]}")
-        if failed:
-            print(f"   {'':14} {'':8} {failed[:100]}")
+        if operation["state"] == "waiting":
+            print(f"   {'':14} {'':8} {operation['waits']}")
     lies = [each for each in whole["operations"] if "dogs" in each["result"] or "2,000,000" in each["result"]]
     print("\n   HISTORY.md:")
-    show((folder / "HISTORY.md").read_text().strip().splitlines())
+    history = (folder / "HISTORY.md").read_text()
+    show([*history.splitlines()[:6], "..."])
     context = client.get_context(MOVING)
     print(f"\n   {MOVING}")
     show([line for line in context.system.splitlines() if "Silva" in line])
 
-    say("11", "a person accepts one operation although a gate refuses it, then takes everything back")
+    say("11", "a person accepts one thing that nobody said, then takes everything back")
     accepted = host_command(home, "review", "accept", "family", proposal["id"], str(lies[0]["n"]))
     notes = (folder / "MEMORY.md").read_text()
     show([line for line in notes.splitlines() if line.startswith("- ")])
     time.sleep(2.5)  # notes settle
     host_command(home, "review", "revert", "family", proposal["id"])
     after = (folder / "MEMORY.md").read_text()
-    archive = (folder / "archive" / "MEMORY.md").read_text()
-    print(f"   taken back: {archive.count('was taken back')} notes went from MEMORY.md to archive/MEMORY.md")
+    removed = next(row for row in host_command(home, "log", "family") if row["kind"] == "note_removed")
+    print(f"   taken out by the {removed['sender']}: {len(json.loads(removed['text'])['notes'])} notes")
     return {
         "the conversation was consolidated, and its log is whole": proposal["applied"] >= 3
         and len((home / "data/sessions/family/main.jsonl").read_text().splitlines()) == 60,
         "the question is answered from summary and history": "1,850 EUR"
         in context.system.partition("## Conversation Summary")[2],
-        "both lies were refused by name": len(lies) == 2 and all(each["state"] == "refused" for each in lies),
+        "both lies waited for a person, and neither was told": len(lies) == 2
+        and all(each["state"] == "waiting" and "nobody said this" in each["waits"] for each in lies)
+        and not any(lie in history + context.system for lie in ("dogs", "2,000,000")),
         "what a person accepted was applied": accepted["applied"] == proposal["applied"] + 1 and "dogs" in notes,
-        "and all of it was taken back, into the archive": "Lisbon" not in after and "- We move to Lisbon" in archive,
+        "and all of it was taken back, and the log says so": not any(
+            fact in after for fact in ("Lisbon", "Silva", "dogs")
+        )
+        and "Lisbon" in removed["text"],
     }
 
 
@@ -292,12 +297,11 @@ def acting(home: Path, daemon: Daemon) -> dict[str, bool]:
     }
 
 
-def host_command(home: Path, *words: str) -> dict[str, Any]:
+def host_command(home: Path, *words: str) -> Any:
     """Run a command of the operator's and return what it prints."""
     print(f"   $ honeybadger-host {' '.join(words)}")
     command = [sys.executable, "-m", "honeybadger_host", *words, "--home", str(home), "--json"]
-    value: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
-    return value
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
 
 
 def talk(home: Path, session: str, message: str) -> str:

@@ -1,4 +1,4 @@
-"""`make cluster` holds what it shows, and leaves nothing."""
+"""`make demo` and `make cluster` hold what they show, and leave nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-DEMO = Path(__file__).parents[2] / "docs" / "demo" / "cluster.py"
+DEMOS = Path(__file__).parents[2] / "docs" / "demo"
 
 
 @pytest.mark.timeout(300)
-def test_the_story_of_several_machines_holds_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("story", ["demo.py", "cluster.py"])
+def test_the_story_holds_and_leaves_nothing(tmp_path: Path, story: str) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, str(DEMO)], env=environment, capture_output=True, text=True, timeout=280, check=False
+        [sys.executable, str(DEMOS / story)], env=environment, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "Everything held" in done.stdout
