@@ -162,7 +162,7 @@ class GroupFiles:
 
     def read(self, file: str) -> GroupText | None:
         """Return a file below the home folder as it is now, None when there is none. Raises FileProblem."""
-        path = f"{self._home}/{file}"
+        path = os.path.join(self._home, file)  # a profile may lie elsewhere, and is named by its whole path
         for _ in range(_ATTEMPTS):
             seen_ns = self._wall_ns()
             signature = _signature_of(path, file)

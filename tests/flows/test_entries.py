@@ -98,8 +98,8 @@ def test_an_edit_and_a_move_are_undone_each_in_one_step(make_host: HostFactory, 
 def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     assert run_cli("undo", 1, home=host.home).returncode == 9
-    client().update_memory("a note")
-    assert "too new: it settles within seconds" in cli_error("undo", 1, home=host.home)
+    client().append_turn("user", "hello")
+    assert "change 1 (turn) cannot be undone" in cli_error("undo", 1, home=host.home)
     for wrong in ("x", "0", "q9e4vbhapmx0"):
         assert f"{wrong} is not the number of a change: `honey" in cli_error("undo", wrong, home=host.home, code=2)
 

@@ -48,6 +48,7 @@ def test_a_group_elsewhere_is_served_followed_and_backed_up(
     host.kill()
     host.start()
     stranger.do("b", content="The cello is away")
+    wait_for(lambda: "- The cello is away" in memory.read_text(), what="it is written behind the save")
     assert memory.read_text().count("- The piano was tuned") == memory.read_text().count("- The cello is away") == 1
     _back_up(stranger.home, tmp_path / "packed.tar.gz")
     host.stop()
