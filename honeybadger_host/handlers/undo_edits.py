@@ -36,6 +36,7 @@ from honeybadger_host.storage.line_hunks import (
     apply_hunks,
     carried_over,
     hunks_between,
+    is_there_again,
     lines_of,
     reversed_hunks,
 )
@@ -123,8 +124,13 @@ def _hunks_now(undone: UndoneEdit, lines: Sequence[bytes]) -> list[Hunk]:
     left = [*undone.left]
     if left and not left[-1].endswith(b"\n") and lines[len(left) - 1 : len(left)] == [left[-1] + b"\n"]:
         left[-1] += b"\n"  # the host wrote a note below a last line without an end
+    since = hunks_between(left, lines)
+    missing = [hunk for hunk in undone.hunks if not is_there_again(hunk, since)]
+    if undone.hunks and not missing:
+        why = f"what change {undone.event.seq} took out of {undone.event.file} is there again"
+        raise _conflict(undone.event, f"{why}{_named(undone)}")
     try:
-        hunks = carried_over(undone.hunks, hunks_between(left, lines))
+        hunks = carried_over(missing, since)
     except Overlapping as error:
         shown = left[error.line].decode("utf-8", "replace").rstrip() if error.line < len(left) else ""
         why = f"line {error.line + 1} of {undone.event.file}, which change {undone.event.seq} left as {shown[:60]!r}"

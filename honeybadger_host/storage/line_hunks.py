@@ -84,6 +84,14 @@ class Overlapping(ValueError):
         self.line = line
 
 
+def is_there_again(hunk: Hunk, since: Sequence[Hunk]) -> bool:
+    """Return whether a hunk only puts lines back, and somebody has put the same lines there since."""
+    size = len(hunk.added)
+    return not hunk.removed and any(
+        not other.removed and other.at == hunk.at and other.added[:size] == hunk.added for other in since
+    )
+
+
 def carried_over(hunks: Sequence[Hunk], since: Sequence[Hunk]) -> list[Hunk]:
     """Return the hunks of a text as they are for what others have made of it since. Raises Overlapping.
 

@@ -108,6 +108,24 @@ def test_an_edit_whose_lines_were_changed_since_is_refused_with_what_changed(
     assert "- likes tea\n" in stranger.memory_text()
 
 
+@pytest.mark.parametrize("name", ["MEMORY.md", "CLAUDE.md"])
+def test_lines_that_were_deleted_come_back_once_though_undo_is_asked_twice(stood: HostProcess, name: str) -> None:
+    home, file = stood.home, stood.home / "groups" / "main" / name
+    if name == "CLAUDE.md":
+        file.write_text("Be kind.\nBe brief.\nBe kind.\n")
+        newest_edit(home, name)
+    before = file.read_text()
+    kept = before.replace("- likes tea\n", "").removeprefix("Be kind.\n")  # of two equal lines one
+    file.write_text(kept)
+    edit = newest_edit(home, name, 1 if name == "MEMORY.md" else 2)
+    undone(home, edit.seq)
+    assert file.read_text() == before
+    settle(home)
+    message = cli_error("undo", edit.seq, home=home)
+    assert f"what change {edit.seq} took out of groups/main/{name} is there again (changes since: " in message
+    assert file.read_text() == before
+
+
 def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess, stranger: RawSender) -> None:
     home, folder = stood.home, stood.home / "groups" / "main"
     memory = stranger.memory.read_bytes()
