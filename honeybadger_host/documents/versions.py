@@ -213,9 +213,10 @@ class Saved:
     def _distance(self, text: bytes) -> int:
         one, other = _trimmed(text, self.text)
         lines, others = Counter(lines_of(one)), Counter(lines_of(other))
-        removed = b"".join(((lines - others) & self._newest_lines).elements())
-        added = b"".join((others - lines).elements())
-        return len(removed) + len(added) - 2 * _alike(removed, added)
+        gone, new, shared = (lines - others) & self._newest_lines, others - lines, lines & others
+        removed, added = b"".join(gone.elements()), b"".join(new.elements())
+        is_reworked = _places(one, gone, shared) <= _places(other, new, shared)
+        return len(removed) + len(added) - (2 * _alike(removed, added) if is_reworked else 0)
 
     def _has(self, row: Row, typed: Sequence[bytes], above: bytes) -> bool:
         """Return whether the text has what was appended, also with changed words or another heading.
@@ -232,6 +233,18 @@ class Saved:
                 lacking = [unit for each in units_of(above) if (unit := each.strip()) not in self._units]
                 return count > sum(part in unit.split(b"\n", 1) for unit in lacking)
         return False
+
+
+def _places(text: bytes, wanted: Counter[bytes], shared: Counter[bytes]) -> set[int]:
+    """Return below how many shared lines each wanted one stands; who goes on with a line does so where it stood."""
+    places: set[int] = set()
+    above = 0
+    for line in lines_of(text):
+        if line in shared:
+            above += bool(line.strip())
+        elif line in wanted:
+            places.add(above)
+    return places
 
 
 def _alike(one: bytes, other: bytes) -> int:

@@ -92,6 +92,19 @@ def test_two_editors_at_once_lose_nothing(world: World) -> None:
     assert world.text == b"One.\n" + note("a") + b"Other.\n" + note("b") + note("c")
 
 
+def test_of_two_editors_a_line_much_like_the_others_but_elsewhere_takes_nothing_away(world: World) -> None:
+    world.add("a")
+    one = other = world.text
+    world.add("b")
+    world.save(one + b"The first editor was here.\n")
+    world.look()
+    world.add("c")
+    world.save(b"The other editor was here.\n" + other)
+    world.look()
+    lines = b"The first editor was here.\n"
+    assert world.text == b"The other editor was here.\n" + note("a") + lines + note("b") + note("c")
+
+
 def test_a_checkout_wins_and_a_note_that_comes_during_it_stays(world: World) -> None:
     world.add("a")
     old = world.text
