@@ -1,7 +1,7 @@
 """Three texts made one: what a person saved, the version it was made from, and the newest one. Pure.
 
-Texts are compared by units: a line is one, and so is a signed note with its heading and the blank line before it, so
-that no note ever comes to stand below another's heading.
+Texts are compared by units: a line is one, and so is a signed note with its heading, so that no note ever comes to
+stand below another's heading.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ def units_of(text: bytes) -> tuple[bytes, ...]:
         end = at + 1
         if lines[at].startswith(b"## ") and _HEADING.fullmatch(lines[at]):
             end = _end_of_note(lines, at)
-            if units and not units[-1].strip():
-                at -= 1
-                units.pop()
         units.append(b"".join(lines[at:end]))
         at = end
     return tuple(units)
@@ -67,7 +64,10 @@ def merge(base: bytes, newest: bytes, saved: bytes) -> bytes:
     at = 0
     for piece in _pieces(*_each_once(hunks_between(units, theirs), hunks_between(units, ours))):
         merged += units[at : piece.start]
-        merged += _resolved(units, piece)
+        resolved = [*_resolved(units, piece)]
+        if piece.theirs and resolved and resolved[0].startswith(b"## ") and merged and merged[-1].strip():
+            merged.append(b"\n")  # a note that came keeps its blank line
+        merged += resolved
         at = piece.end
     return _joined([*merged, *units[at:]])
 

@@ -590,7 +590,7 @@ class Documents:
     def _is_going_on(self) -> bool:
         """Return whether files are being saved one after the other."""
         now = self._clock()
-        is_recent = False
+        is_recent = is_long = False
         for file, (before, since, first) in [*self._touched.items()]:
             signature = signature_of(path_in(self._home, file))
             document = self._documents.get(file)
@@ -603,10 +603,9 @@ class Documents:
             age = now - since
             if signature is not None:
                 age = max(age, self._wall() - max(signature.mtime_ns, signature.ctime_ns) / 1e9)
-            if now - first > _MAX_GROUPING_SECONDS:
-                return False
+            is_long = is_long or now - first > _MAX_GROUPING_SECONDS
             is_recent = is_recent or age < QUIET_SECONDS
-        return is_recent
+        return is_recent and not is_long
 
     def _check(self, file: str) -> None:
         """Compare a file that the host wrote with its text: a save within a tick of the clock leaves no other sign."""

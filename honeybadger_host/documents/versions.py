@@ -196,11 +196,14 @@ class Saved:
 
     def _shows(self, edit: Edit, old_lines: Counter[bytes]) -> bool:
         """Return whether the text shows an edit: it has lines that came with it, or others in the place of some."""
+        came: Counter[bytes] = Counter()
         for hunk in edit.hunks or ():
             removed, added = (Counter(line for line in side if line.strip()) for side in (hunk.removed, hunk.added))
-            if (added - removed - old_lines) & self._lines or (added and removed - self._lines):
+            if added and removed - self._lines:
                 return True
-        return False
+            came.update(added)
+            came.subtract(removed)  # it may only have moved
+        return bool((+came - old_lines) & self._lines)
 
     def nearest(self, candidates: Iterable[bytes]) -> bytes:
         """Return the candidate that differs from the text in the fewest characters; of several the first.

@@ -177,7 +177,7 @@ async def _checkpoint(host: Host) -> None:
     """Make projected files durable and let the journal forget that they were not."""
     journal, projections = host.journal, host.projections
     seen = -1
-    is_waiting = is_unmarked = False
+    is_waiting = False
     while True:
         await anyio.sleep(CHECKPOINT_SECONDS)
         if seen == journal.committed_seq == journal.projected_seq:
@@ -188,11 +188,8 @@ async def _checkpoint(host: Host) -> None:
             # between them and the checkpoint behind them keep nobody waiting
             (paths, unsettled), last = await host.in_writers_place(lambda: (projections.look(), journal.committed_seq))
             if paths:
-                is_unmarked = True
                 await anyio.to_thread.run_sync(projections.sync, paths)
-            if is_unmarked:
-                await host.in_writers_place(journal.mark_projected, last, unsettled)
-                is_unmarked = False
+            await host.in_writers_place(journal.mark_projected, last, unsettled)
             if await anyio.to_thread.run_sync(journal.checkpoint):
                 await host.in_writers_place(journal.begin_wal)
             is_waiting = False

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from honeybadger_host.documents.store import DELETED_SECONDS
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
@@ -134,6 +136,8 @@ def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess
     (entry,) = (folder / "memory" / "general").iterdir()
     saved = entry.read_bytes()
     settle(home)
+    came = time.monotonic()
+    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="notes old enough to be deleted on purpose")
     stranger.memory.unlink()
     (folder / "CLAUDE.md").write_bytes(persona + b"Be kind.")
     (folder / "summary.md").write_text("Tea.\n")

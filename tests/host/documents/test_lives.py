@@ -106,6 +106,7 @@ class Lives(RuleBasedStateMachine):
         told["notes"] += 1
         was_there = self.world.path.exists()
         rows = self.world.commit(Added.of("note", "main", note(thing[2:].decode())))
+        self.prefixes.add(self.world.documents.text("groups/main/MEMORY.md") + rows[0].data)
         self.wanted.add(thing)
         if is_written:
             self.world.projections.write(rows)
@@ -158,7 +159,7 @@ class Lives(RuleBasedStateMachine):
             return
         thing = things[at % len(things)]
         block = note(thing[2:].decode()) if thing.startswith(b"- ") else thing + b"\n"
-        if block not in editor.buffer:
+        if b"\n" + block not in editor.buffer:
             block = thing + b"\n"
         editor.buffer = editor.buffer.replace(block, b"", 1)
         editor.typed.discard(thing)
