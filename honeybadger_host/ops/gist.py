@@ -38,6 +38,7 @@ def gist_of(event: Row | Edit, most: int = 80) -> str:
                     text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
                 case "edit_undone":
                     text = " ".join(line for _, _, added in value["hunks"] for line in added)
+                    text = text or "taken out: " + " ".join(line for _, gone, _ in value["hunks"] for line in gone)
                 case "note_edited":
                     text = "".join(line for _, _, added in value["hunks"] for line in added).partition("\n- ")[2]
                 case "watermark" | "watermark_removed":

@@ -58,6 +58,13 @@ def test_an_edit_of_memory_md_is_undone_beside_notes_that_came_since_and_that_is
     assert len(EditReader(home / JOURNAL_FILE).edits(LogFilter(file="MEMORY.md"), 99)) == 1  # nothing of it is theirs
 
 
+def test_the_log_says_what_the_undoing_of_typed_lines_took_out(stood: HostProcess, stranger: RawSender) -> None:
+    stranger.memory.write_text(stranger.memory_text() + "Typed here.\n")
+    undone(stood.home, newest_edit(stood.home, "MEMORY.md").seq)
+    logged = run_cli("log", "main", "--limit", 1, home=stood.home).stdout
+    assert logged.strip().endswith("taken out: Typed here.")
+
+
 def test_while_notes_come_all_the_time_an_edit_is_undone_and_no_note_is_lost(
     stood: HostProcess, stranger: RawSender
 ) -> None:
