@@ -7,6 +7,7 @@ saved it: once nobody writes to it any more, what they changed is merged into th
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import stat
@@ -54,6 +55,7 @@ log = structlog.get_logger()
 
 QUIET_SECONDS = 0.5
 """A file that changed is looked at after so long without another change."""
+_NO_HARD_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # some file systems have none
 _MAX_SAVE_SECONDS: Final = 30.0
 """A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting."""
 _RECENT_SECONDS: Final = 5.0
@@ -226,6 +228,8 @@ class Documents:
             document = Document(file, bytearray(text), seen.seq, is_there=True, left=seen.signature)
         elif self.is_new_home and not (rows and rows[0].seq > self._since):
             left, data = signature_of(path), read_whole(path)
+            if data is not None and is_open_for_writing(path):  # half of a first save: taken in when it is whole
+                left = data = None
             document = Document(file, bytearray(data or b""), 0, is_there=data is not None, left=left)
             document.is_unseen = data is not None
             if rows:  # of a host that kept no versions
@@ -459,12 +463,13 @@ class Documents:
 
     def _append(self, document: Document, path: Path, added: bytes) -> bool:
         """Append to a file that is as the host left it. Raises WorldFailed."""
-        if not added and document.left is not None:
+        if document.left is None:
+            return self._create(document, path)
+        if not added:
             return True
-        self._unsynced.add_new_folders(path)
         with closing_fd(open_to_append(path)) as fd:
             status = os.fstat(fd)
-            if document.left is not None and Signature.of(status) != document.left:
+            if Signature.of(status) != document.left:
                 document.rendered = document.rendered or bytes(document.text[: len(document.text) - len(added)])
                 self.touch(document.file)
                 return False
@@ -476,16 +481,29 @@ class Documents:
         document.left = left
         return True
 
+    def _create(self, document: Document, path: Path) -> bool:
+        """Make the file of a document, unless somebody has just made it. Raises WorldFailed, OSError."""
+        make_room(path)
+        self._unsynced.add_new_folders(path)
+        temporary = write_beside(path, bytes(document.text), mode=FILE_MODE)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            self.touch(document.file)
+            return False
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            os.rename(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        document.left = signature_of(path)
+        return True
+
     def _replace(self, document: Document, path: Path) -> bool:
         """Give a file the newest text by rename, or remove it. Raises WorldFailed, OSError."""
         if document.left is None:
-            if not document.is_there:
-                return True
-            make_room(path)
-            self._unsynced.add_new_folders(path)
-            os.rename(write_beside(path, bytes(document.text), mode=FILE_MODE), path)
-            document.left = signature_of(path)
-            return True
+            return not document.is_there or self._create(document, path)
         if is_open_for_writing(path) and self._is_recent(document.left):
             self.touch(document.file)
             return False

@@ -131,7 +131,7 @@ class Limiter:
 
     def lately(self, now: float) -> list[tuple[str, str, LimitName]]:
         """Return who was refused within ten minutes and for what, newest first. Any thread."""
-        recent = list(reversed(self._recent.items()))
+        recent = reversed(self._recent.copy().items())  # a list of pairs allocates, and other threads run meanwhile
         return [key for key, at in recent if now - at <= _RECENT_SECONDS]
 
 
