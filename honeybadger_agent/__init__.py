@@ -1,4 +1,4 @@
-"""What an agent installs to use Honeybadger: a client for the file protocol. Knows nothing of the host.
+"""The package that an agent installs: a client for the file protocol. It knows nothing of the host.
 
 What it offers is imported when it is asked for: pydantic takes a tenth of a second that `--help` should not.
 """

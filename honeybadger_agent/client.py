@@ -56,7 +56,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 ResultT = TypeVar("ResultT", bound=wire.Result)
 Payload = wire.Wire | Mapping[str, Any]
-"""What a request carries: a model, or for types this package does not know any JSON object."""
+"""The payload of a request: a model, or any JSON object for types this package does not know."""
 
 CHAT_SECONDS: Final = 300.0
 """How long an answer is waited for: agents ask their models more than once."""
@@ -101,7 +101,7 @@ def run_through(steps: Coroutine[Any, Any, T]) -> T:
 
 
 class _Clients(ABC):
-    """What both clients share: what can be asked, where the mailbox is, how a request is published and waited for."""
+    """The part that both clients share: request types, the mailbox, publishing a request and waiting for its reply."""
 
     def __init__(
         self,

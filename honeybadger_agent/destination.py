@@ -1,4 +1,4 @@
-"""Where a client's requests go: a sender's mailbox in a home, a folder that is mounted, or servers."""
+"""The destination of a client's requests: a sender's mailbox in a home, a mounted folder, or servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client can catch.
+"""The errors of the client.
 
 AgentError
 ├── ReplyTimeout       no reply in time; the request may still be served: ask again with the same id

@@ -46,7 +46,7 @@ class Exchange:
     is_broken: bool = False
 
     def looks(self, on_line: OnLine | None = None) -> Generator[float, None, None]:
-        """Look for the reply until it is found or the time is over; yield the seconds to wait before the next look.
+        """Look for the reply until it is found or time is up; yield the seconds to wait before the next look.
 
         Close it when nobody waits any more.
 

@@ -1,4 +1,4 @@
-"""Where the host's home folder is: named, above the current folder, or the user's default. Standard library only.
+"""Finds the host's home folder: named, above the current folder, or the user's default. Standard library only.
 
 Clients look for it and never make one. `honeybadger-host init` registers the user's default home. A home that is only
 around the current folder, such as a checkout, and has no host gives way to a default home that has one.
@@ -52,7 +52,7 @@ def find_home(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 def home_above(folder: Path) -> Path | None:
-    """Return the nearest home that is `folder` or above it. Raises NoHome: that one is another user's.
+    """Return the nearest home at or above `folder`. Raises NoHome if it belongs to another user.
 
     Whoever may write to a folder above, such as /tmp, could else collect what others remember.
     """

@@ -44,7 +44,7 @@ class BadName(ValueError):
 
 
 def checked_name(kind: str, name: str) -> str:
-    """Return `name` when it may name a group or sender, else raise `BadName` saying what is allowed."""
+    """Return `name` if it may name a group or sender, else raise `BadName` with the rule."""
     if not NAME.fullmatch(name):
         example = "kitchen" if kind == "group" else "researcher"
         raise BadName(
@@ -60,7 +60,7 @@ def is_system_sender(name: str) -> bool:
 
 
 def checked_id(request_id: str) -> str:
-    """Return `request_id` when it may name a request, else raise `BadName` saying what is allowed."""
+    """Return `request_id` if it may name a request, else raise `BadName` with the rule."""
     if not REQUEST_ID.fullmatch(request_id):
         raise BadName(
             f"request id {request_id[:100]!r}: 1-100 characters of A-Z a-z 0-9 . _ -, beginning with a letter or "
@@ -70,7 +70,7 @@ def checked_id(request_id: str) -> str:
 
 
 def checked_session(session: str) -> str:
-    """Return `session` when it may name a conversation, else raise `BadName` saying what is allowed."""
+    """Return `session` if it may name a conversation, else raise `BadName` with the rule."""
     if not SESSION.fullmatch(session):
         raise BadName(
             f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
@@ -203,7 +203,7 @@ class Mailbox:
         return self.root / REPLIES / f"{request_id}.stream"
 
     def withdraw(self, request_id: str) -> bool:
-        """Take a turn back that nobody has begun; return whether it was taken back, and is never answered.
+        """Take back a turn that nobody has begun; return whether that worked. Such a turn is never answered.
 
         The host makes the stream before it looks, for the last time, whether the turn is still wanted: no stream after
         the removal means that it was not begun. One that was goes on, as if nothing had happened.

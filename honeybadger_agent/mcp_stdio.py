@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 
 class _NoLines:
-    """What the library reads instead of standard input: nothing."""
+    """An empty stream that the library reads in place of standard input."""
 
     def __aiter__(self) -> _NoLines:
         return self

@@ -1,4 +1,4 @@
-"""Text that somebody wrote, set apart from the lines that the host writes into a context. Pure.
+"""Sets people's and agents' texts apart from the lines that the host writes into a context. Pure.
 
 A context has lines of its own: headings, `Group: x`, `[speaker]: ...`, `- [id] (category): ...`. Whatever a note, an
 entry or a message says, no line of it may be taken for one of these, neither by a person nor by a model.

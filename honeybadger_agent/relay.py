@@ -1,4 +1,4 @@
-"""An agent on a machine without a host: what lies in its mailbox goes to the host that owns the home, over NATS.
+"""Carries the mailbox of an agent on a machine without a host to the host that owns the home, over NATS.
 
 A request is sent on a subject that names group and sender, and the servers let a key publish to its own subject alone:
 who you are is where you write. The reply comes back into the mailbox, so whoever waits there knows nothing of it.
@@ -33,11 +33,11 @@ from honeybadger_agent.stream import open_regular
 from honeybadger_agent.wire import Refusal
 
 MOST_BYTES: Final = 900 << 10
-"""Of a request or a reply: a server takes 1 MiB with all headers unless it is told otherwise."""
+"""Size limit of a request or a reply, in bytes: a server takes 1 MiB with all headers by default."""
 BOX_HEADER: Final = "Hb-Box"
 ID_HEADER: Final = "Hb-Id"
 ANSWER_SECONDS: Final = 2.0
-"""Then it is asked again: the owner may be another one by now, and what the last one took died with it."""
+"""Seconds until a request is sent again: its owner may have died with it."""
 REPLY_PREFIX: Final = "_INBOX."
 """An answer goes to no other subject: the owner may publish everywhere, and whoever asks names the subject."""
 _AGAIN_SECONDS: Final = 0.2
@@ -121,7 +121,7 @@ def _is_heard(record: logging.LogRecord) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a sender's requests go.
+    """The subjects of a sender's requests.
 
     Args:
         home: the identity of the home, as `honeybadger-host cluster init` prints it.
@@ -140,7 +140,7 @@ class Place:
 
     @property
     def inbox(self) -> str:
-        """Where replies come to, before a dot and what nobody can guess: only this sender may read there."""
+        """Return the subject of replies, before a dot and an unguessable part: only this sender may read there."""
         return f"{REPLY_PREFIX}{self.group}.{self.sender}"
 
     def options(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class Place:
 
 
 class Relay:
-    """Carries the requests of a mailbox to the owner of a home, and its replies back, on a thread of its own.
+    """Carries the requests of a mailbox to the owner of a home, and the replies back, on a separate thread.
 
     Attributes:
         trouble: why nothing is answered just now; empty: nothing is known to be wrong.
@@ -182,11 +182,11 @@ class Relay:
         self.trouble = f"not connected to {place.servers} yet"
         self.ignored: dict[str, None] = {}
         self._refusal: Refusal | None = None
-        """What the servers refuse this sender, since it connected last."""
+        """Subjects that the servers refused since the last connection."""
         self._unclear: set[str] = set()
         """Ids that a host may have taken, or may get in this moment."""
         self._sent_before: set[str] = set()
-        """Those that went out before something was refused, or on an earlier connection: they are not refused."""
+        """Requests sent before a refusal, or on an earlier connection: they are not refused."""
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._options = place.options()
         self._client = Client()

@@ -1,4 +1,4 @@
-"""What is generated from the request types: `make schemas` writes it, a test sees that it is of today.
+"""Files generated from the request types: `make schemas` writes them, a test keeps them current.
 
 JSON Schemas for readers of the protocol, the rows of the protocol's tables, and the clients' methods for type checkers.
 """

@@ -19,7 +19,7 @@ _READ_BYTES: Final = 1 << 16
 
 
 class StreamTail:
-    """Follows the stream of one turn through restarts of the host, each of which makes the file anew.
+    """Follows the stream of one turn across restarts of the host; each restart makes a new file.
 
     The file is held open while it is read: so its inode cannot become that of the next one.
     """
@@ -56,7 +56,7 @@ class StreamTail:
         return lines
 
     def _is_another(self) -> bool:
-        """Return whether the name now belongs to another file than the one that is read."""
+        """Return whether the name belongs to another file than the open one."""
         try:
             now = os.stat(self._path, follow_symlinks=False)
         except OSError:

@@ -254,7 +254,7 @@ class Chat:
             complain(text)
 
     def _complain(self, error: AgentError, message: Message | None = None) -> None:
-        """Say in plain words what did not work, and what now.
+        """Explain an error and its remedy in plain words.
 
         Args:
             message: the one that failed, if any.

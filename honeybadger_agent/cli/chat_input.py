@@ -32,7 +32,7 @@ class Typing(Protocol):
         ...
 
     def aside(self, show: Callable[[], None]) -> None:
-        """Show something above what is being typed, if there is a way; any thread."""
+        """Show something above the line being typed, if possible; any thread."""
         ...
 
 
@@ -51,7 +51,7 @@ def escape_ends_line(keyboard: int) -> Iterator[None]:
 
 
 def is_escape_alone(keyboard: int) -> bool:
-    """Return whether the Esc that was read is a key of its own; the rest of another key's sequence is dropped."""
+    """Return whether Esc was pressed alone; the rest of another key's sequence is dropped."""
     import select
     import termios
 
@@ -159,7 +159,7 @@ class _Input:
         """Keep nothing: `input` has no history."""
 
     def aside(self, show: Callable[[], None]) -> None:
-        """Show nothing: it would stand in what is typed."""
+        """Show nothing: it would appear within the line being typed."""
 
 
 class Piped:

@@ -77,7 +77,7 @@ def _save(options: Mapping[str, Any]) -> None:
 
 
 def _done(result: NoteResult | SavedEntry, said: str) -> str:
-    """Return what became of a write: what is said, unless it waits for review."""
+    """Return the report of a write: `said`, unless the write waits for review."""
     changed = kinds_of(result.neutralised)
     also = f"; made harmless: {changed}" if changed else ""
     return f"{said}{also}" if result.proposal is None else waiting_told(result.proposal)
@@ -371,7 +371,7 @@ def _print_json(value: Any) -> None:
 
 
 def _print(options: Mapping[str, Any], result: Wire, told: str | Iterable[str]) -> None:
-    """Print a result: as JSON where that is asked for, else what is told of it, a text or lines."""
+    """Print a result: as JSON with `--json`, else as a text or lines for people."""
     if options["json"]:
         _print_json(result.model_dump())
     elif not isinstance(told, str):

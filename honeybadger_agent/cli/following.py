@@ -20,7 +20,7 @@ _WAIT_SECONDS: Final = 60
 
 
 class Following:
-    """Iterate to get each message as it comes, also over an end of the host; `close` when nobody reads any more.
+    """Iterator over messages as they come, also across restarts of the host; `close` it when it is no longer read.
 
     Args:
         after: None: only those that come from now on.

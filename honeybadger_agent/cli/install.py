@@ -31,7 +31,7 @@ _SOURCES: Final = Path(hooks.__file__).parent
 
 
 def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None]) -> None:
-    """Write the package of a tool and let its program take it in; installing again changes what is named.
+    """Write the package of a tool and let its program install it; installing again changes only the named options.
 
     Args:
         options: `home`, `group`, `sender` where they are named; `dry_run`.
@@ -78,7 +78,7 @@ def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None])
 
 
 def uninstall(tool: Tool, told: Callable[[str], None], *, is_dry: bool) -> None:
-    """Take the package out of a tool and remove it; what is remembered stays. Raises `AgentError`."""
+    """Take the package out of a tool and remove it; memory stays. Raises `AgentError`."""
     package, chosen = packages_folder() / tool.name, Path(settings_file(tool.name))
     program = shutil.which(tool.program) if tool.program else None
     for call in tool.remove:

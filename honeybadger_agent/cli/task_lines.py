@@ -16,7 +16,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "resume": "resume_task",
     "cancel": "cancel_task",
 }
-"""What may be done with tasks -> the type of request."""
+"""Action on a task -> type of request."""
 
 
 def task_lines(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -75,7 +75,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 @contextmanager
 def patience(doing: Callable[[], str]) -> Iterator[Callable[[], None]]:
-    """Show on a terminal, from the third second on, what is being done and for how long.
+    """Show on a terminal the current work and its duration, from the third second on.
 
     Args:
         doing: called every second, from another thread.

@@ -87,7 +87,7 @@ OnText: TypeAlias = Callable[[str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked.
+    """The prompt of one call of a model.
 
     Args:
         system: the system text.

@@ -89,7 +89,7 @@ def code_of(error: AgentError) -> str:
 
 
 def complaint_of(error: AgentError) -> str:
-    """Return an error in words for a model: the code, what is wrong, what now."""
+    """Return an error in words for a model: code, cause and remedy."""
     if isinstance(error, ReplyTimeout):
         return (
             f"no_reply: no reply after {error.waited_seconds:g} s; {error.state}. The request may still be served. "

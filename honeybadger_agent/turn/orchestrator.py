@@ -109,7 +109,7 @@ class TurnOutcome:
 
 @dataclass(slots=True)
 class AgentTurn:
-    """One turn; what it has come to may be looked at while it runs.
+    """One turn. Its state may be read while it runs.
 
     Args:
         keep: awaited with every new answer before its tools run.

@@ -14,7 +14,7 @@ from honeybadger_agent.wording import count_of
 
 
 def text_of(tool: str, result: wire.Wire) -> str:
-    """Return a result as text, never empty; without prose of its own it is its members, each on a line."""
+    """Return a result as text, never empty: its prose, else its members, each on a line."""
     if isinstance(result, wire.NoteResult | wire.EntryResult) and result.proposal is not None:
         return waiting_told(result.proposal)
     if tool in PROSE:

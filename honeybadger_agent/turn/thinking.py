@@ -28,7 +28,7 @@ class Visible:
         """Thoughts that were removed."""
         self._mode: Literal["text", "code", "fence", "thinking"] = "text"
         self._closes = ""
-        """What ends the mode: the marks that began the code, or the name of the thinking tag."""
+        """The end of the mode: the marks that began the code, or the name of the thinking tag."""
         self._token = ""
         """The beginning of a tag, or marks in a row."""
         self._held = ""

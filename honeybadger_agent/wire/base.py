@@ -1,4 +1,4 @@
-"""What all wire models have in common: how strict they are, what a type of request is, shapes that several use."""
+"""The base of all wire models: their strictness, request types, and shapes that several use."""
 
 # Without `from __future__ import annotations`, here and in the modules beside: pydantic would compile 300 annotations
 # again, 6 ms of an import.
@@ -41,7 +41,7 @@ FOR_PROGRAMS: Final[dict[str, JsonValue]] = {"audience": "programs"}
 if TYPE_CHECKING:
 
     class _Asking(Wire, Generic[ResultT]):
-        """So that a type checker knows the result of a request by the request."""
+        """Lets a type checker infer the result of a request from its class."""
 
 else:
 
@@ -95,14 +95,14 @@ class Request(_Asking[ResultT]):
 
     @property
     def may_take(self) -> float:
-        """Seconds that the host may wait before it answers: a client waits so much longer."""
+        """Seconds that the host may wait before it answers: a client waits that much longer."""
         return 0
 
 
 REQUEST_TYPES: Final[dict[str, type[Request[Any]]]] = {}
-"""What `requests/` takes: name -> type."""
+"""Types of `requests/`: name -> type."""
 TURN_TYPES: Final[dict[str, type[Request[Any]]]] = {}
-"""What `turns/` takes: name -> type."""
+"""Types of `turns/`: name -> type."""
 
 OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECTION_CHARACTERS)]
 Neutralised = Annotated[

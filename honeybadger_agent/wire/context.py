@@ -1,4 +1,4 @@
-"""The context for the next call of a model, with what is in it and why."""
+"""The context for the next call of a model, with its explanation."""
 
 from typing import Annotated, Final, Literal, get_args
 

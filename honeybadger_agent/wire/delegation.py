@@ -1,4 +1,4 @@
-"""What a router asks of specialists: another agent of the home answers, in a session of its own."""
+"""Requests of a router to its specialists: another agent of the home answers, in a separate session."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What is around every payload and result: the envelope of a request, the reply, and their bytes."""
+"""The envelope of every request, the reply, and their bytes."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -53,7 +53,7 @@ class ErrorBody(Result):
 
 
 class Reply(BaseModel):
-    """What the host answers. `ok` with a `seq` means durable."""
+    """The host's answer. `ok` with a `seq` means durable."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
 

@@ -1,4 +1,4 @@
-"""What people and agents say of an agent's answers and tools."""
+"""Feedback of people and agents on an agent's answers and tools."""
 
 from typing import Annotated, Final, Literal
 

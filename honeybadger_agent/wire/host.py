@@ -1,4 +1,4 @@
-"""What is asked of the host itself: whether it is there, its groups, to take back a change, and to forget."""
+"""Requests about the host itself: ping, groups, undo, rewind and forget."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What another program remembered, brought in by the operator: turns and entries with their own times."""
+"""Turns and entries of another program, with their own times, brought in by the operator."""
 
 from typing import Annotated, Any
 

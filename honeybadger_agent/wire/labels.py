@@ -14,7 +14,7 @@ MAX_TAG_CHARACTERS: Final = 64
 MAX_TITLE_CHARACTERS: Final = 200
 MAX_NAME_CHARACTERS: Final = 128
 MAX_SPEAKER_CHARACTERS: Final = 80
-"""Of the name that a conversation shows."""
+"""Length limit of the name that a conversation shows."""
 MAX_TOOLS_USED: Final = 64
 MAX_TOOL_CHARACTERS: Final = 100
 CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
@@ -27,7 +27,7 @@ STORE: Final = "store/"
 ENTRY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """The host makes ids of 12 characters; a person who writes a file may choose."""
 _HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode's categories of what is not seen, or ends a line; joiners are part of some scripts and emoji."""
+"""Unicode categories of invisible characters and line ends; joiners belong to some scripts and emoji."""
 
 
 def is_store(category: str) -> bool:
@@ -36,7 +36,7 @@ def is_store(category: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Return whether an entry may have this name: one that a file could have, too."""
+    """Return whether an entry may have this name: any name that a file could have."""
     return (
         0 < len(text) <= MAX_NAME_CHARACTERS
         and text not in (".", "..")
@@ -90,7 +90,7 @@ FoundId = Annotated[
         "an id as search shows it, as k3v9x2m4q7p1, main#12 or MEMORY.md#4f0c21",
     ),
 ]
-"""What search shows: of an entry its id, of a turn `session#number`, of a note `MEMORY.md#hash`."""
+"""An id as search shows it: of an entry its id, of a turn `session#number`, of a note `MEMORY.md#hash`."""
 EntryId = Annotated[
     str, shaped(ENTRY_ID.pattern, "an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1 or researcher")
 ]

@@ -1,4 +1,4 @@
-"""What curation proposes, and what the operator decides about it."""
+"""Proposals of curation, and the operator's decisions about them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal

@@ -1,4 +1,4 @@
-"""What is said to a request that is wrong: the refusal, and what pydantic found in words of the protocol."""
+"""The answer to a wrong request: the refusal, and pydantic's findings in the protocol's words."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
 
 
 def described(first: ErrorDetails, prefix: str = "") -> tuple[ErrorCode, str, str]:
-    """Return one thing pydantic found: its code, where it stands, and what is wrong, without the content."""
+    """Return one finding of pydantic: code, field and reason, without the content."""
     where = prefix + ".".join(shown_name(str(part)) for part in first["loc"])
     context = first.get("ctx", {})
     code: ErrorCode = "invalid"
@@ -119,7 +119,7 @@ _MEANT: Final[dict[str, str]] = {}
 
 
 def shaped(pattern: str, words: str) -> StringConstraints:
-    """Return what makes a text match a pattern, and the error say in words, with an example, what is meant."""
+    """Return a constraint for a pattern whose error explains the pattern in words, with an example."""
     _MEANT[f"^{pattern}$"] = words
     return StringConstraints(pattern=f"^{pattern}$")
 

@@ -1,4 +1,4 @@
-"""Scheduled tasks: what an agent does by itself at a time, and what people see of it (HB7, HB10)."""
+"""Scheduled tasks of agents, and the view that people have of them (HB7, HB10)."""
 
 from typing import Annotated, Any, Final, Literal
 

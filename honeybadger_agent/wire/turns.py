@@ -1,4 +1,4 @@
-"""What crosses `turns/` and `replies/<id>.stream`: what is said, the answer, and the answer being written."""
+"""The traffic of `turns/` and `replies/<id>.stream`: the message, the answer, and the answer being written."""
 
 from typing import Annotated, Literal
 

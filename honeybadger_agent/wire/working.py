@@ -1,4 +1,4 @@
-"""The working memory of a session: what is kept for some minutes."""
+"""The working memory of a session: entries that live for some minutes."""
 
 from typing import Annotated, Final
 

@@ -65,7 +65,7 @@ from honeybadger_host.storage.journal import Journal
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What the handlers reach of memory.
+    """The parts of memory that handlers use.
 
     Args:
         journal: not written here.
@@ -89,7 +89,7 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What is done beside the pipeline when the operator asks for it.
+    """Work outside the pipeline that the operator asks for.
 
     Args:
         consolidate: see `Consolidations`; None: nothing is consolidated.

@@ -54,7 +54,7 @@ StopATurn: TypeAlias = Callable[[StopAsked], Coroutine[Any, Any, StopResult]]
 
 @dataclass(frozen=True, slots=True)
 class AgentRuntime:
-    """What the host runs agents with.
+    """Everything that running agents needs.
 
     Args:
         open_model: name of a model, None for the host's own -> the model; raises ModelFailed.
@@ -79,7 +79,7 @@ class AgentRuntime:
 
 @dataclass(frozen=True, slots=True)
 class TurnDependencies:
-    """What turns are made with.
+    """Everything that a turn needs.
 
     Args:
         are_kept: what is said and answered is appended to the conversation.
@@ -96,7 +96,7 @@ class TurnDependencies:
 
 @dataclass(slots=True)
 class ChatTurn:
-    """One turn: `run` until there is an answer, then `decide` what is appended.
+    """One turn: `run` until there is an answer, then `decide` the turns to append.
 
     Args:
         changed: what was taken out of `content`.
@@ -126,7 +126,7 @@ class ChatTurn:
 
     @property
     def tokens(self) -> int:
-        """What it has cost so far, its tools included."""
+        """Tokens so far, its tools included."""
         return 0 if self.turn is None else self.turn.tokens
 
     async def run(self) -> None:
@@ -212,7 +212,7 @@ class ChatTurn:
         return replace(outcome, steps=max(len(said), self.shown.step))
 
     def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
-        """Decide what is appended, and the reply."""
+        """Decide the turns to append, and the reply."""
         number, changes = self.appended(now)
         outcome = self.outcome
         assert outcome is not None  # noqa: S101  it ran

@@ -124,7 +124,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen, speake
 
 @dataclass(frozen=True, slots=True)
 class _Appending:
-    """What `append_turns` is to append, screened.
+    """The turns that `append_turns` appends, screened.
 
     Args:
         known: key -> its turn, of those that the log has.

@@ -31,10 +31,10 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 MOST_DEPTH: Final = 3
 """How many agents may stand behind one another in a chain that a message began."""
 AT_ONCE: Final = 8
-"""Delegated turns that run at the same time at each depth; those that ask wait for others of the next one only."""
+"""Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth."""
 _LAST_SECONDS: Final = 60.0
 _LAST_SHARE: Final = 0.2
-"""Of its time a turn keeps so much to answer itself: the first, or this share of a shorter one."""
+"""Seconds a turn reserves for its own answer; a shorter turn reserves this share."""
 
 
 def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
@@ -121,7 +121,7 @@ async def _parent_of(deps: TurnDependencies, asked: Asked, payload: DelegateToAg
 
 
 def _chain(turn: ChatTurn | None) -> list[ChatTurn]:
-    """Return a turn, the one that asked for it, and so on."""
+    """Return a turn, its requester, the requester's requester, and so on."""
     chain = []
     while turn is not None:
         chain.append(turn)

@@ -29,7 +29,7 @@ _CHANGED: Final = "it changed meanwhile: nothing was changed; read it again, the
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """What is to change, clean, and where the entry may go.
+    """The screened changes of an entry, and the places it may go to.
 
     Args:
         category: as it is spelled on disk; None: it stays.
@@ -53,7 +53,7 @@ def edit_memory(places: EntryPlaces, screen: Screen, is_agent: Callable[[str], b
 
 @dataclass(frozen=True, slots=True)
 class _Editing:
-    """What edits work with; see `save_memory`."""
+    """Everything that edits need; see `save_memory`."""
 
     places: EntryPlaces
     screen: Screen
@@ -61,7 +61,7 @@ class _Editing:
     superseding: Superseding
 
     def prepare(self, asked: Asked) -> _Edit:
-        """Return what is to change, and load what it needs. Raises Refusal, WorldFailed."""
+        """Return the changes, and load the files they need. Raises Refusal, WorldFailed."""
         payload: EditMemory = asked.payload
         if payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
             raise Refusal("invalid", "payload says nothing that is to change", field="payload")

@@ -45,7 +45,7 @@ from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What is to be saved, clean, and the files it may be known in already or go to."""
+    """The screened entry, and the files that may already have it or that it may go to."""
 
     content: str
     texts: Texts
@@ -61,7 +61,7 @@ class _Said:
 def save_memory(
     places: EntryPlaces, screen: Screen, index: Index, is_agent: Callable[[str], bool]
 ) -> ChangeHandler[_Said]:
-    """Return the handler of `save_memory`: a new entry, or the one that says it already, reinforced.
+    """Return the handler of `save_memory`: a new entry, or the entry with the same text, reinforced.
 
     Args:
         is_agent: whether a sender is an agent of this home.
@@ -241,7 +241,7 @@ def _check_replacing(payload: SaveMemory) -> None:
 
 
 def _check_version(payload: SaveMemory, held: bytes | None) -> None:
-    """Raise Refusal: the entry has another version than the one that was read.
+    """Raise Refusal if the entry has changed since it was read.
 
     Args:
         held: what its file holds; None: there is no such entry.

@@ -1,4 +1,4 @@
-"""An entry as it is answered, and why one that was named cannot be."""
+"""An entry as a reply, and the refusal when it cannot be shown."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from honeybadger_host.memory.labels import each_once
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What a request says of an entry; None: it does not.
+    """The members of an entry in a request; None: left out.
 
     Args:
         neutralised: what was changed, kind to count.

@@ -32,7 +32,7 @@ from honeybadger_host.text.time_stamps import parse_time, to_milliseconds
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an entry goes, and the files it may be in by now."""
+    """The place of an entry, and the files that may already have it."""
 
     category: str
     target: str
@@ -203,7 +203,7 @@ class _Importer:
         taken.changes.append(FileWritten(asked.group, "entry", place.target, dump_entry(entry), None))
 
     def _is_there(self, entry: Entry, place: _Place) -> bool:
-        """Return whether an entry is there. Raises Refusal: it is, and says something else by now."""
+        """Return whether an entry is there. Raises Refusal if it exists with different content."""
         for file in (place.target, *place.found):
             if (data := self.files.view(file)) is not None:
                 with suppress(ValueError):  # it is not an entry, and keeps its place

@@ -189,7 +189,7 @@ def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str]
 
 
 def _folders(sizes: Sequence[tuple[str, int, int]], base: int, deepest: int) -> list[dict[str, Any]]:
-    """Return the categories from `base` to `deepest` levels, each before those below it, with what is in them."""
+    """Return the categories from `base` down to `deepest` levels with their entries, parents first."""
     counts: dict[tuple[str, ...], list[int]] = {}
     for category, entries, size in sizes:
         parts = tuple(category.split("/"))

@@ -24,10 +24,10 @@ from honeybadger_host.text.time_stamps import to_milliseconds
 
 _DEFAULT_LIMIT: Final = 50
 _READ_AT_ONCE: Final = 2
-"""So that a message that many wait for leaves threads to others."""
+"""Readers that are woken at a time, so that a message with many readers leaves threads to others."""
 _MOST_NAMED: Final = 20
 ANY_GROUP: Final = ""
-"""In place of a group: whichever a message comes to."""
+"""Stands for every group."""
 
 
 class Arrivals:
@@ -38,7 +38,7 @@ class Arrivals:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def next(self, group: str) -> anyio.Event:
-        """Return what is set when the next message stands in the file of a group, or of any. Event loop."""
+        """Return an event that is set at the next message of a group, or of any group. Event loop."""
         self._loop = asyncio.get_running_loop()
         return self._next.setdefault(group, anyio.Event())
 
@@ -102,7 +102,7 @@ def _senders(home: Path, group: str) -> list[str]:
 
 
 def get_messages(home: Path, journal: Journal, arrivals: Arrivals) -> WaitingHandler:
-    """Return the handler of `get_messages`. The operator is shown all messages, others those that are for them."""
+    """Return the handler of `get_messages`. The operator sees all messages, others their own."""
     slots = anyio.CapacityLimiter(_READ_AT_ONCE)
 
     def read(asked: Asked, payload: GetMessages, after: int | None) -> MessagesRead:

@@ -57,7 +57,7 @@ def _rendered(asked: Asked, content: str, section: str, now: datetime) -> Render
 
 
 def _saved(note: RenderedNote, screened: Mapping[str, int]) -> dict[str, Any]:
-    """Return what is told of a note that was written."""
+    """Return the result for a note that was written."""
     return with_neutralised({"file": MEMORY, "section": note.section}, Counter(note.changed) + Counter(screened))
 
 

@@ -1,4 +1,4 @@
-"""What curation proposes, what the operator decides about it, and the passes that the operator asks for."""
+"""Proposals of curation, the operator's decisions, and the passes that the operator asks for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Dreams: TypeAlias = Callable[[str, bool], Coroutine[Any, Any, Dreamt]]
 
 
 _Work: TypeAlias = Applying | Accepting | Reverting
-"""What is to be done with a proposal."""
+"""A decision about a proposal."""
 
 
 def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:

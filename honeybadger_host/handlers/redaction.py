@@ -1,4 +1,4 @@
-"""What becomes memory is looked through for credentials first, by the setting `security.secrets`."""
+"""Screens texts for credentials before they become memory, by the setting `security.secrets`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Screen:
         return text, Counter(neutral.changed) + Counter(changed)
 
     def data(self, asked: Asked, member: str, text: str) -> tuple[str, Counter[str]]:
-        """Return JSON byte for byte, or written anew without the credentials in it, and what was changed."""
+        """Return JSON byte for byte, or rewritten without its credentials, and the counts of changes."""
         try:
             value, changed = self.tree(asked, member, orjson.loads(text), is_shown=False)
             return (orjson.dumps(value).decode() if changed else text), changed
@@ -92,7 +92,7 @@ class Screen:
             raise Refusal("invalid", f"{member} looks like a credential ({kind}): choose another name", field=member)
 
     def note(self, asked: Asked, section: str, content: str) -> tuple[str, str, Mapping[str, int]]:
-        """Return section and content of a note, and what was changed; what is below `Wi-Fi password` is a secret."""
+        """Return section and content of a note, and the counts of changes. Text below `Wi-Fi password` is a secret."""
         if self.mode == "off":
             return section, content, {}
         whole = f"{section}: {content}"

@@ -122,7 +122,7 @@ class Accepting:
         return found
 
     def decide(self, asked: Asked, prepared: Sequence[tuple[Operation, Asked, Any]], now: datetime) -> Outcome:
-        """Decide the writes. Raises Refusal: what is wrong with one by now; it goes on waiting."""
+        """Decide the writes. Raises Refusal if one is no longer valid; it stays pending."""
         check_kept(self.files, self.proposal, self.kept)
         changes: list[Change] = []
         states: dict[int, OperationState] = {}

@@ -28,7 +28,7 @@ from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import put_back_lines
 
 MOST_FILES = 5000
-"""Of one rewind: they are in memory, and one commit."""
+"""Limits of one rewind: its files are in memory, and one commit."""
 _MOST_NAMED: Final = 10
 
 

@@ -39,7 +39,7 @@ _MORE_RANKED: Final = 4
 """Times as many hits are looked at when there are too few because notes say the same."""
 _MOST_RANKED: Final = 1000
 _MOST_OTHERS: Final = 5
-"""Other notes that are named beside one that says the same."""
+"""Other notes that are named with a note that says the same."""
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))
 """Signals that make a hit good without a common word."""
 

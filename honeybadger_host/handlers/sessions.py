@@ -22,7 +22,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 MAX_FACTS: Final = 1000
 MAX_TASKS: Final = 200
 MAX_OBJECT_BYTES: Final = 65_536
-"""Of `system_state` and of `system_snapshot`: a model reads the whole document."""
+"""Size limit of `system_state` and of `system_snapshot`: a model reads the whole document."""
 _ROWS: Final = 50
 
 
@@ -149,7 +149,7 @@ def list_sessions(documents: Sessions) -> QueryHandler:
 
 
 def _expect(version: str | None, document: SessionDocument) -> None:
-    """Raise Refusal when the document is not the one that was read."""
+    """Raise Refusal if the document has changed since it was read."""
     if version is not None and version != (now := version_of(document)):
         why = f"the document has version {now} by now: load it again, then decide; nothing was changed"
         raise Refusal("conflict", why, field="payload.expected_version")

@@ -1,4 +1,4 @@
-"""What is nearly there when something is saved: told to who saves it, and never merged by itself."""
+"""Entries similar to a new one: reported to its sender, never merged automatically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 _MOST: Final = 3
 _SHARE: Final = 0.1
-"""Of the time of the thread that reads requests: a batch does not wait longer for what is only advice."""
+"""Seconds that the thread that reads requests spends on this advice for one batch."""
 _SAVED_SECONDS: Final = 0.05
 """Time that a pause saves up, enough for some dozen looks at once."""
 

@@ -37,7 +37,7 @@ class Superseding:
     files: WholeFiles
 
     def prepare(self, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
-        """Load entries and their places in the archive; return for those that do not stand why, or what took over.
+        """Load entries and their places in the archive; return for each missing one the reason or its successor.
 
         Raises WorldFailed.
         """

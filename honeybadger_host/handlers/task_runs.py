@@ -1,4 +1,4 @@
-"""A run of a task: a turn of an agent that nobody but the clock asked for (HB7).
+"""A run of a task: a turn of an agent that only the clock asked for (HB7).
 
 It ends with one commit: what was said and answered, what became of the task, and the receipt that keeps the same run
 from being made twice.
@@ -46,7 +46,7 @@ _NOTHING: Final = ("", "NOTHING")
 
 
 class TaskChanged(Refusal):
-    """The file of a task was changed or removed before its run began: the run is looked at anew."""
+    """The file of a task was changed or removed before its run began: the run is decided again."""
 
     def __init__(self) -> None:
         super().__init__("conflict", "the task was changed before it began")
@@ -54,7 +54,7 @@ class TaskChanged(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that is due.
+    """A due run.
 
     Args:
         data: what the task's file held.
@@ -142,7 +142,7 @@ def run_of(run: Run, deps: TurnDependencies, files: WholeFiles, states: TaskStat
 
 
 def _is_told(task: TaskFile, said: str) -> bool:
-    """Return whether an answer is told to people."""
+    """Return whether an answer is sent to people."""
     match task.deliver:
         case "always":
             return True

@@ -60,7 +60,7 @@ _SHOWN_AS: Final[Mapping[Event, ShownState]] = {
 
 @dataclass(frozen=True, slots=True)
 class TaskDependencies:
-    """What the handlers of tasks work with.
+    """Everything that the handlers of tasks need.
 
     Args:
         running: group -> id of the turn that runs there; empty: none.
@@ -198,7 +198,7 @@ def _agent(deps: TaskDependencies, asked: Asked, payload: ScheduleTask) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A task that something is to be done with.
+    """The task that a request is about.
 
     Args:
         task: None: the file cannot be read; `problem` says why.
@@ -231,7 +231,7 @@ class _Found:
 
 
 _Done = tuple[TaskFile | None, TaskState, tuple[FileWritten | FileRemoved, ...]]
-"""What a task is afterwards, its state, and what becomes of the file."""
+"""The task after a change, its state, and the change of its file."""
 
 
 def _changed(deps: TaskDependencies, change: Callable[[_Found], _Done]) -> ChangeHandler[None]:
@@ -330,7 +330,7 @@ def _listed(deps: TaskDependencies, asked: Asked, now: datetime) -> Mapping[str,
 def task_row(
     deps: TaskDependencies, group: str, id_: str, task: TaskFile | str, state: TaskState, now: datetime
 ) -> dict[str, Any]:
-    """Return a task as it is answered.
+    """Return a task as a reply shows it.
 
     Args:
         task: what its file says, or what is wrong with that.
@@ -370,7 +370,7 @@ def task_row(
 
 
 def _shown(state: TaskState, *, is_paused: bool, is_due: bool, has_more: bool) -> ShownState:
-    """Return what is said of a task that does not run now."""
+    """Return the reason why a task does not run now."""
     if state.event == "cancelled":
         return "over"
     if is_paused:

@@ -1,4 +1,4 @@
-"""What a model says in a turn, made clean, and what is shown of it while it comes."""
+"""A model's output in a turn: screened, and shown while it comes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_SUMMARY: Final = 200
 
 
 def tool_run(answer: ToolAnswer) -> ToolRun:
-    """Return what is said to people of a tool that ran."""
+    """Return the line that people see about a tool that ran."""
     return ToolRun(name=answer.call.name[:100], ok=answer.ok, summary=redact(answer.summary)[0][:_LONGEST_SUMMARY])
 
 
@@ -127,7 +127,7 @@ class Shown:
         self.line(StreamLine(kind="tool_ended", step=step, tool=ran.name, ok=ran.ok, summary=ran.summary))
 
     def end(self) -> None:
-        """Send what is left of a text that is over."""
+        """Send the rest of a finished text."""
         if self.line_text:
             self._pass_on_line(_redacted(self.line_text))
         self.line_text, self.sent = "", ""

@@ -32,7 +32,7 @@ def chat(deps: TurnDependencies) -> TurnHandler:
 
 
 def stop_turn(stop: StopATurn, keep: Keeps) -> WaitingHandler:
-    """Return the handler of `stop_turn`. It changes no memory: the turn that it ends is answered by itself.
+    """Return the handler of `stop_turn`. It changes no memory: the turn it ends gets its own reply.
 
     Its receipt keeps the same request from ending another turn.
     """

@@ -49,7 +49,7 @@ PROPOSAL: Final = "proposal"
 _MARKED: Final = get_args(MarkedKind)
 _NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 _Undone: TypeAlias = tuple[Row, bytes | None]
-"""A change that is to be undone, and what its file held before it; None: there was none."""
+"""A change to undo, and the earlier content of its file; None: there was none."""
 _OF_EDITS: Final = (EDIT_UNDONE, NOTE_EDITED, TEXT, f"{TEXT}{REMOVED}")
 
 
@@ -121,7 +121,7 @@ def undo(
 
 
 def _row_of(asked: Asked, journal: Path) -> Row | Edit:
-    """Return what is to be undone: a change, or an edit by a person. Raises Refusal."""
+    """Return the change or the person's edit to undo. Raises Refusal."""
     payload: Undo = asked.payload
     event = read_change(journal, payload.seq) or EditReader(journal).edit(payload.seq)
     if event is None or event.group not in (asked.group, GLOBAL_GROUP):

@@ -38,13 +38,13 @@ from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 DEFAULT_TTL_MINUTES: Final = 5.0
 MAX_TTL_MINUTES: Final = 1440.0
-"""What is to last longer belongs into an entry or a note."""
+"""Longest life of an entry, in minutes: text that has to last longer belongs into an entry or a note."""
 MAX_ENTRIES = 50
-"""Of a session; expired ones do not count."""
+"""Entries of a session; expired ones do not count."""
 MAX_DATA_BYTES = 131_072
-"""Of one entry."""
+"""Size limit of one entry's data, in bytes."""
 _MOST_FILES: Final = 20
-"""Times the limit: so many files of a session, expired ones too, until they are swept (60 s)."""
+"""Files of a session, expired ones included, as a multiple of the limit, until they are swept (60 s)."""
 _SWEPT_SECONDS: Final = 60.0
 _OFF: Final = "working memory is off on this host (working.enabled): do without it"
 

@@ -1,4 +1,4 @@
-"""Who comes in: a link that works once opens a session of twelve hours. Pure, but for random numbers."""
+"""Access to the page: a link that works once opens a session of twelve hours. Pure, except for random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of the page, and what is answered when something fails."""
+"""The routes of the page, and the answers to failures."""
 
 from __future__ import annotations
 

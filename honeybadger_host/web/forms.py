@@ -31,7 +31,7 @@ def group_of(request: Request) -> str:
 
 
 def shown_of(request: Request) -> Shown:
-    """Return what every page is told."""
+    """Return the values that every page shows."""
     home, group = home_of(request), str(request.path_params.get("group", ""))
     return Shown(group if home.has_group(group) else None, home.may_write)
 

@@ -61,7 +61,7 @@ def _acted(request: Request, form: dict[str, str]) -> Response:
 
 
 def _doctor(request: Request) -> Response:
-    """Run the doctor, which reads the whole journal: nobody but who asks for it waits."""
+    """Run the doctor. It reads the whole journal; only the caller waits."""
     from honeybadger_host.ops.doctor import examine
 
     findings = list(examine(home_of(request).path, lambda check: None))

@@ -59,7 +59,7 @@ def _change_of(home: Home, group: str, was: Collection[str]) -> Difference | Non
 
 
 def _conflict(request: Request, form: dict[str, str], change: Difference) -> Response:
-    """Return what took the place of a note beside what was wanted, which may then be done with that."""
+    """Show the note that replaced it next to the requested change, so that the user can apply it there."""
     group = group_of(request)
     book = parse_notes(home_of(request).read(group, ReadGroupFiles()).memory or "")
     added = {_bare(text) for sign, text in change.lines if sign == "+"} - {""}

@@ -48,7 +48,7 @@ def page(
 
 
 def problem(status: int, what: str, now_what: str, *, retry_after: int | None = None, **values: Any) -> HTMLResponse:
-    """Return a page that says what is wrong and what to do now.
+    """Return a page with an error and its remedy.
 
     Args:
         retry_after: seconds until the browser loads it again by itself.

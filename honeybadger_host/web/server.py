@@ -28,7 +28,7 @@ from honeybadger_host.web.app import build
 from honeybadger_host.web.asking import Home
 
 LINK_FILE: Final = "data/page.json"
-"""Where the page keeps the token of its next link, for its own user."""
+"""File with the token of the page's next link, for its own user."""
 _GRACE_SECONDS: Final = 2
 
 

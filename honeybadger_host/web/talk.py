@@ -95,7 +95,7 @@ def _look_at(home: Home, group: str, turn: str) -> _Sent:
 
 
 def _chat_in(data: bytes, turn: str) -> Chat | None:
-    """Return the message in a request file; None for one that the page did not write."""
+    """Return the message in a request file; None if the page did not write the file."""
     with contextlib.suppress(NotARequest, Refusal):
         return parse_members(Chat, parse_request(data, turn).payload)
     return None
