@@ -50,6 +50,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "start": bench_start,
     "curation": bench_curation,
 }
+# What takes too long to be run by itself.
 ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {
     "cluster": bench_cluster,
     "large": bench_large,
@@ -58,7 +59,6 @@ ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {
     "tasks": bench_tasks,
     "transfer": bench_transfer,
 }
-"""What takes too long to be run by itself."""
 
 
 def main() -> int:

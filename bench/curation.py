@@ -16,8 +16,7 @@ from honeybadger_host.curation.candidates import Item, alike, identical
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.proposal import Operation, Proposal
 
-_SIZES = ((1_000, 1), (100_000, 30))
-"""Entries, and the seconds they may take."""
+_SIZES = ((1_000, 1), (100_000, 30))  # entries, and the seconds they may take
 
 
 def bench_curation(_: Path) -> list[Figure]:

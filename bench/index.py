@@ -23,8 +23,8 @@ from honeybadger_host.search.language.lexicon import STOP
 
 _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"
+# Documents of each kind -> milliseconds a search should take: the median, and one of a hundred.
 _GOALS = {10_000: (2.5, 10.0), 100_000: (10.0, 50.0)}
-"""Documents of each kind -> milliseconds a search should take: the median, and one of a hundred."""
 _FUNCTION_WORDS = frozenset().union(*STOP.values())
 _UNWATCHED_MS = 150
 _SETTINGS = ("log.level=warning",)  # the status file says when all is indexed

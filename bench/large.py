@@ -21,8 +21,7 @@ _MILLION = 1_000_000
 _NOTES = 256 * 1024
 _SETTINGS = ("log.level=warning",)
 _LONGEST_SECONDS = 3600
-_IDLE_SECONDS = 120.0
-"""Two rounds of what the host compares every minute."""
+_IDLE_SECONDS = 120.0  # two rounds of what the host compares every minute
 
 
 def bench_large(base: Path) -> list[Figure]:

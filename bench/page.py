@@ -22,8 +22,7 @@ _GROUPS: Final = 500
 _ENTRIES: Final = 10_000
 _TURNS: Final = 1_000_000
 _CHANGES: Final = 20_000
-_PAUSE_SECONDS: Final = 0.03
-"""Between pages: who asks for more than 40 a second is told to wait."""
+_PAUSE_SECONDS: Final = 0.03  # between pages: who asks for more than 40 a second is told to wait
 _ROUNDS: Final = 30
 _P50_MS: Final = 100.0
 _FIRST_BYTE_MS: Final = 50.0

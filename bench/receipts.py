@@ -23,8 +23,7 @@ from honeybadger_host.storage.journal import Journal
 GROUPS: Final = 100
 SENDER: Final = "agent"
 _BATCH: Final = 20_000
-_UNSETTLED: Final = 10_000
-"""Two seconds of a host under full load: what a kill leaves to look at."""
+_UNSETTLED: Final = 10_000  # two seconds of a host under full load: what a kill leaves to look at
 
 
 def group_of(seq: int) -> str:

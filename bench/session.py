@@ -24,8 +24,7 @@ from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import WholeFiles
 
-_CONTENT = (NOTE + " ") * 6
-"""About 670 characters: fifty of them and what is around them are 50 KB."""
+_CONTENT = (NOTE + " ") * 6  # about 670 characters: fifty of them and what is around them are 50 KB
 
 
 def bench_session(base: Path, rounds: int = 200) -> list[Figure]:

@@ -14,8 +14,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import AgentError
 
 _GROUPS: Final = 100
-_SETTLE_SECONDS: Final = 40.0
-"""What a start looks at by and by: the index, people's edits."""
+_SETTLE_SECONDS: Final = 40.0  # what a start looks at by and by: the index, people's edits
 
 
 def bench_tasks(base: Path, tasks: int = 10_000, seconds: float = 60) -> list[Figure]:

@@ -55,13 +55,12 @@ else:
 P = ParamSpec("P")
 T = TypeVar("T")
 ResultT = TypeVar("ResultT", bound=wire.Result)
+# The payload of a request: a model, or any JSON object for types this package does not know.
 Payload = wire.Wire | Mapping[str, Any]
-"""The payload of a request: a model, or any JSON object for types this package does not know."""
 
-CHAT_SECONDS: Final = 300.0
-"""How long an answer is waited for: agents ask their models more than once."""
+CHAT_SECONDS: Final = 300.0  # how long an answer is waited for: agents ask their models more than once
+# The host removes a request after its reply stands: 50 us later, or when a busy machine lets it.
 _REMOVED_WITHIN_SECONDS: Final = 1.0
-"""The host removes a request after its reply stands: 50 us later, or when a busy machine lets it."""
 
 
 class both(Generic[P, T]):  # noqa: N801  a decorator

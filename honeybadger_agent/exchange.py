@@ -19,8 +19,8 @@ from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS, Box, Mailbox
 from honeybadger_agent.stream import StreamTail
 from honeybadger_agent.wire import Reply, StreamLine, refusal_of
 
+# Gets each line of an answer that is being written, between two looks for the reply; it must not take long.
 OnLine = Callable[[StreamLine], None]
-"""Gets each line of an answer that is being written, between two looks for the reply; it must not take long."""
 
 _FIRST_WAIT_SECONDS = 0.0005
 _LONGEST_WAIT_SECONDS = 0.025

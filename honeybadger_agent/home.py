@@ -15,11 +15,9 @@ from honeybadger_agent.errors import NoHome
 
 HOME_VARIABLE: Final = "HONEYBADGER_HOME"
 LOCK: Final = "data/host.lock"
+# Files that only a home has: its settings, and what a host leaves that has served it. The second is for senders of
+# other users, who may not look into `config/`.
 MARKS: Final = ("config/honeybadger.toml", LOCK)
-"""Files that only a home has: its settings, and what a host leaves that has served it.
-
-The second is for senders of other users, who may not look into `config/`.
-"""
 
 
 def find_home(given: str | os.PathLike[str] | None = None) -> Path:

@@ -16,20 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""Groups and senders; match with `fullmatch`."""
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # groups and senders; match with `fullmatch`
 REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SESSION: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:-]{1,100}")
-GLOBAL_GROUP: Final = "global"
-"""Reserved: what every group may read; nobody sends from it."""
+GLOBAL_GROUP: Final = "global"  # reserved: what every group may read; nobody sends from it
+# Reserved: the sender that `honeybadger-host` asks as; its requests must belong to the host's user.
 OPERATOR: Final = "operator"
-"""Reserved: the sender that `honeybadger-host` asks as; its requests must belong to the host's user."""
 
 HUMAN: Final = "human"
 CONSOLIDATOR: Final = "consolidator"
 SCHEDULER: Final = "scheduler"
+# Reserved, in any case: whom the host names as authors of what nobody sent: people's edits, and its own changes.
 SYSTEM_SENDERS: Final = frozenset((HUMAN, CONSOLIDATOR, "curator", SCHEDULER))
-"""Reserved, in any case: whom the host names as authors of what nobody sent: people's edits, and its own changes."""
 
 Box = Literal["requests", "turns"]
 TMP: Final = "tmp"

@@ -33,10 +33,9 @@ from honeybadger_agent.sender_tokens import BadTokenFile, TokenFile
 from honeybadger_agent.tools import Choice
 from honeybadger_agent.turn.dispatch import Memory
 
-MAX_BODY_BYTES: Final = 512 * 1024
-"""Twice the largest request that a host takes."""
+MAX_BODY_BYTES: Final = 512 * 1024  # twice the largest request that a host takes
+# A call that is sent again within this time is the same call: clients retry for minutes, not longer.
 REPEAT_SECONDS: Final = 600
-"""A call that is sent again within this time is the same call: clients retry for minutes, not longer."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 

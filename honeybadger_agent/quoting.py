@@ -19,8 +19,8 @@ _LINES: Final = (
     r"|recalled (?:from long-term memory|earlier in this conversation)"
 )
 _OPENED: Final = rf"[ \t]*(?:[-+*>][ \t]*)*(?:\\?#+[ \t]*(?:(?:{_TITLES})\b|{_LINES})|{_LINES})"
+# Of what stands behind something on its line, behind `## ` too.
 _BEGINS: Final = re.compile(rf"{_OPENED}|(?:{_TITLES})[ \t]*(?:\(|$)", re.IGNORECASE)
-"""Of what stands behind something on its line, behind `## ` too."""
 _LINE: Final = re.compile(rf"^(?={_OPENED})", re.IGNORECASE | re.MULTILINE)
 
 

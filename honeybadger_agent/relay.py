@@ -32,14 +32,13 @@ from honeybadger_agent.mailbox import REPLIES, REQUEST_ID, REQUESTS, TURNS, BadN
 from honeybadger_agent.stream import open_regular
 from honeybadger_agent.wire import Refusal
 
+# Size limit of a request or a reply, in bytes: a server takes 1 MiB with all headers by default.
 MOST_BYTES: Final = 900 << 10
-"""Size limit of a request or a reply, in bytes: a server takes 1 MiB with all headers by default."""
 BOX_HEADER: Final = "Hb-Box"
 ID_HEADER: Final = "Hb-Id"
-ANSWER_SECONDS: Final = 2.0
-"""Seconds until a request is sent again: its owner may have died with it."""
+ANSWER_SECONDS: Final = 2.0  # seconds until a request is sent again: its owner may have died with it
+# An answer goes to no other subject: the owner may publish everywhere, and whoever asks names the subject.
 REPLY_PREFIX: Final = "_INBOX."
-"""An answer goes to no other subject: the owner may publish everywhere, and whoever asks names the subject."""
 _AGAIN_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 2.0
 _MOST_AT_ONCE: Final = 64

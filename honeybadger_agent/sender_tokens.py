@@ -17,8 +17,7 @@ import orjson
 from honeybadger_agent.mailbox import OPERATOR, BadName, Mailbox
 
 TOKENS_FILE: Final = "config/tokens.json"
-PREFIX: Final = "hb_"
-"""Begins every token, so that secret scanners and people recognise one."""
+PREFIX: Final = "hb_"  # begins every token, so that secret scanners and people recognise one
 
 
 class BadTokenFile(ValueError):

@@ -14,8 +14,8 @@ from honeybadger_agent.errors import BY_CODE
 RequestT = TypeVar("RequestT", bound=wire.Request[Any])
 Choice = Literal["default", "all"]
 
+# Names that users of other memory servers know.
 ALIASES: Final[Mapping[str, str]] = {"memory_search": "search_memory", "memory_get": "get_memory"}
-"""Names that users of other memory servers know."""
 
 _OF_MODELS: Final = ("default", "all", "routers")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 HOST_EXTRA: Final = "pip install ./honeybadger_agent '.[{}]' in a checkout of Honeybadger"
+# How an extra is installed: no index has these packages, so both are given as folders.
 AGENT_EXTRA: Final = "pip install './honeybadger_agent[{}]' in a checkout of Honeybadger"
-"""How an extra is installed: no index has these packages, so both are given as folders."""
 _ALIKE: Final = 0.65  # `icp` and `ipc` are 0.67 alike; `foo` and `good` 0.57
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 

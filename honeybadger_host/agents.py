@@ -22,17 +22,16 @@ from honeybadger_host.domain import NOBODY, Identity
 log = structlog.get_logger()
 
 AGENTS_FOLDER: Final = "config/agents"
+# Files of a profile, in the order shown; each is optional.
 PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
-"""Files of a profile, in the order shown; each is optional."""
+# Tools that every agent has.
 PLUMBING: Final = frozenset(
     {
         *("ping", "append_turn", "append_turns", "get_turns", "get_context", "get_history", "read_group_files"),
         "load_session",
     }
 )
-"""Tools that every agent has."""
-DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})
-"""Tools of agents that delegate."""
+DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})  # tools of agents that delegate
 _LARGEST_BYTES: Final = 65_536
 _MOST_AGENTS: Final = 1000
 _NO_FILE: Final = (0, 0, 0)

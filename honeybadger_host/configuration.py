@@ -25,15 +25,16 @@ from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import PREFIX, Section, Settings
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
+# Settings that are tables of names which people choose.
 _TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
-"""Settings that are tables of names which people choose."""
 _TWICE: Final = re.compile(r"Cannot declare \((.+)\) twice \(at line (\d+)")
+# Variables of the clients, the home folder itself, and keys, that share the prefix.
 _NOT_SETTINGS: Final = (
     *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
     *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
 )
-"""Variables of the clients, the home folder itself, and keys, that share the prefix."""
 
+# Removed settings -> the behaviour that replaced each.
 REMOVED_SETTINGS: Final = {
     **dict.fromkeys(("recall.k1", "recall.b"), "the ranking has one pair, measured over all kinds of texts"),
     **dict.fromkeys(("recall.floor_coverage", "recall.floor_rarity"), "what a context recalls is measured, not set"),
@@ -81,7 +82,6 @@ REMOVED_SETTINGS: Final = {
     "tokens.counter": "budgets count characters / 4, and one for each character that is not ASCII",
     "web.socket": "`honeybadger-host web --socket PATH` serves the page on a socket",
 }
-"""Removed settings -> the behaviour that replaced each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,19 +41,17 @@ if TYPE_CHECKING:  # needs an extra
 
 log = structlog.get_logger()
 
+# How long a thread computes while others wait for Python's lock; 5 ms, the default, are several batches.
 SWITCH_SECONDS = 0.001
-"""How long a thread computes while others wait for Python's lock; 5 ms, the default, are several batches."""
-_FIRST_SWEEP_SECONDS = 0.01
-"""Nobody who waits for READY has to wait for the second one."""
+_FIRST_SWEEP_SECONDS = 0.01  # nobody who waits for READY has to wait for the second one
 _LOOK_EVERY_SECONDS = 1.0
+# Looks at the watched folders, of which one is at each of them: with 100 groups that takes 1.5 ms.
 _CLOSE_LOOK_EVERY = 4
-"""Looks at the watched folders, of which one is at each of them: with 100 groups that takes 1.5 ms."""
+# Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison.
 _MOST_ENTRY_FOLDERS = 1024
-"""Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison."""
 _CLOSING_SECONDS = 1.0
 _MAX_SAVING_SECONDS = 2.0
-_GRACE_OF_TURNS = 0.8
-"""Of the grace time; the rest is for what their answers still have to go through."""
+_GRACE_OF_TURNS = 0.8  # of the grace time; the rest is for what their answers still have to go through
 
 
 def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> None:

@@ -19,13 +19,11 @@ HISTORY: Final = "HISTORY.md"
 GroupFileName: TypeAlias = Literal["CLAUDE.md", "MEMORY.md", "summary.md"]
 ROOT_GLOBAL_FILE: Final = "AGENT.md"
 GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
-ARCHIVE: Final = "archive/MEMORY.md"
-"""File for notes that leave MEMORY.md."""
+ARCHIVE: Final = "archive/MEMORY.md"  # file for notes that leave MEMORY.md
 MESSAGES_FOLDER: Final = "data/messages"
-TASK_RECORD: Final = "task_record"
-"""What the journal calls what became of a task; it finds the newest record of each."""
+TASK_RECORD: Final = "task_record"  # what the journal calls what became of a task; it finds the newest record of each
+# How the names of the operator's requests begin that bring in an entry; their receipts are kept for good.
 IMPORTED_REQUEST: Final = "imported-"
-"""How the names of the operator's requests begin that bring in an entry; their receipts are kept for good."""
 GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
 
 
@@ -74,8 +72,7 @@ class ShownContext:
     seq: int
 
 
-VIA: Final = " via "
-"""Stands between a shown name and the folder of its sender."""
+VIA: Final = " via "  # stands between a shown name and the folder of its sender
 
 
 @dataclass(frozen=True)
@@ -190,12 +187,12 @@ class TurnsMarked:
         return f"data/sessions/{self.group}/{self.session}.jsonl"
 
 
+# What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document, a
+# group's summary.md, how far a session is consolidated, what curation proposes, an entry that was taken up, a task, a
+# text of people that the operator took back.
 WholeKind: TypeAlias = Literal[
     "entry", "working", "session", "summary", "watermark", "proposal", "archived", "task", "text"
 ]
-"""What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document, a
-group's summary.md, how far a session is consolidated, what curation proposes, an entry that was taken up, a task, a
-text of people that the operator took back."""
 REMOVED: Final = "_removed"
 NOTE_REMOVED: Final = "note_removed"
 NOTE_RESTORED: Final = "note_restored"
@@ -264,12 +261,9 @@ class NotesRevised:
     row_kind: Literal["note_removed", "note_restored", "edit_undone", "note_edited"] = NOTE_REMOVED
 
 
-Appended: TypeAlias = Added | TurnAdded | TurnsMarked
-"""`data` goes to the end of `file`, a path below the home folder."""
-Whole: TypeAlias = FileWritten | FileRemoved
-"""`file`, a path below the home folder, changes as a whole."""
-Change: TypeAlias = Appended | Whole | NotesRevised
-"""A change that the journal takes."""
+Appended: TypeAlias = Added | TurnAdded | TurnsMarked  # `data` goes to the end of `file`, a path below the home folder
+Whole: TypeAlias = FileWritten | FileRemoved  # `file`, a path below the home folder, changes as a whole
+Change: TypeAlias = Appended | Whole | NotesRevised  # A change that the journal takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,8 +389,8 @@ class WaitingHandler:
     answer: Callable[[Asked], Awaitable[Mapping[str, Any]]]
 
 
+# Keeps the answer of one that changed something; see `Pipeline.keep_answer`.
 Keeps: TypeAlias = Callable[[Asked, Mapping[str, Any]], Awaitable[None]]
-"""Keeps the answer of one that changed something; see `Pipeline.keep_answer`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ _MAY_CLEAR: Final = frozenset(
         *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),  # of the machine
     }
 )
+# SQLite's codes for such faults: NOMEM, READONLY, IOERR, FULL, CANTOPEN.
 _SQLITE_MAY_CLEAR: Final = frozenset({7, 8, 10, 13, 14})
-"""SQLite's codes for such faults: NOMEM, READONLY, IOERR, FULL, CANTOPEN."""
 
 
 class HostError(Exception):

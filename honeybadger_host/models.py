@@ -16,8 +16,7 @@ from honeybadger_host.configuration import model_key
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import Model as Settings
 
-RETRIES = 2
-"""How often a model is asked again after a failure that may pass, before any text came."""
+RETRIES = 2  # how often a model is asked again after a failure that may pass, before any text came
 _OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
 
 

@@ -29,6 +29,7 @@ import orjson
 
 from honeybadger_agent.wire import ErrorCode
 
+# Settings that make a test wait less and change nothing else.
 QUICK: Final[Mapping[str, object]] = {
     "ipc.sweep_seconds": 0.05,
     "spool.request.UNFINISHED_SECONDS": 0.3,
@@ -36,7 +37,7 @@ QUICK: Final[Mapping[str, object]] = {
     "ops.maintenance._SWEEP_CHANGED_SECONDS": 1.0,
     "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.5,
 }
-"""Settings that make a test wait less and change nothing else."""
+# For a test that waits until notes have settled and people's edits are recorded.
 AT_ONCE: Final[dict[str, object]] = {
     "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
     "documents.store.DELETED_SECONDS": 0.2,
@@ -46,10 +47,9 @@ AT_ONCE: Final[dict[str, object]] = {
     "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.2,
     "ops.maintenance.EDITS_SECONDS": 0.05,
 }
-"""For a test that waits until notes have settled and people's edits are recorded."""
 PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
+# The commands as they are installed, with warnings as errors.
 AGENT: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
-"""The commands as they are installed, with warnings as errors."""
 _COMMON: Final = "HB_TESTS_COMMON"
 _LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
 _OF_BOTH: Final = (
@@ -69,8 +69,8 @@ def import_all() -> None:
         importlib.import_module(module)
 
 
+# Seconds until what is waited for is given up: long enough for a busy machine, and nobody waits who is answered.
 PATIENCE: Final = 50.0
-"""Seconds until what is waited for is given up: long enough for a busy machine, and nobody waits who is answered."""
 
 T = TypeVar("T")
 

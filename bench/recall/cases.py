@@ -67,12 +67,12 @@ _USERS = _names("""
     utilisatrice nutzer benutzer nutzerin utente gebruiker användare bruger bruker
     użytkownik kullanıcı пользователь користувач مستخدم المستخدم
     """)
+# What the two sides of a conversation with a model are called in files.
 _ASSISTANTS = _names("""
     assistant ai bot model agent chatbot 助手 助理 智能助手 ai助手 ai伴侣 アシスタント 어시스턴트 비서
     asistente assistente assistent assistentin asystent asistan ассистент помощник
     асистент مساعد المساعد
     """)
-"""What the two sides of a conversation with a model are called in files."""
 
 
 def documents_of(turns: Sequence[Turn]) -> list[Document]:

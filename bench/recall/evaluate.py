@@ -11,8 +11,7 @@ from bench.recall.cases import Conversation, Question
 from bench.recall.measures import Measures, mean, measure
 from bench.recall.systems import SYSTEMS, Ranker, System
 
-DEPTH = 1_000
-"""How far a ranking is looked at for the first right answer."""
+DEPTH = 1_000  # how far a ranking is looked at for the first right answer
 
 
 @dataclass(frozen=True, slots=True)

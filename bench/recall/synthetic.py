@@ -24,8 +24,8 @@ from bench.recall.cases import Conversation, Question, Turn
 from honeybadger_host.search.language.lexicon import STOP
 
 SETS = Path(__file__).parent / "sets"
+# Among them (`bana`, `dela`) every text would seem to be in another language.
 _FUNCTION_WORDS = frozenset().union(*STOP.values())
-"""Among them (`bana`, `dela`) every text would seem to be in another language."""
 
 
 @dataclass(frozen=True, slots=True)

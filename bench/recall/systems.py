@@ -23,8 +23,7 @@ from honeybadger_host.search.scoring import GATE
 from honeybadger_host.search.signals import WEIGHTS, Signals
 from honeybadger_host.search.vectors import Vectors
 
-Ranker = Callable[[Question, int], Sequence[int]]
-"""(question, limit) -> places of turns, best first."""
+Ranker = Callable[[Question, int], Sequence[int]]  # (question, limit) -> places of turns, best first
 
 
 class System(Protocol):
@@ -180,6 +179,7 @@ def tantivy(conversation: Conversation) -> Ranker:
     return rank
 
 
+# Name -> system, and the package it needs.
 SYSTEMS: dict[str, tuple[System, str]] = {
     "rank-bm25": (rank_bm25, "rank_bm25"),
     "bm25s": (bm25s, "bm25s"),
@@ -189,7 +189,6 @@ SYSTEMS: dict[str, tuple[System, str]] = {
     "FTS5 with signals": (fts5_with_signals, ""),
     "honeybadger": (honeybadger, ""),
 }
-"""Name -> system, and the package it needs."""
 
 _WORD = re.compile(r"\w+")
 

@@ -23,8 +23,7 @@ from honeybadger_host.curation.proposal import Operation, Proposal, numbered
 from honeybadger_host.curation.said import uncopied
 from honeybadger_host.domain import Turn
 
-MADE_UP: Final = re.compile(r"Zelda|Atlantis|SYSTEM|99123|delete")
-"""What only liars and injected texts say."""
+MADE_UP: Final = re.compile(r"Zelda|Atlantis|SYSTEM|99123|delete")  # what only liars and injected texts say
 
 
 @dataclass

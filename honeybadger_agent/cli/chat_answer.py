@@ -15,8 +15,7 @@ from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import ChatResult, StopTurn, StreamLine
 
 TAKEN_BACK: Final = "taken back: nobody had begun to answer it, and nothing was said"
-_STOP_SECONDS: Final = 5.0
-"""How long a host may take to stop an answer; it takes milliseconds."""
+_STOP_SECONDS: Final = 5.0  # how long a host may take to stop an answer; it takes milliseconds
 _EMPTY_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 

@@ -15,8 +15,7 @@ from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ChatResult
 
-SILENCE_SECONDS: Final = 3.0
-"""After this silence the host is pinged."""
+SILENCE_SECONDS: Final = 3.0  # after this silence the host is pinged
 PING_SECONDS: Final = 1.5
 NO_HOST: Final = "No host answers. Start one with `honeybadger-host run` in the home folder"
 

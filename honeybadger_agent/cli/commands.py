@@ -290,6 +290,7 @@ def _relay(options: Mapping[str, Any]) -> None:
                 complain(said or "requests are answered")
 
 
+# Name -> function of its options; returns the exit code, None for 0.
 COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "remember": _remember,
     "save": _save,
@@ -310,7 +311,6 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "ping": _ping,
     "relay": _relay,
 }
-"""Name -> function of its options; returns the exit code, None for 0."""
 
 # ------------------------------------------------------------------------------------------------------------- options
 

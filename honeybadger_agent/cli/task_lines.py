@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from honeybadger_agent.wording import count_of
 
+# Action on a task -> type of request.
 ACTIONS: Final[Mapping[str, str]] = {
     "list": "list_tasks",
     "show": "list_tasks",
@@ -16,7 +17,6 @@ ACTIONS: Final[Mapping[str, str]] = {
     "resume": "resume_task",
     "cancel": "cancel_task",
 }
-"""Action on a task -> type of request."""
 
 
 def task_lines(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.markdown import Markdown
 
+# Unicode categories of characters that move the cursor, hide or reorder text, or end a line.
 _OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories of characters that move the cursor, hide or reorder text, or end a line."""
-_HARMLESS: Final = "\n\t\u00ad\u200c\u200d"
-"""Scripts and emoji need joiners; a soft hyphen is invisible."""
+_HARMLESS: Final = "\n\t\u00ad\u200c\u200d"  # scripts and emoji need joiners; a soft hyphen is invisible
 _STYLES: Final[Mapping[str, str]] = {"dim": "2", "who": "1;36", "mark": "36", "warning": "33", "error": "31"}
 _REFRESHES_PER_SECOND: Final = 8
 _SILENT_SECONDS: Final = 2.0

@@ -20,11 +20,10 @@ from honeybadger_agent.turn.dispatch import code_of, complaint_of
 
 ResultT = TypeVar("ResultT", bound=wire.Result)
 T = TypeVar("T")
+# Yields a call; its result is sent or its error thrown into the generator.
 Steps: TypeAlias = Generator[wire.Request[Any], Any, T]
-"""Yields a call; its result is sent or its error thrown into the generator."""
 
-MOST_SHOWN: Final = 500
-"""Files in one view of a folder, which goes into a model's context."""
+MOST_SHOWN: Final = 500  # files in one view of a folder, which goes into a model's context
 MOST_TRIES: Final = 5
 _CLOSED: Final = f"{ROOT}/{NOTES} is the group's shared file of notes, which people edit"
 

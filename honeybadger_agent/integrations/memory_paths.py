@@ -27,12 +27,9 @@ from honeybadger_agent.wire import (
 ROOT: Final = "/memories"
 NOTES: Final = "MEMORY.md"
 _MOST_CHARACTERS: Final = 1024
-_MADE_ID: Final = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")
-"""An id made by the host."""
-_MOST_DECODED: Final = 5
-"""How often an escape such as `%25252e` is decoded."""
-_MOST_WORDS: Final = 40
-"""Characters of an entry's first words in the name of an entry without one."""
+_MADE_ID: Final = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")  # an id made by the host
+_MOST_DECODED: Final = 5  # how often an escape such as `%25252e` is decoded
+_MOST_WORDS: Final = 40  # characters of an entry's first words in the name of an entry without one
 
 
 @dataclass(frozen=True, slots=True)

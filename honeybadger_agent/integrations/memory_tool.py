@@ -21,11 +21,11 @@ from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.turn.dispatch import code_of, complaint_of
 from honeybadger_agent.wire import Request
 
+# The tool's definition in a request to the model.
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
-"""The tool's definition in a request to the model."""
 _MOST_UNANSWERED: Final = 100
+# Sends a request under an id, and returns its result.
 _Asking: TypeAlias = Callable[[Request[Any], str], Awaitable[wire.Result]]
-"""Sends a request under an id, and returns its result."""
 
 
 @dataclass(slots=True)

@@ -23,13 +23,11 @@ from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import Role, StoredTurn
 
 T = TypeVar("T")
+# Role of an item -> of its turn; all other items are of the role `tool`, or `system`.
 _ROLES: Final[Mapping[object, Role]] = {"user": "user", "assistant": "assistant"}
-"""Role of an item -> of its turn; all other items are of the role `tool`, or `system`."""
-_MOST_SHOWN: Final = 16_384
-"""Characters of an item that people and search see; `data` has all of it."""
+_MOST_SHOWN: Final = 16_384  # characters of an item that people and search see; `data` has all of it
 _MOST_TURNS: Final = 200
-_MOST_BYTES: Final = 200_000
-"""Size limit of the turns of one request, which has less than 256 KiB."""
+_MOST_BYTES: Final = 200_000  # size limit of the turns of one request, which has less than 256 KiB
 
 
 class GroupSession:

@@ -26,8 +26,7 @@ from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, EntryResult
 
 _RECORDS: Final = "store/pydantic-ai/records"
 _ENTRIES: Final = "store/pydantic-ai/entries"
-_MOST_BYTES: Final = 200_000
-"""Size limit of the documents of one change, which has less than 256 KiB."""
+_MOST_BYTES: Final = 200_000  # size limit of the documents of one change, which has less than 256 KiB
 _RECORD: Final = TypeAdapter(ConversationRecord)
 
 

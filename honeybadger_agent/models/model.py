@@ -81,8 +81,7 @@ class ToolsAnswered:
 
 
 Message: TypeAlias = UserSaid | ModelSaid | ToolsAnswered
-OnText: TypeAlias = Callable[[str], Awaitable[None]]
-"""Takes each piece of an answer's text as it comes."""
+OnText: TypeAlias = Callable[[str], Awaitable[None]]  # takes each piece of an answer's text as it comes
 
 
 @dataclass(frozen=True, slots=True)

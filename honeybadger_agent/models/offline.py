@@ -37,11 +37,11 @@ _REMEMBER: Final = (
     "(?:note|take note|make a note|write down|save|memorise|memorize)(?=:| that| this| down| of)"
 )
 _FORGET: Final = "forget|delete|remove|stop remembering|don't remember|do not remember"
+# Beginnings of a question without a question mark; after `remember` they ask instead of tell.
 _ASKING: Final = (
     "what|who|whom|whose|when|where|which|why|how|if|whether|do|does|did|is|are|was|were|can|could|would|will|should|"
     "have|has|any|tell me|show me|recall|search|find|look up|list"
 )
-"""Beginnings of a question without a question mark; after `remember` they ask instead of tell."""
 
 
 def _phrases(phrases: str) -> str:

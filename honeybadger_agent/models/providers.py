@@ -38,21 +38,20 @@ from honeybadger_agent.models.model import (
 from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
 
 MAX_CONNECT_SECONDS: Final = 10.0
-MAX_RETRY_AFTER_SECONDS: Final = 30.0
-"""When a provider asks for a longer pause, the turn fails and says so."""
+MAX_RETRY_AFTER_SECONDS: Final = 30.0  # when a provider asks for a longer pause, the turn fails and says so
 
+# An answer may take at most this many `timeout_seconds` in all, even if data keeps trickling in.
 MAX_CALL_TIMEOUTS: Final = 10
-"""An answer may take at most this many `timeout_seconds` in all, even if data keeps trickling in."""
 
+# About the length of the longest tokens; it limits how much memory an endless answer can fill.
 MAX_CHARACTERS_OF_A_TOKEN: Final = 64
-"""About the length of the longest tokens; it limits how much memory an endless answer can fill."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 8.0
+# The headers sent. The SDKs would add the platform and ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others.
 _HEADERS: Final = {
     *("host", "accept", "accept-encoding", "connection", "content-type", "content-length", "transfer-encoding"),
     *("authorization", "x-api-key", "anthropic-version", "anthropic-beta"),
 }
-"""The headers sent. The SDKs would add the platform and ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others."""
 
 _NO_KEY: Final = "none"  # the SDKs require one; local servers ignore it
 _log = logging.getLogger(__name__)
@@ -154,11 +153,11 @@ def _anthropic(_: str, model: str, base_url: str, settings: ModelSettings, clien
     return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
 
 
+# Errors of a server that has not begun to answer.
 _REFUSALS: Final = (
     *(failed.ModelRequestRejectedError, failed.ModelQuotaExceededError, failed.ModelRateLimitError),
     *(failed.ModelUnavailableError, failed.ModelServerError, failed.ModelHTTPError),
 )
-"""Errors of a server that has not begun to answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, OnText, Prompt, ToolCall, UserSaid
 from honeybadger_agent.wire import Count, Wire, refusal_of
 
+# An answer, or a function of the prompt that returns one; it may raise `ModelFailed`.
 Step: TypeAlias = ModelSaid | Callable[[Prompt], ModelSaid]
-"""An answer, or a function of the prompt that returns one; it may raise `ModelFailed`."""
 
 PIECE_CHARACTERS: Final = 12
 

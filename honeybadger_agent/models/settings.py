@@ -7,12 +7,12 @@ from typing import Final
 
 from pydantic import SecretStr
 
+# Provider -> default of `base_url`.
 DEFAULT_URLS: Final = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
     "ollama": "http://127.0.0.1:11434/v1",
 }
-"""Provider -> default of `base_url`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from honeybadger_agent.wording import in_words
 ResultT = TypeVar("ResultT", bound=wire.Result)
 
 _MOST_UNANSWERED: Final = 100
+# How long a list of tools waits for a host that may be starting; a new mailbox is found within a sweep.
 _LIST_SECONDS: Final = 2.0
-"""How long a list of tools waits for a host that may be starting; a new mailbox is found within a sweep."""
 
 
 @dataclass(slots=True)

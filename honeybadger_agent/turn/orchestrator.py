@@ -28,8 +28,8 @@ from honeybadger_agent.models.model import (
     UserSaid,
 )
 
+# The turn ends when the same call failed in this many steps: a model that repeats it three times never stops.
 MOST_SAME_FAILURES: Final = 3
-"""The turn ends when the same call failed in this many steps: a model that repeats it three times never stops."""
 
 _log = logging.getLogger(__name__)
 

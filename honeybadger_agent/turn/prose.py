@@ -96,8 +96,7 @@ def _deleted_entry(result: wire.EntryResult) -> str:
     return f"Deleted: {_entry(result)}"
 
 
-WEAK: Final = "weak match"
-"""The last remark on a hit that matches the query only weakly."""
+WEAK: Final = "weak match"  # the last remark on a hit that matches the query only weakly
 
 
 def _search(result: wire.SearchResult) -> str:
@@ -128,6 +127,7 @@ def _delegated(result: wire.DelegationResult) -> str:
     return f"{result.agent} {state}:\n{result.content}"
 
 
+# Name of a tool whose result is text to read -> function from its result model to that; the others are lists and facts.
 PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "update_memory": _note,
     "read_group_files": _group_files,
@@ -142,8 +142,6 @@ PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "get_messages": _messages,
     "delegate_to_agent": _delegated,
 }
-"""Name of a tool whose result is text to read -> function from its result model to that; the others are lists and
-facts."""
 
 
 def _line(text: str) -> str:

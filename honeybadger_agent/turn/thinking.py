@@ -13,8 +13,7 @@ from typing import Final, Literal, Self
 _OPENING: Final = {"<think>": "think", "<thinking>": "think", "<internal>": "internal"}
 _CLOSING: Final = {tag.replace("<", "</"): kind for tag, kind in _OPENING.items()}
 _BEGUN: Final = {tag[:length] for tag in (*_OPENING, *_CLOSING) for length in range(1, len(tag) + 1)}
-_FENCE: Final = 3
-"""This many marks in a row at the beginning of a line begin a block of code."""
+_FENCE: Final = 3  # this many marks in a row at the beginning of a line begin a block of code
 
 
 class Visible:

@@ -17,13 +17,12 @@ from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.turn.orchestrator import arguments_of
 from honeybadger_agent.wording import count_of
 
-MAX_PREFIX_CHARACTERS: Final = 88
-"""A request id has 100: the prefix is followed by `.` and a key such as `12.3`."""
+MAX_PREFIX_CHARACTERS: Final = 88  # A request id has 100: the prefix is followed by `.` and a key such as `12.3`
 
 MAX_SUMMARY_CHARACTERS: Final = 200
 
+# About 15,000 tokens: the most one result may add to the model's context. MEMORY.md may be larger.
 MOST_CHARACTERS: Final = 60_000
-"""About 15,000 tokens: the most one result may add to the model's context. MEMORY.md may be larger."""
 
 
 class MemoryTools:
@@ -151,6 +150,7 @@ def _delegated(asked: wire.DelegateToAgent, result: wire.DelegationResult) -> st
     return f"{result.agent}, {result.state.replace('_', ' ')}: {result.content}"
 
 
+# Request type -> its summary; others say their first line, or count what they list.
 _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "update_memory": _note,
     "save_memory": _entry,
@@ -160,7 +160,6 @@ _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "get_context": _read_context,
     "delegate_to_agent": _delegated,
 }
-"""Request type -> its summary; others say their first line, or count what they list."""
 
 
 def _failed(call: ToolCall, why: str) -> ToolAnswer:

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 PROTOCOL: Final = 1
 MAX_NOTE_CHARACTERS: Final = 32_768
 MAX_SECTION_CHARACTERS: Final = 80
-MAX_NUMBER: Final = 2**53 - 1
-"""The largest integer that every JSON reader keeps exactly."""
+MAX_NUMBER: Final = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 Role = Literal["user", "assistant", "system", "tool"]
 
 
@@ -30,12 +29,12 @@ class Result(Wire):
 
 
 ResultT = TypeVar("ResultT", bound=Result)
+# Who is offered a type as a tool: every model, models that are offered all tools, those of agents that delegate,
+# programs only, the operator only.
 Audience = Literal["default", "all", "routers", "programs", "operator"]
-"""Who is offered a type as a tool: every model, models that are offered all tools, those of agents that delegate,
-programs only, the operator only."""
 
+# Marks a member of a type that models use, which is not offered to them: each pays for every word of a tool.
 FOR_PROGRAMS: Final[dict[str, JsonValue]] = {"audience": "programs"}
-"""Marks a member of a type that models use, which is not offered to them: each pays for every word of a tool."""
 
 
 if TYPE_CHECKING:
@@ -99,10 +98,8 @@ class Request(_Asking[ResultT]):
         return 0
 
 
-REQUEST_TYPES: Final[dict[str, type[Request[Any]]]] = {}
-"""Types of `requests/`: name -> type."""
-TURN_TYPES: Final[dict[str, type[Request[Any]]]] = {}
-"""Types of `turns/`: name -> type."""
+REQUEST_TYPES: Final[dict[str, type[Request[Any]]]] = {}  # types of `requests/`: name -> type
+TURN_TYPES: Final[dict[str, type[Request[Any]]]] = {}  # types of `turns/`: name -> type
 
 OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECTION_CHARACTERS)]
 Neutralised = Annotated[

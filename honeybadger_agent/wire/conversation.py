@@ -10,10 +10,8 @@ from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, Request,
 from honeybadger_agent.wire.labels import Speaker, ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 
-MAX_DATA_BYTES: Final = 128 * 1024
-"""Size limit of the JSON that a turn carries, in bytes of UTF-8."""
-MAX_TURNS: Final = 1000
-"""Turns in one reply of `get_turns`."""
+MAX_DATA_BYTES: Final = 128 * 1024  # size limit of the JSON that a turn carries, in bytes of UTF-8
+MAX_TURNS: Final = 1000  # turns in one reply of `get_turns`
 Moment = Annotated[
     str,
     shaped(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?", "a time, as 2026-11-21T06:00:00Z"),
@@ -59,8 +57,7 @@ def _checked_data(value: str) -> str:
 TurnKey = Annotated[
     str, shaped(r"[A-Za-z0-9._:/#+%~-]{1,120}", "a key: 1-120 letters, digits and . _ : / # + % ~ -, as run-4/item-2")
 ]
-TurnData = Annotated[str, AfterValidator(_checked_data)]
-"""JSON as a text, so that it comes back byte for byte."""
+TurnData = Annotated[str, AfterValidator(_checked_data)]  # JSON as a text, so that it comes back byte for byte
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 
 

@@ -20,8 +20,8 @@ from honeybadger_agent.wire.numbers import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
 MAX_LISTED: Final = 1000
+# Of a text in a category `store/…`; any other has at most `MAX_NOTE_CHARACTERS`, which the host sees to.
 MAX_DOCUMENT_CHARACTERS: Final = 131_072
-"""Of a text in a category `store/…`; any other has at most `MAX_NOTE_CHARACTERS`, which the host sees to."""
 MAX_OPERATIONS: Final = 100
 MAX_ORIGIN_CHARACTERS: Final = 500
 MAX_SUPERSEDED: Final = 32
@@ -274,8 +274,8 @@ def _checked_where(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+# Conditions that all hold: a dotted path -> the value there, or an object of operators and values.
 Where = Annotated[dict[str, Any], AfterValidator(_checked_where)]
-"""Conditions that all hold: a dotted path -> the value there, or an object of operators and values."""
 
 
 class EntryRow(Result):

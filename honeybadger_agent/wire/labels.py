@@ -13,21 +13,19 @@ MAX_TAGS: Final = 32
 MAX_TAG_CHARACTERS: Final = 64
 MAX_TITLE_CHARACTERS: Final = 200
 MAX_NAME_CHARACTERS: Final = 128
-MAX_SPEAKER_CHARACTERS: Final = 80
-"""Length limit of the name that a conversation shows."""
+MAX_SPEAKER_CHARACTERS: Final = 80  # length limit of the name that a conversation shows
 MAX_TOOLS_USED: Final = 64
 MAX_TOOL_CHARACTERS: Final = 100
+# Categories, also as folders; match with `fullmatch`.
 CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
-"""Categories, also as folders; match with `fullmatch`."""
 MAX_CATEGORY_CHARACTERS: Final = 200
-GENERAL: Final = "general"
-"""The category of what has none (RB4)."""
+GENERAL: Final = "general"  # the category of what has none (RB4)
+# Categories that begin so, in any case, hold programs' documents: nothing recalls, searches or curates them.
 STORE: Final = "store/"
-"""Categories that begin so, in any case, hold programs' documents: nothing recalls, searches or curates them."""
+# The host makes ids of 12 characters; a person who writes a file may choose.
 ENTRY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""The host makes ids of 12 characters; a person who writes a file may choose."""
+# Unicode categories of invisible characters and line ends; joiners belong to some scripts and emoji.
 _HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories of invisible characters and line ends; joiners belong to some scripts and emoji."""
 
 
 def is_store(category: str) -> bool:
@@ -83,6 +81,7 @@ ToolsUsed = Annotated[
 EntryName = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_checked_name)
 ]
+# An id as search shows it: of an entry its id, of a turn `session#number`, of a note `MEMORY.md#hash`.
 FoundId = Annotated[
     str,
     shaped(
@@ -90,7 +89,6 @@ FoundId = Annotated[
         "an id as search shows it, as k3v9x2m4q7p1, main#12 or MEMORY.md#4f0c21",
     ),
 ]
-"""An id as search shows it: of an entry its id, of a turn `session#number`, of a note `MEMORY.md#hash`."""
 EntryId = Annotated[
     str, shaped(ENTRY_ID.pattern, "an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1 or researcher")
 ]

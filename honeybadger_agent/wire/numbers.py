@@ -7,8 +7,7 @@ import math
 from typing import Final
 
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
-_LONG: Final = b"0" * 19
-"""A run of digits that may be an integer over 64 bits; in most files there is none."""
+_LONG: Final = b"0" * 19  # A run of digits that may be an integer over 64 bits; in most files there is none
 
 
 def check_numbers(data: bytes) -> None:

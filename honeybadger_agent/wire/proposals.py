@@ -8,11 +8,9 @@ from pydantic import Field, StringConstraints
 from honeybadger_agent.wire.base import Request, Result
 from honeybadger_agent.wire.refusals import shaped
 
-_MODEL_SECONDS = 900.0
-"""A model may take its time."""
+_MODEL_SECONDS = 900.0  # A model may take its time
 
-UNDECIDED: Final = ("waiting", "refused")
-"""States of operations that the operator may decide about."""
+UNDECIDED: Final = ("waiting", "refused")  # states of operations that the operator may decide about
 
 ProposalId = Annotated[str, shaped(r"[A-Za-z0-9_-]{1,64}", "the id of a proposal, as consolidation-main-41-813010")]
 

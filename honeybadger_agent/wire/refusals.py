@@ -114,8 +114,7 @@ _MUST_BE: Final = {
 }
 
 
-_MEANT: Final[dict[str, str]] = {}
-"""Pattern -> what it means, in words and with an example."""
+_MEANT: Final[dict[str, str]] = {}  # pattern -> what it means, in words and with an example
 
 
 def shaped(pattern: str, words: str) -> StringConstraints:

@@ -28,8 +28,7 @@ def _shallow(value: dict[str, Any]) -> dict[str, Any]:
     raise PydanticCustomError("must_be", "an object of at most 32 levels")
 
 
-FreeObject = Annotated[dict[str, Any], AfterValidator(_shallow)]
-"""A JSON object that the agent shapes."""
+FreeObject = Annotated[dict[str, Any], AfterValidator(_shallow)]  # A JSON object that the agent shapes
 TaskStatus = Literal["Pending", "Running", "Completed", "Failed", "Cancelled"]
 Fact = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 

@@ -16,8 +16,7 @@ from honeybadger_host.errors import HostError, NotFound
 if TYPE_CHECKING:  # it takes long to import
     from honeybadger_agent.wire import Reply, Request
 
-_SAVING_SECONDS: Final = 3.0
-"""A file that somebody has just saved is free within this time."""
+_SAVING_SECONDS: Final = 3.0  # A file that somebody has just saved is free within this time
 
 
 def check_group(folder: Path, group: str) -> None:

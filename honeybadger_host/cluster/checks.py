@@ -24,9 +24,9 @@ from honeybadger_host.settings import Cluster
 from honeybadger_host.storage.files import printable
 from honeybadger_host.storage.home import JOURNAL_FILE
 
+# Between this machine's clock and the servers'. Nothing is lost by more: people read wrong times, and a lease, which
+# the servers time, ends early or late where they differ among themselves.
 _MOST_SKEW_SECONDS: Final = 1.0
-"""Between this machine's clock and the servers'. Nothing is lost by more: people read wrong times, and a lease, which
-the servers time, ends early or late where they differ among themselves."""
 _NEARLY_FULL: Final = 0.8
 _NOT_SEEN: Final = (
     "whether the servers have `sync_interval: always`, and how full their disks are, is not told to hosts"

@@ -37,16 +37,14 @@ from honeybadger_host.storage.files import Changing, Incoming, NotRegular
 
 log = structlog.get_logger()
 
+# So long a reply is given again: its first copy may have been lost on its way. And so long is one waited for that
+# nobody asks for any more.
 _KEPT_SECONDS: Final = 10.0
-"""So long a reply is given again: its first copy may have been lost on its way. And so long is one waited for that
-nobody asks for any more."""
 _AGAIN_SECONDS: Final = 0.2
 _NET_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
-_LOOK_PAUSE: Final = 10
-"""So many times as long as a look into all folders kept the processor busy, the next one waits."""
-_MOST_AT_ONCE: Final = 512
-"""Requests under way: of this machine, and of a sender elsewhere."""
+_LOOK_PAUSE: Final = 10  # so many times as long as a look into all folders kept the processor busy, the next one waits
+_MOST_AT_ONCE: Final = 512  # requests under way: of this machine, and of a sender elsewhere
 
 
 class Forwarding:

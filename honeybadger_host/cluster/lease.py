@@ -19,13 +19,12 @@ from honeybadger_host.errors import StorageFailed
 
 log = structlog.get_logger()
 
+# An owner that was silent for so long may be replaced: it is sure of itself for `_SURE` of this time.
 LEASE_SECONDS = 3.0
-"""An owner that was silent for so long may be replaced: it is sure of itself for `_SURE` of this time."""
 OWNERS: Final = "HB_OWNERS"
 OWNERS_SUBJECT: Final = "hb.*.owner"
 _EVERY_SECONDS: Final = 0.5
-_SURE: Final = 0.8
-"""Of a lease: clocks of machines do not run equally fast."""
+_SURE: Final = 0.8  # of a lease: clocks of machines do not run equally fast
 
 
 def claim(servers: Servers, names: Names, node: str, lapsed: int = 0) -> bool:

@@ -46,12 +46,12 @@ from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
 
 log = structlog.get_logger()
 
+# So long a commit waits for the servers to agree, as while they choose a new leader; then the host ends, and what was
+# not answered is met again.
 UNCLEAR_SECONDS = 15.0
-"""So long a commit waits for the servers to agree, as while they choose a new leader; then the host ends, and what was
-not answered is met again."""
+# So long a log that ends before this journal is not taken for lost: a server that was cut off answers as it was, until
+# it notices that it leads no more.
 LOST_SECONDS = 30.0
-"""So long a log that ends before this journal is not taken for lost: a server that was cut off answers as it was, until
-it notices that it leads no more."""
 _PAUSE_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 1.0
 

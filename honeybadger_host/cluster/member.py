@@ -49,9 +49,9 @@ if TYPE_CHECKING:  # needs an extra
 
 log = structlog.get_logger()
 
+# The owner publishes a snapshot, and lets go of the log before it, when the log has more than this share of the
+# journal's bytes: so all snapshots together never cost more than the log itself.
 TRIM_SHARE = 1.0
-"""The owner publishes a snapshot, and lets go of the log before it, when the log has more than this share of the
-journal's bytes: so all snapshots together never cost more than the log itself."""
 LOOK_SECONDS = 10.0
 _FOLD_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2

@@ -25,12 +25,10 @@ from honeybadger_host.errors import HostError, NotFound, StorageFailed
 
 log = structlog.get_logger()
 
-REMEMBERED_SECONDS: Final = 7 * 86_400
-"""A machine that has not run for so long is no longer missed."""
+REMEMBERED_SECONDS: Final = 7 * 86_400  # A machine that has not run for so long is no longer missed
 _SAID_SECONDS: Final = 3_600
 _SAID_AGAIN_SECONDS: Final = 5
-MOST_BEHIND = 1_000
-"""Messages: a machine that has to read more keeps everybody waiting."""
+MOST_BEHIND = 1_000  # messages: a machine that has to read more keeps everybody waiting
 _MOVING_SECONDS = 60.0
 _AGAIN_SECONDS = 0.1
 

@@ -31,8 +31,7 @@ from honeybadger_host.storage.journal_opening import bring_forward, use_wal
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ
 from honeybadger_host.storage.journal_transfer import is_shared
 
-_LOOKS: Final = 3
-"""Seconds to wait for an owner: one that has just begun, or is busy, answers the next time."""
+_LOOKS: Final = 3  # seconds to wait for an owner: one that has just begun, or is busy, answers the next time
 START: Final = Position(0, "0" * 64)
 
 

@@ -30,8 +30,7 @@ from honeybadger_host.storage.revised import REVISED_KINDS
 log = structlog.get_logger()
 
 _SYNCED_AT_ONCE: Final = 32
-KEPT: Final = "data/replaced"
-"""Folder for texts that only this machine had."""
+KEPT: Final = "data/replaced"  # folder for texts that only this machine had
 
 
 def place_files(home: Path, journal: Path) -> int:

@@ -21,18 +21,14 @@ import orjson
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.journal_schema import LOG_SEQ, SCHEMA_VERSION
 
+# The number of the message with which the owner of the moment began; of that message itself, 0.
 EPOCH_HEADER: Final = "Hb-Epoch"
-"""The number of the message with which the owner of the moment began; of that message itself, 0."""
 CHAIN_HEADER: Final = "Hb-Chain"
-SCHEMA_HEADER: Final = "Hb-Schema"
-"""Schema number of the journal in a record or a snapshot."""
+SCHEMA_HEADER: Final = "Hb-Schema"  # schema number of the journal in a record or a snapshot
 PART_HEADER: Final = "Hb-Part"
-PART_BYTES: Final = 512 << 10
-"""A server takes 1 MiB with all headers by default."""
-LOG_CHAIN: Final = "log_chain"
-"""Key in `meta`: the hash of all records up to the last one in this journal."""
-NODE: Final = "node"
-"""Key in `meta`: this machine's name among those that keep the home, unique among them."""
+PART_BYTES: Final = 512 << 10  # A server takes 1 MiB with all headers by default
+LOG_CHAIN: Final = "log_chain"  # key in `meta`: the hash of all records up to the last one in this journal
+NODE: Final = "node"  # key in `meta`: this machine's name among those that keep the home, unique among them
 
 Statement: TypeAlias = tuple[str, Sequence[Sequence[Any]]]
 

@@ -25,19 +25,17 @@ ResultT = TypeVar("ResultT")
 
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"
 EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
+# Never `Nats-Expected-Last-Msg-Id`: with 2.15.1 one that does not fit stops a stream of several servers for good.
 EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
-"""Never `Nats-Expected-Last-Msg-Id`: with 2.15.1 one that does not fit stops a stream of several servers for good."""
 LEAST_VERSION = (2, 12)
 _CONNECT_SECONDS: Final = 5.0
 _FETCH_SECONDS: Final = 0.3
-_OTHERS_SECONDS: Final = 1.0
-"""Between two answers to one question."""
+_OTHERS_SECONDS: Final = 1.0  # between two answers to one question
 _FETCHED_AT_ONCE: Final = 256
+# One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost. No
+# message has a `Nats-Msg-Id`: what a server takes for a repetition may have other bytes.
 _WRONG_SEQUENCE: Final = (10071, 10164)
-"""One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost. No
-message has a `Nats-Msg-Id`: what a server takes for a repetition may have other bytes."""
-_NO_ROOM: Final = (10002, 10023, 10047, 10077)
-"""Error codes of exhausted limits: account, cluster, disk, stream."""
+_NO_ROOM: Final = (10002, 10023, 10047, 10077)  # error codes of exhausted limits: account, cluster, disk, stream
 _NOT_CLUSTERED: Final = 10074
 _DENIED_SECONDS: Final = 10.0
 

@@ -31,8 +31,7 @@ from honeybadger_host.storage.journal_connection import connect, make_file, read
 from honeybadger_host.storage.journal_position import copy_journal
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION, Marks
 
-_DIGEST_HEADER: Final = "Hb-Digest"
-"""Of the whole file, in its last message; the same with the schema."""
+_DIGEST_HEADER: Final = "Hb-Digest"  # of the whole file, in its last message; the same with the schema
 
 
 def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
 
+# The first line of a note that the host wrote.
 _HEADING: Final = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")
-"""The first line of a note that the host wrote."""
 
 
 @lru_cache(maxsize=4)  # one save asks for the same three texts again and again: 10 ms each for 1 MiB

@@ -53,26 +53,23 @@ from honeybadger_host.storage.unsynced import Unsynced
 
 log = structlog.get_logger()
 
-QUIET_SECONDS = 0.5
-"""A file that changed is looked at after so long without another change."""
+QUIET_SECONDS = 0.5  # A file that changed is looked at after so long without another change
 _NO_HARD_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # some file systems have none
+# A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting.
 _MAX_SAVE_SECONDS: Final = 30.0
-"""A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting."""
+# A program that has a file open for writing and has not written for longer is not saving it.
 _RECENT_SECONDS: Final = 5.0
-"""A program that has a file open for writing and has not written for longer is not saving it."""
-NEAREST_SECONDS: Final = 3600.0
-"""Age of the oldest version that a save may have been made from."""
+NEAREST_SECONDS: Final = 3600.0  # age of the oldest version that a save may have been made from
+# A note this much older than a save that goes back to an earlier version was read before it was deleted.
 DELETED_SECONDS = 2.0
-"""A note this much older than a save that goes back to an earlier version was read before it was deleted."""
+# The same text saved again within this time is the same editor's; later it goes back to that text.
 _SAVED_AGAIN_SECONDS: Final = 60.0
-"""The same text saved again within this time is the same editor's; later it goes back to that text."""
-MAX_BYTES: Final = 8 << 20
-"""Size limit of a document; a larger file is appended to, and its text is not kept."""
+MAX_BYTES: Final = 8 << 20  # size limit of a document; a larger file is appended to, and its text is not kept
 MAX_TEXTS_BYTES: Final = 64 << 20
 _FILES_AT_ONCE: Final = 256
 _ATTEMPTS: Final = 5
+# Files that are saved one after the other, as by `git checkout`, are one event of at most this length.
 _MAX_GROUPING_SECONDS: Final = 5.0
-"""Files that are saved one after the other, as by `git checkout`, are one event of at most this length."""
 
 
 @dataclass(slots=True)

@@ -21,10 +21,8 @@ from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text
 
 Event: TypeAlias = Row | Edit
 MAX_CANDIDATES: Final = 64
-_MAX_COMPARED_BYTES: Final = 4096
-"""Size limit of lines that are compared character by character: 5 ms."""
-_MIN_RUN_BYTES: Final = 3
-"""Fewer characters in a row are alike by chance."""
+_MAX_COMPARED_BYTES: Final = 4096  # size limit of lines that are compared character by character: 5 ms
+_MIN_RUN_BYTES: Final = 3  # fewer characters in a row are alike by chance
 
 
 def is_append(event: Event) -> bool:

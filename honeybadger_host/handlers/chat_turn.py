@@ -43,10 +43,10 @@ from honeybadger_host.text.neutralise import estimate_tokens
 
 log = structlog.get_logger()
 
+# How long the pipeline may take to answer a tool; it answers within milliseconds unless the disk is full.
 _TOOL_SECONDS: Final = 60.0
-"""How long the pipeline may take to answer a tool; it answers within milliseconds unless the disk is full."""
+# Times `turns.seconds`, after which no model is asked any more: an answer being written then has as long again.
 _LAST_ANSWER: Final = 2
-"""Times `turns.seconds`, after which no model is asked any more: an answer being written then has as long again."""
 
 
 StopATurn: TypeAlias = Callable[[StopAsked], Coroutine[Any, Any, StopResult]]

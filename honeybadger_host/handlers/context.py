@@ -22,8 +22,7 @@ from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds
 
-_ATTEMPTS: Final = 3
-"""Times that a context is made while its group is written to."""
+_ATTEMPTS: Final = 3  # times that a context is made while its group is written to
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,7 @@ from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_millise
 log = structlog.get_logger()
 
 _DEFAULT_TURNS: Final = 100
-_MOST_REPLY_BYTES: Final = 1 << 20
-"""About this many bytes of turns go into one reply."""
+_MOST_REPLY_BYTES: Final = 1 << 20  # about this many bytes of turns go into one reply
 
 OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
 

@@ -28,13 +28,11 @@ from honeybadger_host.handlers.turns import chosen
 from honeybadger_host.storage.journal_schema import TOOL_REQUEST
 from honeybadger_host.text.neutralise import is_blank, neutralise
 
-MOST_DEPTH: Final = 3
-"""How many agents may stand behind one another in a chain that a message began."""
+MOST_DEPTH: Final = 3  # how many agents may stand behind one another in a chain that a message began
+# Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth.
 AT_ONCE: Final = 8
-"""Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth."""
 _LAST_SECONDS: Final = 60.0
-_LAST_SHARE: Final = 0.2
-"""Seconds a turn reserves for its own answer; a shorter turn reserves this share."""
+_LAST_SHARE: Final = 0.2  # seconds a turn reserves for its own answer; a shorter turn reserves this share
 
 
 def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:

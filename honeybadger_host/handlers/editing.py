@@ -22,8 +22,7 @@ from honeybadger_host.memory.entry import MAX_ENTRY_FILE_BYTES, Entry, dump_entr
 from honeybadger_host.memory.entry_marks import Origin, Standing, origin_of
 from honeybadger_host.text.time_stamps import to_milliseconds
 
-NEVER: Final = "never"
-"""Instead of a time: it stays valid."""
+NEVER: Final = "never"  # instead of a time: it stays valid
 _CHANGED: Final = "it changed meanwhile: nothing was changed; read it again, then decide"
 
 

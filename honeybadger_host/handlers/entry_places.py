@@ -14,8 +14,7 @@ from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.search.lookups import Lookups
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 
-_FREE_PLACES: Final = 2
-"""Places loaded for a new entry: a person may have removed the first and left the second."""
+_FREE_PLACES: Final = 2  # places loaded for a new entry: a person may have removed the first and left the second
 
 
 def salted(place: Callable[[int], str], read: Callable[[str], bytes | None]) -> Iterator[tuple[str, bytes | None]]:

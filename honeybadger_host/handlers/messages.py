@@ -23,11 +23,10 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 _DEFAULT_LIMIT: Final = 50
+# Readers that are woken at a time, so that a message with many readers leaves threads to others.
 _READ_AT_ONCE: Final = 2
-"""Readers that are woken at a time, so that a message with many readers leaves threads to others."""
 _MOST_NAMED: Final = 20
-ANY_GROUP: Final = ""
-"""Stands for every group."""
+ANY_GROUP: Final = ""  # stands for every group
 
 
 class Arrivals:

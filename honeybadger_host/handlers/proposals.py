@@ -33,8 +33,7 @@ Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
 Dreams: TypeAlias = Callable[[str, bool], Coroutine[Any, Any, Dreamt]]
 
 
-_Work: TypeAlias = Applying | Accepting | Reverting
-"""A decision about a proposal."""
+_Work: TypeAlias = Applying | Accepting | Reverting  # A decision about a proposal
 
 
 def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:

@@ -27,8 +27,7 @@ from honeybadger_host.storage.journal_schema import LAST_SEQ
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import put_back_lines
 
-MOST_FILES = 5000
-"""Limits of one rewind: its files are in memory, and one commit."""
+MOST_FILES = 5000  # limits of one rewind: its files are in memory, and one commit
 _MOST_NAMED: Final = 10
 
 

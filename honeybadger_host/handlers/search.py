@@ -35,13 +35,10 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "notes": ("note", "history", "session"),
 }
 DEFAULT_LIMIT: Final = 8
-_MORE_RANKED: Final = 4
-"""Times as many hits are looked at when there are too few because notes say the same."""
+_MORE_RANKED: Final = 4  # times as many hits are looked at when there are too few because notes say the same
 _MOST_RANKED: Final = 1000
-_MOST_OTHERS: Final = 5
-"""Other notes that are named with a note that says the same."""
-OTHER_GROUNDS: Final = frozenset(("date", "vector"))
-"""Signals that make a hit good without a common word."""
+_MOST_OTHERS: Final = 5  # other notes that are named with a note that says the same
+OTHER_GROUNDS: Final = frozenset(("date", "vector"))  # signals that make a hit good without a common word
 
 
 def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandler:

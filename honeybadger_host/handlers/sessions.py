@@ -21,8 +21,8 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FACTS: Final = 1000
 MAX_TASKS: Final = 200
+# Size limit of `system_state` and of `system_snapshot`: a model reads the whole document.
 MAX_OBJECT_BYTES: Final = 65_536
-"""Size limit of `system_state` and of `system_snapshot`: a model reads the whole document."""
 _ROWS: Final = 50
 
 

@@ -16,10 +16,8 @@ from honeybadger_host.search.nearly import in_common, words_of
 log = structlog.get_logger()
 
 _MOST: Final = 3
-_SHARE: Final = 0.1
-"""Seconds that the thread that reads requests spends on this advice for one batch."""
-_SAVED_SECONDS: Final = 0.05
-"""Time that a pause saves up, enough for some dozen looks at once."""
+_SHARE: Final = 0.1  # seconds that the thread that reads requests spends on this advice for one batch
+_SAVED_SECONDS: Final = 0.05  # time that a pause saves up, enough for some dozen looks at once
 
 
 class Similar:

@@ -40,8 +40,7 @@ from honeybadger_host.storage.atomic_files import WholeFiles, fingerprint, read_
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
 
-MOST_TURNS: Final = 10
-"""Newest turns of its conversation that a run is given, within the budget of every history (HB7)."""
+MOST_TURNS: Final = 10  # newest turns of its conversation that a run is given, within the budget of every history (HB7)
 _NOTHING: Final = ("", "NOTHING")
 
 

@@ -45,8 +45,7 @@ from honeybadger_host.schedule.times import Once, Schedule, next_run, runs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
 
-MOST_TASKS = 100
-"""That a group may have for another to be scheduled."""
+MOST_TASKS = 100  # that a group may have for another to be scheduled
 _SHOWN_RUNS: Final = 5
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
@@ -230,8 +229,8 @@ class _Found:
         return self.state.after(event, self.now, **members)
 
 
+# The task after a change, its state, and the change of its file.
 _Done = tuple[TaskFile | None, TaskState, tuple[FileWritten | FileRemoved, ...]]
-"""The task after a change, its state, and the change of its file."""
 
 
 def _changed(deps: TaskDependencies, change: Callable[[_Found], _Done]) -> ChangeHandler[None]:

@@ -48,8 +48,8 @@ ARCHIVED: Final = "archived"
 PROPOSAL: Final = "proposal"
 _MARKED: Final = get_args(MarkedKind)
 _NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
+# A change to undo, and the earlier content of its file; None: there was none.
 _Undone: TypeAlias = tuple[Row, bytes | None]
-"""A change to undo, and the earlier content of its file; None: there was none."""
 _OF_EDITS: Final = (EDIT_UNDONE, NOTE_EDITED, TEXT, f"{TEXT}{REMOVED}")
 
 

@@ -43,8 +43,8 @@ from honeybadger_host.storage.line_hunks import (
 from honeybadger_host.storage.revised import put_back_lines, revision_of
 
 TEXT: Final[WholeKind] = "text"
+# Files that the host adds to.
 APPENDED: Final[Mapping[str, AddedKind]] = {MEMORY: "note", HISTORY: "history", ARCHIVE: "note_archived"}
-"""Files that the host adds to."""
 _MOST_NAMED: Final = 5
 
 

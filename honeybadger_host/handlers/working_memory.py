@@ -37,14 +37,12 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 DEFAULT_TTL_MINUTES: Final = 5.0
+# Longest life of an entry, in minutes: text that has to last longer belongs into an entry or a note.
 MAX_TTL_MINUTES: Final = 1440.0
-"""Longest life of an entry, in minutes: text that has to last longer belongs into an entry or a note."""
-MAX_ENTRIES = 50
-"""Entries of a session; expired ones do not count."""
-MAX_DATA_BYTES = 131_072
-"""Size limit of one entry's data, in bytes."""
+MAX_ENTRIES = 50  # entries of a session; expired ones do not count
+MAX_DATA_BYTES = 131_072  # size limit of one entry's data, in bytes
+# Files of a session, expired ones included, as a multiple of the limit, until they are swept (60 s).
 _MOST_FILES: Final = 20
-"""Files of a session, expired ones included, as a multiple of the limit, until they are swept (60 s)."""
 _SWEPT_SECONDS: Final = 60.0
 _OFF: Final = "working memory is off on this host (working.enabled): do without it"
 

@@ -17,16 +17,15 @@ from honeybadger_host.storage.journal_reader import read_request
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 
-NOT_YET: Final = "not_recorded"
-"""Whose a line is that somebody saved and that is not recorded yet."""
+NOT_YET: Final = "not_recorded"  # whose a line is that somebody saved and that is not recorded yet
 
 
+# Why nobody is named.
 UNKNOWN_WHY: Final = {
     BEFORE: "stood there before the journal knew the file",
     NOT_KEPT: "came with a change of which the journal has no text",
     NOT_YET: "saved just now, or while no host runs",
 }
-"""Why nobody is named."""
 
 
 class Blamed(NamedTuple):

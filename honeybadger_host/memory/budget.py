@@ -16,12 +16,10 @@ from honeybadger_host.text.neutralise import estimate_tokens
 
 SHORTENED: Final = " [... shortened]\n"
 ABOVE: Final = "[... text above left out]\n"
+# Characters of a file for each token of a context: notes together may take half of what they take apart.
 _SHORTER: Final = 8
-"""Characters of a file for each token of a context: notes together may take half of what they take apart."""
-_LEAST_SHARE: Final = 40
-"""Tokens below which an author has no share of the notes: one short note."""
-_MORE_ROUNDS: Final = 2
-"""Times that the room is given out again that notes of several authors leave."""
+_LEAST_SHARE: Final = 40  # tokens below which an author has no share of the notes: one short note
+_MORE_ROUNDS: Final = 2  # times that the room is given out again that notes of several authors leave
 
 
 @dataclass(frozen=True, slots=True)

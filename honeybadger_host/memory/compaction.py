@@ -15,8 +15,8 @@ from honeybadger_host.text.neutralise import estimate_tokens, one_line
 
 HEADER: Final = "Previous conversation summary:"
 PREVIEW_CHARACTERS: Final = 100
+# States in which nothing more happens to a task, in any case of letters.
 FINISHED: Final = frozenset({"completed", "done", "failed", "cancelled", "canceled"})
-"""States in which nothing more happens to a task, in any case of letters."""
 _ROLE_CHARACTERS: Final = 40
 _LEFT_OUT: Final = re.compile(r"\[\.\.\. (\d{1,15}) older messages? left out, see the session's log\]")
 _SHORTENED: Final = "\n[... shortened]"

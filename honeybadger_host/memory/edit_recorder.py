@@ -30,25 +30,17 @@ from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 
-QUIET_SECONDS = 0.5
-"""Files that are saved one after the other within this time are one event, as of a `git checkout`."""
-_MOST_KEPT_BYTES: Final = 16 << 20
-"""Of the lines of one event."""
-_LONGEST_QUIET_SECONDS: Final = 5.0
-"""Then what was found is looked at, though files are still being saved."""
+QUIET_SECONDS = 0.5  # files that are saved one after the other within this time are one event, as of a `git checkout`
+_MOST_KEPT_BYTES: Final = 16 << 20  # of the lines of one event
+_LONGEST_QUIET_SECONDS: Final = 5.0  # then what was found is looked at, though files are still being saved
 _LONGEST_SAVE_SECONDS: Final = 30.0
-_MOST_REPLACED_BYTES: Final = 4 << 20
-"""Of texts that the host replaced: some seconds of many changes."""
-_MOST_LOADED_BYTES: Final = 16 << 20
-"""Of what the host did since the last look, in one look."""
+_MOST_REPLACED_BYTES: Final = 4 << 20  # of texts that the host replaced: some seconds of many changes
+_MOST_LOADED_BYTES: Final = 16 << 20  # of what the host did since the last look, in one look
 _FILES_AT_ONCE: Final = 256
 _LOOK_SECONDS: Final = 0.05
-_PAUSE: Final = 50
-"""So many times as long as a look at a file kept the processor busy, the next one waits."""
-_OWN_PAUSE_SECONDS = 5.0
-"""A file that only the host changed is not looked at again before."""
-_KEEP_AFTER_SECONDS: Final = 30.0
-"""How files are that only the host changed is kept this often."""
+_PAUSE: Final = 50  # so many times as long as a look at a file kept the processor busy, the next one waits
+_OWN_PAUSE_SECONDS = 5.0  # A file that only the host changed is not looked at again before
+_KEEP_AFTER_SECONDS: Final = 30.0  # how files are that only the host changed is kept this often
 _KEEP_AFTER_BYTES: Final = 4 << 20
 _AGENTS: Final = "config/agents"
 

@@ -14,8 +14,7 @@ from honeybadger_agent.wire.refusals import described
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_in, time_stamp
 
-_SHALLOW: Final = 250
-"""Brackets that are not worth a look at how deep they stand."""
+_SHALLOW: Final = 250  # brackets that are not worth a look at how deep they stand
 _MOST_PROBLEMS: Final = 5
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -43,8 +42,8 @@ def _time(value: object) -> datetime:
 
 
 Time: TypeAlias = Annotated[datetime, BeforeValidator(_time)]
+# The same, dumped as the host writes it.
 Stamp: TypeAlias = Annotated[Time, PlainSerializer(lambda at: time_stamp(at, "milliseconds"))]
-"""The same, dumped as the host writes it."""
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 Texts: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
 

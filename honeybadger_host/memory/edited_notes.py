@@ -17,8 +17,7 @@ from honeybadger_host.memory.notes import NOT_EDITED, PINNED, EditedBy, parse_no
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 
-_MOST_LINES: Final = 200_000
-"""Of people, kept in memory: 40 MiB."""
+_MOST_LINES: Final = 200_000  # of people, kept in memory: 40 MiB
 
 
 def with_typed(typed: Mapping[str, EditedBy], edits: Iterable[Edit]) -> Mapping[str, EditedBy]:

@@ -36,10 +36,10 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
+# A longer file is not an entry: 20 times what the largest request can make of one.
 MAX_ENTRY_FILE_BYTES: Final = 1024 * 1024
-"""A longer file is not an entry: 20 times what the largest request can make of one."""
+# Crockford's base 32: no letter that is taken for another; lower case, for file systems that do not tell.
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Crockford's base 32: no letter that is taken for another; lower case, for file systems that do not tell."""
 _ID_CHARACTERS: Final = 12
 
 
@@ -133,8 +133,7 @@ class _File(Edited):
     reinforced: Count = 0
 
 
-_PLACED: Final = ("id", "category")
-"""Members that say again where the entry lies; the place counts."""
+_PLACED: Final = ("id", "category")  # members that say again where the entry lies; the place counts
 
 
 def parse_entry(data: bytes, file: str) -> Entry:

@@ -25,10 +25,9 @@ from honeybadger_host.storage.files import kind_of
 
 log = structlog.get_logger()
 
-_LOOK_AGAIN_SECONDS: Final = 5.0
-"""Listing a folder of 100,000 entries takes 40 ms, and every save changes it."""
+_LOOK_AGAIN_SECONDS: Final = 5.0  # listing a folder of 100,000 entries takes 40 ms, and every save changes it
+# So many times as long as a look took, the next one waits, where that is longer: 40 s for a million entries.
 _LOOK_PAUSE: Final = 20
-"""So many times as long as a look took, the next one waits, where that is longer: 40 s for a million entries."""
 _MOST_REPORTED: Final = 10_000
 
 

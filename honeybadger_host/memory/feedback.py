@@ -23,10 +23,8 @@ from honeybadger_host.text.neutralise import estimate_tokens
 
 log = structlog.get_logger()
 
-FEEDBACK_SESSION: Final = "data:feedback"
-"""Where feedback stands among turns, see `as_turn`."""
-_MOST_BYTES: Final = 1 << 20
-"""At the end of the file: more than 50 of the longest."""
+FEEDBACK_SESSION: Final = "data:feedback"  # where feedback stands among turns, see `as_turn`
+_MOST_BYTES: Final = 1 << 20  # at the end of the file: more than 50 of the longest
 
 
 class Feedback(Edited):

@@ -14,8 +14,8 @@ from honeybadger_host.storage.edits import Edit, EditReader, Seen, fingerprint_o
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
 
 Event: TypeAlias = Row | Edit
+# Kinds of rows behind which there is no such file.
 GONE: Final = frozenset(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))
-"""Kinds of rows behind which there is no such file."""
 _FILES_AT_ONCE: Final = 200
 
 

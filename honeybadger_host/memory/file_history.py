@@ -25,13 +25,10 @@ from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Row
 from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
 from honeybadger_host.storage.revised import REVISED_KINDS
 
-BEFORE: Final = "before"
-"""Whose a line is that stood there before the journal knew the file."""
-NOT_KEPT: Final = "not_kept"
-"""Whose a line is that came with a change of which the journal has no text."""
+BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
+NOT_KEPT: Final = "not_kept"  # whose a line is that came with a change of which the journal has no text
 Origin: TypeAlias = Event | str
-_MOST_MEANWHILE: Final = 50
-"""Rows that may come while an edit is looked at, which takes milliseconds."""
+_MOST_MEANWHILE: Final = 50  # rows that may come while an edit is looked at, which takes milliseconds
 
 
 @dataclass(slots=True)

@@ -20,8 +20,8 @@ from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 _ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
 _FOLDERS: Final = ("memory", "archive", "tasks", "proposals")
 _SET_ASIDE: Final = ", saved over change "
+# Kind of a file -> the member without which it is nothing.
 _SAYS: Final = {"entry": "content", "archived": "content", "working": "data", "task": "description"}
-"""Kind of a file -> the member without which it is nothing."""
 
 
 def files_of(home: Path, group: str) -> Iterator[str]:

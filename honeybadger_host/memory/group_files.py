@@ -29,10 +29,9 @@ from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, kind_of, open_plain
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
-MAX_CACHE_BYTES = 32 << 20
-"""Of group files kept in memory."""
+MAX_CACHE_BYTES = 32 << 20  # of group files kept in memory
+# Of a larger MEMORY.md so many are served, of each author the newest notes; any other that is larger is a problem.
 MAX_FILE_BYTES = 1 << 20
-"""Of a larger MEMORY.md so many are served, of each author the newest notes; any other that is larger is a problem."""
 _ATTEMPTS: Final = 5
 
 

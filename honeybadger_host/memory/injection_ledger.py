@@ -28,8 +28,7 @@ from honeybadger_host.storage.files import FILE_MODE, make_folders
 log = structlog.get_logger()
 
 LEDGER_FILE: Final = "data/recalled.db"
-_MOST_ROWS: Final = 100_000
-"""About 10 MiB; the oldest are forgotten."""
+_MOST_ROWS: Final = 100_000  # about 10 MiB; the oldest are forgotten
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS recalled (
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
@@ -51,8 +50,8 @@ _OLD_SERVED: Final = (  # older versions kept contexts here
     "SELECT served.hash, grp, session, sender, seq, at, coalesce(s.text, ''), coalesce(i.text, ''), made FROM served "
     "LEFT JOIN made_with s ON s.hash = settings LEFT JOIN made_with i ON i.hash = identity ORDER BY number"
 )
+# Errors that the file has no part in.
 _WORLD: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
-"""Errors that the file has no part in."""
 
 
 class InjectionLedger:

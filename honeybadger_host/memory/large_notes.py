@@ -15,12 +15,10 @@ from honeybadger_host.storage.files import BOM
 
 _BLOCK: Final = 1 << 20
 _LONGEST_HEADING: Final = 4096
+# The beginning of a note, with its author when it is signed; see `notes.SIGNED`.
 _NOTE: Final = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
-"""The beginning of a note, with its author when it is signed; see `notes.SIGNED`."""
-_MOST_AUTHORS: Final = 1000
-"""Authors with a share of their own; notes of more count as nobody's."""
-_TEXT_ABOVE: Final = "\n"
-"""Stands for the author of the text above the notes: no name has a line end."""
+_MOST_AUTHORS: Final = 1000  # authors with a share of their own; notes of more count as nobody's
+_TEXT_ABOVE: Final = "\n"  # stands for the author of the text above the notes: no name has a line end
 
 
 @dataclass(slots=True)

@@ -17,10 +17,8 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.memory.notes import NOBODY, PREFACE, Note, NoteBook
 from honeybadger_host.text.neutralise import estimate_tokens
 
-_MOST_OTHERS: Final = 5
-"""Further authors and times that a note said several times names."""
-_MORE_TOKENS: Final = 6
-"""At most what `and 12 more` costs."""
+_MOST_OTHERS: Final = 5  # further authors and times that a note said several times names
+_MORE_TOKENS: Final = 6  # at most what `and 12 more` costs
 
 
 class Together(NamedTuple):

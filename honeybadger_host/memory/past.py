@@ -38,11 +38,9 @@ from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
 
 Data = TypeVar("Data", bytes, bytes | None)
 Value = TypeVar("Value")
-_MOST_LATER: Final = 8
-"""Edits that may have been made before a moment and noticed after it."""
+_MOST_LATER: Final = 8  # edits that may have been made before a moment and noticed after it
 _MOST_EARLIER: Final = 3
-_MOST_RECORDED: Final = 2
-"""Edits that may have been recorded while a context was made."""
+_MOST_RECORDED: Final = 2  # edits that may have been recorded while a context was made
 _BELOW: Final = "SELECT file, kind, data FROM changes WHERE substr(file, 1, ?) = ? AND seq <= ? ORDER BY seq"
 _MARKS: Final = (
     "SELECT data FROM changes WHERE file = ? AND kind IN ('turns_withdrawn', 'turns_restored') AND seq <= ? "

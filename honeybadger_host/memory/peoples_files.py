@@ -18,12 +18,10 @@ from honeybadger_host.storage.edits import Seen, digest_of
 from honeybadger_host.storage.file_cache import is_young, signature_of
 from honeybadger_host.storage.files import NotRegular, Signature, is_open_for_writing, open_plain, read_all
 
-MOST_BYTES = 1 << 20
-"""Of a larger file only a digest is kept."""
-TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)
-"""Of a group, besides its entries."""
+MOST_BYTES = 1 << 20  # of a larger file only a digest is kept
+TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # of a group, besides its entries
+# A program that has a file open for writing and has not written for longer is not saving it.
 _RECENT_SECONDS: Final = 5.0
-"""A program that has a file open for writing and has not written for longer is not saving it."""
 
 
 class Later(Exception):

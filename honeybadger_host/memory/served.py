@@ -24,11 +24,9 @@ from honeybadger_host.storage.files import FILE_MODE, NotRegular, make_folders, 
 SERVED_FILE: Final = "data/served.jsonl"
 EARLIER_FILE: Final = "data/served.earlier.jsonl"
 SERVED_FILES: Final = (EARLIER_FILE, SERVED_FILE)
-MOST_BYTES: Final = 32 * 1024 * 1024
-"""Of each file: 6,000 contexts that recall much, 50,000 that recall nothing."""
+MOST_BYTES: Final = 32 * 1024 * 1024  # of each file: 6,000 contexts that recall much, 50,000 that recall nothing
 _TEXT: Final = b'{"text":'
-_END: Final = b"}\n"
-"""Of a line that no power cut tore."""
+_END: Final = b"}\n"  # of a line that no power cut tore
 _MEMBERS: Final = tuple(one.name for one in fields(Served) if one.name != "injection")
 
 

@@ -20,13 +20,12 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Count, Edited, Texts, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens
 
-Json: TypeAlias = Mapping[str, object]
-"""An object that somebody else shapes; it is kept and shown, never looked into."""
+Json: TypeAlias = Mapping[str, object]  # an object that somebody else shapes; it is kept and shown, never looked into
 
 MARK: Final = "honeybadger"
 MAX_TOOL_NAMES: Final = 500
+# Counts the calls of every further tool: a name is anybody's to choose, the file is not to grow with them.
 OTHER_TOOLS: Final = "(other)"
-"""Counts the calls of every further tool: a name is anybody's to choose, the file is not to grow with them."""
 READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
@@ -41,8 +40,8 @@ def _rounded(value: object) -> object:
 
 
 _Count: TypeAlias = Annotated[Count, BeforeValidator(_rounded)]
+# Seconds since the epoch.
 _Seconds: TypeAlias = Annotated[int, BeforeValidator(_rounded), Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
-"""Seconds since the epoch."""
 
 
 class HistoryEntry(Edited):

@@ -47,13 +47,12 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
-WRITE_OUT_SECONDS = 2.0
-"""After the last turn, until the document on disk has it, too."""
+WRITE_OUT_SECONDS = 2.0  # after the last turn, until the document on disk has it, too
+# Turns that are folded into a document at most; a summary has no room for older ones, it counts them.
 _MOST_BEHIND: Final = 1000
-"""Turns that are folded into a document at most; a summary has no room for older ones, it counts them."""
 _LAST_WRITES_SECONDS: Final = 3.0
+# A file system may give a file a later time, for which no calendar has a date.
 _LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1
-"""A file system may give a file a later time, for which no calendar has a date."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
+# A file that cannot be read and is so young may be an editor's, half written: it is looked at again, not moved.
 _BEING_SAVED_SECONDS: Final = 2.0
-"""A file that cannot be read and is so young may be an editor's, half written: it is looked at again, not moved."""
 
 
 def session_file(group: str, session: str) -> str:

@@ -23,8 +23,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 LARGEST_BYTES: Final = 65_536
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
-_MOST_AHEAD: Final = 10
-"""Runs that anybody looks ahead."""
+_MOST_AHEAD: Final = 10  # runs that anybody looks ahead
 _ID: Final = re.compile(TASK_ID)
 
 

@@ -20,8 +20,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 Event: TypeAlias = Literal[
     "scheduled", "done", "failed", "missed", "skipped", "paused", "resumed", "cancelled", "asked"
 ]
-TaskKey: TypeAlias = tuple[str, str]
-"""Group and id."""
+TaskKey: TypeAlias = tuple[str, str]  # group and id
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_WHY: Final = 500
 

@@ -30,19 +30,16 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
+# How far back a window is looked for, 1 s: past that much garbage it is as good as empty.
 _LONGEST_TAIL: Final = 256 * 1024 * 1024
-"""How far back a window is looked for, 1 s: past that much garbage it is as good as empty."""
-_MOST_SET_ASIDE: Final = 100
-"""Wrong lines of one window that are described; the others are counted."""
-_MOST_SHOWN: Final = 2000
-"""Characters of a wrong line that its description holds; the log has all of it."""
+_MOST_SET_ASIDE: Final = 100  # wrong lines of one window that are described; the others are counted
+_MOST_SHOWN: Final = 2000  # characters of a wrong line that its description holds; the log has all of it
+# No turn has a higher number: those that follow it must be numbers that every JSON reader keeps.
 _LAST_NUMBER: Final = 10**15
-"""No turn has a higher number: those that follow it must be numbers that every JSON reader keeps."""
 
 
 _KEY: Final = b'"key":"'
-_NUMBERED: Final = re.compile(rb'{"turn":(\d{1,16}),')
-"""How a line of the host begins."""
+_NUMBERED: Final = re.compile(rb'{"turn":(\d{1,16}),')  # how a line of the host begins
 
 
 def turns_file(group: str, session: str) -> str:
@@ -141,8 +138,8 @@ class Mark:
         return any(first <= number <= last for first, last in self.ranges)
 
 
+# How the line of a mark begins -> whether it withdraws.
 _MARKS: Final = {b'{"withdrawn":': True, b'{"restored":': False}
-"""How the line of a mark begins -> whether it withdraws."""
 
 
 def dump_mark(mark: Mark, at: datetime, by: str, request_id: str) -> bytes:

@@ -30,12 +30,10 @@ from honeybadger_host.storage.files import replace as replace_file
 
 log = structlog.get_logger()
 
-IDLE_SECONDS = 3600.0
-"""A session that was not used for so long leaves memory; its log stays."""
-MAX_SESSIONS = 1024
-"""Sessions in memory; the least recently used leave first."""
+IDLE_SECONDS = 3600.0  # A session that was not used for so long leaves memory; its log stays
+MAX_SESSIONS = 1024  # sessions in memory; the least recently used leave first
+# A session used so recently stays, whatever the limits: a request between its loading and its decision needs it.
 _IN_USE_SECONDS: Final = 10.0
-"""A session used so recently stays, whatever the limits: a request between its loading and its decision needs it."""
 
 
 @dataclass(slots=True)

@@ -23,8 +23,8 @@ from honeybadger_host.storage.files import names_in
 log = structlog.get_logger()
 
 LEAST_KEPT: Final = 2
+# Turns that stay when older ones are consolidated, and all that is replayed when nothing ever is (AB1).
 MOST_KEPT: Final = 10
-"""Turns that stay when older ones are consolidated, and all that is replayed when nothing ever is (AB1)."""
 
 
 class Watermark(Edited):

@@ -24,8 +24,7 @@ HEADING: Final = (
 )
 ROOT: Final = "data/working"
 _PLAIN: Final = re.compile(rb"[a-z0-9_.-]")
-_LONGEST_NAME: Final = 180
-"""Bytes; with `.json`, and what a temporary file adds, below the 255 that file systems allow."""
+_LONGEST_NAME: Final = 180  # bytes; with `.json`, and what a temporary file adds, below the 255 that file systems allow
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,9 @@ from honeybadger_host.storage.files import Signature, kind_of
 
 log = structlog.get_logger()
 
+# Sessions whose labels stay in memory; the least recently used leave first and are read again when needed.
 _MAX_SESSIONS: Final = 256
-"""Sessions whose labels stay in memory; the least recently used leave first and are read again when needed."""
-_MAX_FILE_BYTES: Final = 33_554_432
-"""Twice the largest request."""
+_MAX_FILE_BYTES: Final = 33_554_432  # twice the largest request
 
 
 @dataclass(frozen=True, slots=True)

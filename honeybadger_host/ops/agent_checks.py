@@ -28,8 +28,7 @@ from honeybadger_host.ops.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings
 from honeybadger_host.storage.atomic_files import read_whole
 
-_PATIENCE_SECONDS: Final = 3.0
-"""For the server of a model to answer."""
+_PATIENCE_SECONDS: Final = 3.0  # for the server of a model to answer
 
 
 def agents(home: Path) -> Iterator[Finding]:

@@ -23,17 +23,17 @@ from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
+# Honeybadger's own parts of a home folder, in the order of copying. Other files of a project are not packed.
 PARTS: Final = ("data", "groups", "AGENT.md", "config")
-"""Honeybadger's own parts of a home folder, in the order of copying. Other files of a project are not packed."""
+# Not packed: the next start rebuilds these. The journal is packed separately.
 NOT_COPIED: Final = {
     LOCK_FILE,
     STATUS_FILE,
     *SERVED_FILES,
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
-"""Not packed: the next start rebuilds these. The journal is packed separately."""
+# Errors that reading a damaged archive raises.
 BROKEN: Final = (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error)
-"""Errors that reading a damaged archive raises."""
 
 
 class ArchiveDamaged(HostError):

@@ -42,13 +42,12 @@ from honeybadger_host.storage.journal_schema import Marks
 from honeybadger_host.text.time_stamps import time_stamp
 
 _IPC: Final = "data/ipc"
+# Larger request files are not packed: a host refuses them under every setting.
 _LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024
-"""Larger request files are not packed: a host refuses them under every setting."""
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 _DEEPEST: Final = 64
 _COMPRESSION: Final = 4
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-"""For folders that may be links."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+# Seconds of service for which a repeated request gets its first reply; after that it is a new request.
 RECEIPT_SECONDS: Final = 7 * 86_400.0
-"""Seconds of service for which a repeated request gets its first reply; after that it is a new request."""
 _REST: Final = 50
 _LONGEST_REST_SECONDS: Final = 10.0
-_LEAST_JUMP_SECONDS: Final = 60.0
-"""A clock that is slewed moves by 0.5 ms a second: 30 ms between two looks."""
+_LEAST_JUMP_SECONDS: Final = 60.0  # A clock that is slewed moves by 0.5 ms a second: 30 ms between two looks
+# Moments in which a term is counted: something is kept at most one twentieth longer than its term.
 _MOMENTS_OF_A_TERM: Final = 20
-"""Moments in which a term is counted: something is kept at most one twentieth longer than its term."""
 
 
 def steady_seconds() -> float:

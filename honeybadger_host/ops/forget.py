@@ -53,8 +53,8 @@ log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 SETTLE_LOOK_SECONDS: Final = 0.2
+# Without anything that could be taken out: a file may be open in another program.
 _LONGEST_ERASING_SECONDS: Final = 60.0
-"""Without anything that could be taken out: a file may be open in another program."""
 _TIDY_AT_ONCE: Final = 128
 _TIDY_TRIES: Final = 10
 _TIDY_SECONDS: Final = 1.0

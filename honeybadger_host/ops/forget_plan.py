@@ -30,8 +30,7 @@ from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.text.phrases import LEAST_CHARACTERS, folded, said_in
 
-_LEAST_OF_A_LINE = 40
-"""Characters from which one line of a longer text is known again by itself."""
+_LEAST_OF_A_LINE = 40  # characters from which one line of a longer text is known again by itself
 
 
 def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting:

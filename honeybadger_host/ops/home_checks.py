@@ -35,8 +35,7 @@ from honeybadger_host.storage.home import (
 )
 from honeybadger_host.storage.journal_position import check_journal
 
-_STATUS_SECONDS: Final = 30.0
-"""A host that wrote no status for so long hangs, or cannot write."""
+_STATUS_SECONDS: Final = 30.0  # A host that wrote no status for so long hangs, or cannot write
 _MOST_NAMED: Final = 20
 
 

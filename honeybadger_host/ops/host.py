@@ -34,8 +34,7 @@ if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics
 
 ResultT = TypeVar("ResultT")
-FOLLOWS: Final = "follows"
-"""The mode in the status of a host that does not serve the home, as another machine owns it."""
+FOLLOWS: Final = "follows"  # the mode in the status of a host that does not serve the home, as another machine owns it
 
 
 @dataclass(slots=True)

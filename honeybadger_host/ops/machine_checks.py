@@ -22,10 +22,9 @@ from honeybadger_host.storage.home import is_served, read_holder
 
 _WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse.sshfs", "vboxsf"}
 _VOLATILE: Final = {"tmpfs", "ramfs"}
+# Folders of a home that may be file systems of their own.
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
-"""Folders of a home that may be file systems of their own."""
-_FEWEST_OPEN_FILES: Final = 1024
-"""A batch opens 256 folders, a query some more."""
+_FEWEST_OPEN_FILES: Final = 1024  # A batch opens 256 folders, a query some more
 
 
 def python_and_sqlite(home: Path) -> Iterator[Finding]:

@@ -24,22 +24,21 @@ from honeybadger_host.storage.edits import Edit
 log = structlog.get_logger()
 
 CHECKPOINT_SECONDS = 1.0
+# Between two comparisons of all searched files with the index; more where one takes long, see `_COMPARE_PAUSE`.
 COMPARE_SECONDS = 60.0
-"""Between two comparisons of all searched files with the index; more where one takes long, see `_COMPARE_PAUSE`."""
 EDITS_SECONDS = 1.0
 EMBED_SECONDS = 1.0
 INDEX_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _TRIM_EVERY_SECONDS: Final = 1.0
+# The pause after a comparison, as a multiple of its duration: a million files take 10 s of a core.
 _COMPARE_PAUSE: Final = 20
-"""The pause after a comparison, as a multiple of its duration: a million files take 10 s of a core."""
 _SWEEP_CHANGED_SECONDS: Final = 10.0
+# People's edits that no event told of: in Markdown files and folders of entries; and within any entry.
 _SWEEP_SECONDS: Final = 600.0
-"""People's edits that no event told of: in Markdown files and folders of entries; and within any entry."""
+# Seconds of service that a kill may leave uncounted: files that are kept for days are kept that much longer.
 _KEEP_AGES_SECONDS: Final = 600.0
-"""Seconds of service that a kill may leave uncounted: files that are kept for days are kept that much longer."""
-_SWEPT_AT_ONCE: Final = 64
-"""Changes: about 1 ms, for which the pipeline waits."""
+_SWEPT_AT_ONCE: Final = 64  # changes: about 1 ms, for which the pipeline waits
 
 
 _DONE: Final = object()

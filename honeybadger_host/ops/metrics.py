@@ -21,8 +21,7 @@ from honeybadger_host.spool.dead_letter_files import DeadCount
 from honeybadger_host.spool.rate_limits import LimitName
 from honeybadger_host.storage.files import replace
 
-_READABLE: Final = 0o644
-"""The reader is another user, and there is nothing in it to hide."""
+_READABLE: Final = 0o644  # the reader is another user, and there is nothing in it to hide
 
 
 _COUNTERS: Final = (
@@ -35,6 +34,7 @@ _COUNTERS: Final = (
     ("sweeps", "Looks into all boxes.", "sweeps"),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", "watcher.rebuilds"),
 )
+# Names, what they mean, and where they are in the host's status.
 _GAUGES: Final = (
     ("snapshot_timestamp_seconds", "When these numbers were taken.", "written_at"),
     ("start_timestamp_seconds", "When the host started.", "started_at"),
@@ -56,7 +56,6 @@ _GAUGES: Final = (
     ("cluster_behind_messages", "Messages of the shared log that are not.", "cluster.behind"),
     ("cluster_renewed_seconds", "Since the owner renewed its lease.", "cluster.renewed_seconds"),
 )
-"""Names, what they mean, and where they are in the host's status."""
 
 
 class Metrics(Collector):

@@ -17,8 +17,7 @@ from honeybadger_host.storage.files import try_lock
 
 log = structlog.get_logger()
 
-PAGE_LOCK: Final = "data/page.lock"
-"""The lock that the page of a home holds, started by the host or by hand."""
+PAGE_LOCK: Final = "data/page.lock"  # the lock that the page of a home holds, started by the host or by hand
 _AGAIN_SECONDS: Final = 60.0
 _ENDING_SECONDS: Final = 5.0
 

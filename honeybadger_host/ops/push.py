@@ -36,16 +36,13 @@ from honeybadger_host.storage.journal import Journal
 
 log = structlog.get_logger()
 
-DELIVERY_SECONDS = 30.0
-"""How long one delivery may take."""
+DELIVERY_SECONDS = 30.0  # how long one delivery may take
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 600.0
-_LOOK_SECONDS: Final = 60.0
-"""Between two looks for messages that nothing told of."""
+_LOOK_SECONDS: Final = 60.0  # between two looks for messages that nothing told of
 _READ_AT_ONCE: Final = 100
 _MOST_SAID: Final = 200
-_SINCE: Final = ""
-"""Stands for all groups: the newest message when the host first saw a target."""
+_SINCE: Final = ""  # stands for all groups: the newest message when the host first saw a target
 
 
 class NotDelivered(Exception):

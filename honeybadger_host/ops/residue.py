@@ -24,10 +24,8 @@ from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.journal_connection import connect_to_read
 from honeybadger_host.text.phrases import Phrases, folded
 
-_CHUNK: Final = 1 << 18
-"""Bytes looked through at once, 5 ms."""
-_LONGEST_OVERLAP: Final = 1 << 20
-"""Bytes that are looked at twice where two chunks meet, for texts of any escaping."""
+_CHUNK: Final = 1 << 18  # bytes looked through at once, 5 ms
+_LONGEST_OVERLAP: Final = 1 << 20  # bytes that are looked at twice where two chunks meet, for texts of any escaping
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
 _BEFORE_RESTORE: Final = "before-restore-"
 _GIT: Final = "/.git/"

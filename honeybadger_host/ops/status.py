@@ -23,8 +23,7 @@ from honeybadger_host.spool.watcher import Watcher
 
 log = structlog.get_logger()
 
-STATUS_SECONDS = 1.0
-"""Between two writes of the status file: what `status` shows is at most two seconds old."""
+STATUS_SECONDS = 1.0  # between two writes of the status file: what `status` shows is at most two seconds old
 _MOST_SHOWN: Final = 20
 _SAY_AGAIN_SECONDS: Final = 60.0
 

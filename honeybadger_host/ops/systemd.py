@@ -24,10 +24,9 @@ SYSTEM_UNIT: Final = Path("/etc/systemd/system") / UNIT
 _DROP_IN: Final = SYSTEM_UNIT.with_name(f"{UNIT}.d") / "closed.conf"
 _TMPFILES: Final = Path("/etc/tmpfiles.d/honeybadger.conf")
 _SYSUSERS: Final = Path("/etc/sysusers.d/honeybadger.conf")
+# Folders that ProtectHome= and PrivateTmp= hide from the service.
 _HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
-"""Folders that ProtectHome= and PrivateTmp= hide from the service."""
-_PLAIN: Final = re.compile(r"/[\w./@:+-]*", re.ASCII)
-"""Paths that need no quoting in a unit."""
+_PLAIN: Final = re.compile(r"/[\w./@:+-]*", re.ASCII)  # paths that need no quoting in a unit
 _EXEC: Final = re.compile(r"^ExecStart=(\S+) run --home (\S+)$", re.MULTILINE)
 
 

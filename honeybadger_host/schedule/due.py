@@ -11,8 +11,7 @@ from honeybadger_host.schedule.times import Schedule, next_run, runs
 
 Missed: TypeAlias = Literal["skip", "latest", "all"]
 
-MOST_MADE_UP: Final = 24
-"""Runs that are made up for with `all`: the newest."""
+MOST_MADE_UP: Final = 24  # runs that are made up for with `all`: the newest
 SKIP_GRACE_SECONDS: Final = 60.0
 
 

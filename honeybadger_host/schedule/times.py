@@ -20,8 +20,8 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 _SECOND: Final = timedelta(seconds=1)
+# How far apart a zone's offset is looked at: no zone ever changed it and changed it back within such a time.
 _STRIDE: Final = timedelta(days=5)
-"""How far apart a zone's offset is looked at: no zone ever changed it and changed it back within such a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from honeybadger_host.search.language.analyzer import Query, QueryTerm, common_t
 from honeybadger_host.search.language.spelling import guesses
 from honeybadger_host.search.postings import TF_BITS, TF_MASK
 
+# Least rarity of a word that may name the group's subject, however many documents have it; 1: only one has it.
 SUBJECT: Final = 0.5
-"""Least rarity of a word that may name the group's subject, however many documents have it; 1: only one has it."""
+# At most this many unknown words of a question are checked for typos, 0.3 ms each: a pasted page has thousands.
 _MOST_GUESSED: Final = 64
-"""At most this many unknown words of a question are checked for typos, 0.3 ms each: a pasted page has thousands."""
 _FIRST_HAN: Final = "\u3400"  # kana are before it
+# A smaller group says little about how rare a word is: rarity is computed as if it had this many documents.
 _FEW: Final = 40
-"""A smaller group says little about how rare a word is: rarity is computed as if it had this many documents."""
 Rows: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

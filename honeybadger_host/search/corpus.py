@@ -56,10 +56,8 @@ _TAIL_PAIRS: Final = (
     16_384  # later neighbours; a new layout of 100,000 turns takes 20 ms, so about 3 us for each of them
 )
 _NO_ROWS: Final = array("I")
-_TERM_BYTES: Final = WORD_BYTES + 100
-"""Memory of a later term: the word, and an array."""
-_ROW_BYTES: Final = 150
-"""Memory of a later row, beside its columns and postings."""
+_TERM_BYTES: Final = WORD_BYTES + 100  # memory of a later term: the word, and an array
+_ROW_BYTES: Final = 150  # memory of a later row, beside its columns and postings
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 

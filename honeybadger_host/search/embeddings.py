@@ -21,12 +21,9 @@ from honeybadger_host.errors import SettingsError, WorldFailed
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
-_LONGEST_TEXT: Final = 2000
-"""Characters of a text that are embedded: about 400 tokens; the model reads 512."""
-_THREADS: Final = 1
-"""Requests and the ranking have the other cores."""
-_AT_ONCE: Final = 4
-"""Texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most."""
+_LONGEST_TEXT: Final = 2000  # characters of a text that are embedded: about 400 tokens; the model reads 512
+_THREADS: Final = 1  # requests and the ranking have the other cores
+_AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
 
 
 class Embedder:

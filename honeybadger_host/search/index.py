@@ -38,21 +38,17 @@ __all__ = ["INDEX_FILE", "Index"]
 
 ResultT = TypeVar("ResultT")
 
-_AT_ONCE: Final = 512
-"""Files read and written at once: about 50 ms, which a search of the group may have to wait."""
+_AT_ONCE: Final = 512  # files read and written at once: about 50 ms, which a search of the group may have to wait
+# Up to this many changed files are read before a search is answered (0.2 s); more are read in the background.
 _NOW: Final = 2000
-"""Up to this many changed files are read before a search is answered (0.2 s); more are read in the background."""
+# Reads before a search is answered, each of at most `_AT_ONCE` files or 256 KiB; the rest of a MEMORY.md of many MiB is
+# read in the background.
 _PARTS_NOW: Final = 16
-"""Reads before a search is answered, each of at most `_AT_ONCE` files or 256 KiB; the rest of a MEMORY.md of many
-MiB is read in the background."""
+# When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
 _COMPARED_NOW: Final = 20_000
-"""When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s."""
-_WORTH_WARMING: Final = 5000
-"""Groups of at least this many documents are loaded in advance; smaller ones load in 0.1 s."""
-_FEW: Final = 32
-"""Files that are read while somebody waits who does not search: 3 ms."""
-_TRIES: Final = 3
-"""Attempts of a search when the database is rebuilt during it."""
+_WORTH_WARMING: Final = 5000  # groups of at least this many documents are loaded in advance; smaller ones load in 0.1 s
+_FEW: Final = 32  # files that are read while somebody waits who does not search: 3 ms
+_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
 
 
 @dataclass(slots=True)

@@ -81,11 +81,10 @@ CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN
     DELETE FROM vectors WHERE doc = old.number; DELETE FROM sketches WHERE doc = old.number;
 END;
 """
+# The condition of documents that are searched and recalled; `LIKE` does not tell upper and lower case.
 FOUND: Final = f"category NOT LIKE '{STORE}%'"
-"""The condition of documents that are searched and recalled; `LIKE` does not tell upper and lower case."""
 _TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "sketches")
-_REMEMBERED_TERMS: Final = 100_000
-"""Terms whose id is cached: about 15 MiB."""
+_REMEMBERED_TERMS: Final = 100_000  # terms whose id is cached: about 15 MiB
 _IN_ONE_QUERY: Final = 500
 
 

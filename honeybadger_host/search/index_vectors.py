@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_EMBEDDED_AT_ONCE: Final = 32
-"""Texts embedded before the worker looks for other work: about 0.2 s on one core."""
+_EMBEDDED_AT_ONCE: Final = 32  # texts embedded before the worker looks for other work: about 0.2 s on one core
 
 
 class IndexVectors:

@@ -17,8 +17,7 @@ from honeybadger_host.search.sources import source_of, sources
 _COMPARED_AT_ONCE: Final = 500
 _BYTES_AT_ONCE: Final = 1 << 18
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
-_MOST_GROWN: Final = 32
-"""Large files of notes whose reading progress is remembered: about 40 bytes for each note."""
+_MOST_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 40 bytes for each note
 
 
 class IndexWriter:

@@ -26,18 +26,14 @@ from honeybadger_host.storage.files import Signature
 
 log = structlog.get_logger()
 
-_LARGE_NOTES: Final = 1 << 15
-"""From this many bytes of a MEMORY.md on, it pays to remember how far it was read."""
-_NOTES_READ: Final = 1 << 18
-"""Bytes of a MEMORY.md or HISTORY.md read at once: 50 ms."""
-_LONGEST_PIECE: Final = 1 << 20
-"""Bytes of one note; longer notes are split into pieces of this size."""
+_LARGE_NOTES: Final = 1 << 15  # from this many bytes of a MEMORY.md on, it pays to remember how far it was read
+_NOTES_READ: Final = 1 << 18  # bytes of a MEMORY.md or HISTORY.md read at once: 50 ms
+_LONGEST_PIECE: Final = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
 _HASHED_AT_ONCE: Final = 1 << 20
 _NOTED_AT_ONCE: Final = 5000
 _LARGEST_ENTRY_BYTES: Final = 1 << 20
 _LARGEST_DOCUMENT_BYTES: Final = 16 << 20
-_TURNS_READ: Final = 1 << 18
-"""Bytes of a log read at once, about a thousand turns: 50 ms."""
+_TURNS_READ: Final = 1 << 18  # bytes of a log read at once, about a thousand turns: 50 ms
 _LONGEST_LINE: Final = 8 << 20
 
 

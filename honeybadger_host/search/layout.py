@@ -9,14 +9,11 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int32]
 
+# Words on each side of a turn that count as the text around it; a fixed number of turns is worse for long turns.
 AROUND_WORDS: Final = 50
-"""Words on each side of a turn that count as the text around it; a fixed number of turns is worse for long turns."""
-AROUND_TURNS: Final = 4
-"""At most this many turns on each side; the nearest one always counts, however long it is."""
-LONG_TURN: Final = 80
-"""A turn of more words has no text around it, and ends the text around its neighbours."""
-SITTING_SECONDS: Final = 3600.0
-"""Turns separated by a longer pause do not count as text around each other."""
+AROUND_TURNS: Final = 4  # at most this many turns on each side; the nearest one always counts, however long it is
+LONG_TURN: Final = 80  # A turn of more words has no text around it, and ends the text around its neighbours
+SITTING_SECONDS: Final = 3600.0  # turns separated by a longer pause do not count as text around each other
 
 
 class Layout(NamedTuple):

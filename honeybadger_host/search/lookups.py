@@ -22,8 +22,7 @@ from honeybadger_host.search.sources import source_of
 
 log = structlog.get_logger()
 
-_MOST_SHARING: Final = 32
-"""Newest entries looked at for one pair of words."""
+_MOST_SHARING: Final = 32  # newest entries looked at for one pair of words
 _MOST_NEARLY: Final = 16
 
 

@@ -17,8 +17,8 @@ from typing import Final
 
 _SKETCHED: Final = 8
 _ENOUGH: Final = 6
+# Letters of a word that says something; shorter ones are left out of a sketch where there are enough others.
 _LONG: Final = 4
-"""Letters of a word that says something; shorter ones are left out of a sketch where there are enough others."""
 _MAX_WORDS: Final = 400
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")

@@ -13,11 +13,11 @@ from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.language.analyzer import document_terms, entry_terms
 from honeybadger_host.search.pieces import Piece
 
+# The columns of `Added.row`.
 COLUMNS: Final = (
     "number, source, terms, kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, "
     "bytes, marks, until, text"
 )
-"""The columns of `Added.row`."""
 
 
 class Added(NamedTuple):

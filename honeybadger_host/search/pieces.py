@@ -28,10 +28,10 @@ from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.sources import Source, Unsearchable
 from honeybadger_host.storage.files import BOM, Signature
 
+# The date of an entry of HISTORY.md, with or without brackets.
 _DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")
-"""The date of an entry of HISTORY.md, with or without brackets."""
+# Separates two entries of HISTORY.md: a blank line, or the line end before a line that begins with a date.
 _ENTRIES: Final = re.compile(r"\n\s*\n|\n(?=(?:#+ |[-*] )?\[?\d{4}-\d\d-\d\d\b)")
-"""Separates two entries of HISTORY.md: a blank line, or the line end before a line that begins with a date."""
 
 
 class Piece(NamedTuple):

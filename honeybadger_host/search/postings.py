@@ -21,18 +21,16 @@ import numpy.typing as npt
 
 from honeybadger_host.errors import WorldFailed
 
+# Postings, ascending: each is `row << TF_BITS | frequency`; a frequency of 63 stands for more.
 Packed: TypeAlias = npt.NDArray[np.uint32]
-"""Postings, ascending: each is `row << TF_BITS | frequency`; a frequency of 63 stands for more."""
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 TF_BITS: Final = 6
 TF_MASK: Final = (1 << TF_BITS) - 1
-WORD_BYTES: Final = 170
-"""Memory of a word: a string, its number, its slot."""
+WORD_BYTES: Final = 170  # memory of a word: a string, its number, its slot
+# Postings merged at once for a file: 80 MiB, when no word occurs twice; a term is sought in every segment, 10 us.
 _SEGMENT: Final = 1 << 21
-"""Postings merged at once for a file: 80 MiB, when no word occurs twice; a term is sought in every segment, 10 us."""
-_STEP: Final = 512
-"""One in this many terms of a segment is in memory."""
+_STEP: Final = 512  # one in this many terms of a segment is in memory
 _NONE: Final[Packed] = np.zeros(0, np.uint32)
 
 

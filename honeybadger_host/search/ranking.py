@@ -45,16 +45,13 @@ class Filters:
 
 
 EVERY: Final = Filters()
+# From this coverage of a message on, a hit is relevant however common the words are in the group.
 _ALL_OF_IT: Final = 0.8
-"""From this coverage of a message on, a hit is relevant however common the words are in the group."""
 
 
-_RAREST: Final = 0.5
-"""Minimum `Hit.rarity`."""
-_COVERAGE: Final = 0.2
-"""Minimum `Hit.coverage`, unless `Hit.shared` reaches `_SHARED`."""
-_SHARED: Final = 1.3
-"""Minimum `Hit.shared`: about two rare words of a long message are enough."""
+_RAREST: Final = 0.5  # minimum `Hit.rarity`
+_COVERAGE: Final = 0.2  # minimum `Hit.coverage`, unless `Hit.shared` reaches `_SHARED`
+_SHARED: Final = 1.3  # minimum `Hit.shared`: about two rare words of a long message are enough
 
 
 def objection(hit: Hit) -> str | None:

@@ -26,23 +26,16 @@ from honeybadger_host.search.layout import NO_TURNS, Layout
 from honeybadger_host.search.signals import WEIGHTS, Signal, Signals
 
 K1: Final = 0.9
-B: Final = 0.4
-"""Of BM25, for a document, the text around a turn and its session."""
-GATE: Final = 0.3
-"""From this share of the best text score on, other signals count in full."""
+B: Final = 0.4  # of BM25, for a document, the text around a turn and its session
+GATE: Final = 0.3  # from this share of the best text score on, other signals count in full
 _TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
+# What a document earns for each spread by which its vector stands out, as a share of a word that no other has. Vectors
+# match every question a little and do not know names: with a larger weight they outweigh the words
+# (docs/decisions/020-vectors.md).
 _VECTOR_WEIGHT: Final = 0.5
-"""What a document earns for each spread by which its vector stands out, as a share of a word that no other has.
-
-Vectors match every question a little and do not know names: with a larger weight they outweigh the words
-(docs/decisions/020-vectors.md).
-"""
-ALONE: Final = 3.0
-"""A document found by its vector alone must stand out by this many spreads."""
-_SPARSE: Final = 3
-"""A word around more than 1 in this many turns is summed over all turns, which is then cheaper."""
-_SURE: Final = 128
-"""This many of the best texts are scored in full first; documents that cannot reach them are skipped."""
+ALONE: Final = 3.0  # A document found by its vector alone must stand out by this many spreads
+_SPARSE: Final = 3  # A word around more than 1 in this many turns is summed over all turns, which is then cheaper
+_SURE: Final = 128  # this many of the best texts are scored in full first; documents that cannot reach them are skipped
 
 
 @dataclass(frozen=True, slots=True)

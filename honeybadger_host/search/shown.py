@@ -16,8 +16,7 @@ from honeybadger_host.search.pieces import as_found
 if TYPE_CHECKING:
     from honeybadger_host.search.scoring import Hit
 
-_TEXT: Final = frozenset(("terms", "around", "session"))
-"""Signals of the text itself, see `scoring`."""
+_TEXT: Final = frozenset(("terms", "around", "session"))  # signals of the text itself, see `scoring`
 
 
 def name_of(found: Found) -> str:

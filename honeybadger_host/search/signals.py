@@ -19,6 +19,8 @@ from honeybadger_host.search.language.analyzer import Query
 from honeybadger_host.search.language.dates import dates_said
 
 Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "statement", "vector"]
+# The weight of each signal: the first three in BM25 points, the rest as a share of the best text score. Fitted on
+# LoCoMo, tested on held-out conversations (docs/decisions/017-recall.md).
 WEIGHTS: Final[Mapping[Signal, float]] = {
     "terms": 1.0,
     "around": 1.2,
@@ -28,10 +30,6 @@ WEIGHTS: Final[Mapping[Signal, float]] = {
     "time": 0.36,
     "statement": 0.13,
 }
-"""The weight of each signal: the first three in BM25 points, the rest as a share of the best text score.
-
-Fitted on LoCoMo, tested on held-out conversations (docs/decisions/017-recall.md).
-"""
 Shares: TypeAlias = npt.NDArray[np.float64]
 
 

@@ -14,8 +14,8 @@ from honeybadger_host.storage.files import NotRegular, Signature, closing_fd, op
 
 HISTORY: Final = "HISTORY.md"
 _BLOCK: Final = 1 << 20
+# Levels of folders that are scanned: one more than a category has, so that files too deep are reported.
 _DEEPEST: Final = 9
-"""Levels of folders that are scanned: one more than a category has, so that files too deep are reported."""
 
 
 class Source(NamedTuple):

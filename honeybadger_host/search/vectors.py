@@ -16,8 +16,8 @@ import numpy.typing as npt
 Floats: TypeAlias = npt.NDArray[np.float32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+# This many unrelated texts are counted with the group's own: in a small group all may be related, or none.
 UNRELATED_COUNT: Final = 50
-"""This many unrelated texts are counted with the group's own: in a small group all may be related, or none."""
 _SMALLEST: Final = 256
 
 

@@ -22,8 +22,7 @@ from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
 
 log = structlog.get_logger()
 
-FULL_DISK_SECONDS = 5.0
-"""How long a batch waits for space on a full disk before it is answered with unavailable."""
+FULL_DISK_SECONDS = 5.0  # how long a batch waits for space on a full disk before it is answered with unavailable
 
 
 @dataclass(slots=True)

@@ -26,12 +26,9 @@ from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
 
 log = structlog.get_logger()
 
-_BUSY_QUERIES = 16
-"""A group with this many queries under way gets no more until some are answered."""
-MOST_WAITING = 1000
-"""Requests of one sender that may wait for something to come; each is answered within minutes."""
-QUERIES_AT_ONCE = 4
-"""Queries that read at the same time: each has a thread, and Python computes in one of them."""
+_BUSY_QUERIES = 16  # A group with this many queries under way gets no more until some are answered
+MOST_WAITING = 1000  # requests of one sender that may wait for something to come; each is answered within minutes
+QUERIES_AT_ONCE = 4  # queries that read at the same time: each has a thread, and Python computes in one of them
 
 
 class Beside:

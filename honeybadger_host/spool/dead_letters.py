@@ -27,17 +27,14 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
-MAX_BYTES = 1 << 30
-"""Size limit of data/dead/, in bytes; above it the oldest of the sender with the most are removed."""
-_BLOCK: Final = 4096
-"""Bytes that even a tiny file takes on most file systems."""
-_KEPT: Final = 0.9
-"""How full it is after room was made: so that it is not made for each of them."""
+MAX_BYTES = 1 << 30  # size limit of data/dead/, in bytes; above it the oldest of the sender with the most are removed
+_BLOCK: Final = 4096  # bytes that even a tiny file takes on most file systems
+_KEPT: Final = 0.9  # how full it is after room was made: so that it is not made for each of them
 _REASON: Final = ".reason.json"
+# Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand.
 _MOST_BURIED_BYTES: Final = 1024 * 1024
-"""Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand."""
+# A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes.
 _LONGEST_STEM_BYTES: Final = 200
-"""A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes."""
 
 
 class _Letter(NamedTuple):

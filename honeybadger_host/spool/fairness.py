@@ -11,14 +11,10 @@ from typing import Final
 
 from honeybadger_host.spool.inbox import TURNS_QUEUE
 
-FEW: Final = 8
-"""Queues with at most this many requests are served before busy ones."""
-MOST_OF_A_QUEUE: Final = 32
-"""Requests of one queue in a batch: others wait until a batch that is under way ends."""
-MOST_BESIDE_FEW: Final = 8
-"""The same limit while quiet queues come and go."""
-BATCHES_REMEMBERED: Final = 512
-"""Batches of a flood for which quiet queues are expected back: about a second."""
+FEW: Final = 8  # queues with at most this many requests are served before busy ones
+MOST_OF_A_QUEUE: Final = 32  # requests of one queue in a batch: others wait until a batch that is under way ends
+MOST_BESIDE_FEW: Final = 8  # the same limit while quiet queues come and go
+BATCHES_REMEMBERED: Final = 512  # batches of a flood for which quiet queues are expected back: about a second
 
 
 class Fairness:

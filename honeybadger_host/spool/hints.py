@@ -8,10 +8,9 @@ from honeybadger_agent.mailbox import TURNS
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.spool import Spool
 
+# Sweeps after which turns/ is looked into that nothing was heard of (1 s by default): a model takes longer.
 _TURNS_EVERY = 4
-"""Sweeps after which turns/ is looked into that nothing was heard of (1 s by default): a model takes longer."""
-_DISTRUST_EVERY = 20
-"""Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
+_DISTRUST_EVERY = 20  # sweeps after which every folder is listed, whatever its time stamp says (5 s by default)
 
 
 class Hints:

@@ -20,10 +20,8 @@ from honeybadger_host.storage.files import Incoming, Signature, identity_of, ope
 
 log = structlog.get_logger()
 
-STREAM: Final = ".stream"
-"""Name of the file with a turn's answer while it is being written."""
-TURNS_QUEUE: Final = f"/{TURNS}"
-"""How the queue of a group's turns ends; no name of a group does."""
+STREAM: Final = ".stream"  # name of the file with a turn's answer while it is being written
+TURNS_QUEUE: Final = f"/{TURNS}"  # how the queue of a group's turns ends; no name of a group does
 
 
 def turns_queue(group: str) -> str:

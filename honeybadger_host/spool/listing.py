@@ -10,8 +10,7 @@ from typing import Final
 
 from honeybadger_host.storage.files import closing_fd, open_folder
 
-SUFFIX: Final = ".json"
-"""File name of a request, a reply or a dead letter."""
+SUFFIX: Final = ".json"  # file name of a request, a reply or a dead letter
 
 
 @dataclass(slots=True)

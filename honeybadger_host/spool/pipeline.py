@@ -52,10 +52,8 @@ from honeybadger_host.storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-_SAY_AGAIN_SECONDS = 60.0
-"""Log the same problem of an inbox at most once in this many seconds."""
-BATCH_REQUESTS = 512
-"""Requests of one commit, over all groups: more gain nothing, and keep the first of them waiting."""
+_SAY_AGAIN_SECONDS = 60.0  # log the same problem of an inbox at most once in this many seconds
+BATCH_REQUESTS = 512  # requests of one commit, over all groups: more gain nothing, and keep the first of them waiting
 
 
 class Stores(NamedTuple):

@@ -14,21 +14,18 @@ from typing import Final, Literal, TypeAlias
 from honeybadger_agent.wire import Refusal
 
 LimitName: TypeAlias = Literal["rate", "pending"]
-MAX_REQUEST_BYTES = 262_144
-"""Size limit of one request file, in bytes."""
+MAX_REQUEST_BYTES = 262_144  # size limit of one request file, in bytes
 PENDING_FILES = 200_000
+# Limits of the requests that wait in an inbox: no honest sender comes near, a runaway loop does.
 PENDING_BYTES = 1 << 30
-"""Limits of the requests that wait in an inbox: no honest sender comes near, a runaway loop does."""
 KEPT_REPLIES = 100_000
-KEPT_REPLY_BYTES = 1 << 28
-"""Replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed."""
-_BURST_SECONDS: Final = 10.0
-"""Seconds of the share that may be used at once after a pause."""
+KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed
+_BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
 _FEWEST_KEPT: Final = 1024
 _MOST_NAMED: Final = 1000
 _RECENT_SECONDS: Final = 600.0
+# Requests a second that every host serves; from it follows how long a full inbox is told to wait.
 _PENDING_PER_SECOND: Final = 1000
-"""Requests a second that every host serves; from it follows how long a full inbox is told to wait."""
 
 
 @dataclass(frozen=True, slots=True)

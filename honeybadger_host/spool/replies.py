@@ -28,8 +28,7 @@ log = structlog.get_logger()
 
 TMP_KEPT_SECONDS: Final = 86_400.0
 _AT_ONCE: Final = 512
-_FUTURE_SECONDS: Final = 60.0
-"""The clocks of two machines on one file system may differ by less."""
+_FUTURE_SECONDS: Final = 60.0  # the clocks of two machines on one file system may differ by less
 
 
 class ReplyRetention:

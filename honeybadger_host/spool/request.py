@@ -26,10 +26,8 @@ from honeybadger_host.storage.journal_schema import TurnKey
 log = structlog.get_logger()
 
 RETRY_SECONDS = 1.0
-UNFINISHED_SECONDS = 2.0
-"""How long a file that ends too early, or has two names, is waited for."""
-_LOOK_AGAIN_SECONDS = 0.05
-"""Seconds until the next look at a file that is still being written."""
+UNFINISHED_SECONDS = 2.0  # how long a file that ends too early, or has two names, is waited for
+_LOOK_AGAIN_SECONDS = 0.05  # seconds until the next look at a file that is still being written
 
 
 @dataclass(slots=True)
@@ -87,8 +85,8 @@ class Over:
     """It is beyond the limit of its inbox and was not read."""
 
 
+# Asking becomes one of the next three; Decided may still become Refused.
 State: TypeAlias = Asking | Refused | Decided | Answered | Over
-"""Asking becomes one of the next three; Decided may still become Refused."""
 
 
 @dataclass(slots=True)

@@ -27,11 +27,9 @@ from honeybadger_host.storage.journal_schema import TurnKey, turn_name
 
 log = structlog.get_logger()
 
-ATTEMPTS = 3
-"""How often a turn is begun that an end of the host cuts short."""
+ATTEMPTS = 3  # how often a turn is begun that an end of the host cuts short
 
-_STOP_SECONDS: Final = 20.0
-"""How long the answer of a turn that was stopped may take to be written."""
+_STOP_SECONDS: Final = 20.0  # how long the answer of a turn that was stopped may take to be written
 
 ResultT = TypeVar("ResultT")
 

@@ -36,11 +36,10 @@ except ImportError:  # macOS; or a watchdog that moved it: the sweep finds every
 log = structlog.get_logger()
 
 _RETRY_SECONDS: Final = 60.0
+# Errors of exhausted kernel limits; any other error concerns one folder only.
 _LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of exhausted kernel limits; any other error concerns one folder only."""
 
-_Identity: TypeAlias = tuple[int, int, int]
-"""See `identity_of`."""
+_Identity: TypeAlias = tuple[int, int, int]  # see `identity_of`
 
 
 class Watcher:

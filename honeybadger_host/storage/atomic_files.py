@@ -36,10 +36,9 @@ from honeybadger_host.storage.journal_schema import Row
 
 log = structlog.get_logger()
 
-ABSENT: Final = -1
-"""The fingerprint of no file."""
+ABSENT: Final = -1  # the fingerprint of no file
+# Kinds of rows whose file changes as a whole; `Row.offset` is the fingerprint of what was there before.
 WHOLE_KINDS: Final = frozenset(kind + end for kind in get_args(WholeKind) for end in ("", REMOVED))
-"""Kinds of rows whose file changes as a whole; `Row.offset` is the fingerprint of what was there before."""
 
 
 class WholeFiles:

@@ -23,15 +23,12 @@ from honeybadger_host.storage.journal_reader import LogFilter, read_change, read
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import Hunk
 
+# In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look at
+# a home is finished.
 LOOKED_AT: Final = "looked_at"
-"""In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look
-at a home is finished."""
-KEPT_SAVED_MS: Final = 3_600_000
-"""Age limit of texts that were saved, in milliseconds."""
-EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")
-"""What `log` calls edits."""
-FORGOTTEN_DIGEST: Final = b""
-"""In place of the digest of a file that held what was forgotten since."""
+KEPT_SAVED_MS: Final = 3_600_000  # age limit of texts that were saved, in milliseconds
+EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")  # what `log` calls edits
+FORGOTTEN_DIGEST: Final = b""  # in place of the digest of a file that held what was forgotten since
 _KIND: Final = "CASE WHEN before IS NULL THEN 'edit_new' WHEN after IS NULL THEN 'edit_removed' ELSE 'edit' END"
 _AT_ONCE: Final = 500
 

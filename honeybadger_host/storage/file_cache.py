@@ -7,12 +7,11 @@ from typing import Final
 
 from honeybadger_host.storage.files import Signature
 
-NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
-"""The signature of no file: what is kept under it is read again."""
+NEVER_SEEN: Final = Signature(-1, -1, -1, -1)  # the signature of no file: what is kept under it is read again
+# Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same.
 _GRAIN_NS: Final = 20_000_000
-"""Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same."""
+# Some file systems keep the time stamps of folders to a second or two: a change within that may not show.
 _COARSEST_STAMP_SECONDS: Final = 3.0
-"""Some file systems keep the time stamps of folders to a second or two: a change within that may not show."""
 
 
 def signature_of(path: str | os.PathLike[str]) -> Signature | None:

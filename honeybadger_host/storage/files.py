@@ -24,10 +24,10 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
+# Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then.
 BOM: Final = b"\xef\xbb\xbf"
-"""Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then."""
+# What `replace` writes to; the process that does it holds the home, or is a command.
 _TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]{0,8})\.tmp")
-"""What `replace` writes to; the process that does it holds the home, or is a command."""
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 

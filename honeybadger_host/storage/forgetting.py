@@ -28,13 +28,10 @@ from honeybadger_host.storage.revised import REVISED_KINDS
 from honeybadger_host.storage.tombstones import bury, salt_of, salted
 from honeybadger_host.text.phrases import Phrases
 
-DOCUMENT_APPENDS: Final = ("note", "history", "note_archived")
-"""Kinds of rows that are appended to documents."""
-_PLAN: Final = "forgetting"
-"""In `meta`: what is being forgotten, until all of it is done."""
+DOCUMENT_APPENDS: Final = ("note", "history", "note_archived")  # kinds of rows that are appended to documents
+_PLAN: Final = "forgetting"  # in `meta`: what is being forgotten, until all of it is done
 _HASH: Final = re.compile(rb"[0-9a-f]{32}")
-QUOTED: Final = {"forgotten": True}
-"""The result that stands in a reply that quoted what was forgotten."""
+QUOTED: Final = {"forgotten": True}  # the result that stands in a reply that quoted what was forgotten
 
 
 @dataclass(frozen=True, slots=True)

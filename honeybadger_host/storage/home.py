@@ -24,10 +24,8 @@ from honeybadger_host.text.time_stamps import time_stamp
 LOCK_FILE: Final = "data/host.lock"
 JOURNAL_FILE: Final = "data/journal.db"
 STATUS_FILE: Final = "data/status.json"
-CLOCK_GRACE_SECONDS: Final = 60.0
-"""A clock may be behind the journal's last stamp by less: it was slewed."""
-_LOCK_ATTEMPTS: Final = 20
-"""`status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each."""
+CLOCK_GRACE_SECONDS: Final = 60.0  # A clock may be behind the journal's last stamp by less: it was slewed
+_LOCK_ATTEMPTS: Final = 20  # `status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each
 
 
 def make_home(home: Path, group: str = "main", groups: Path | None = None) -> list[Path]:

@@ -49,8 +49,7 @@ from honeybadger_host.storage.journal_schema import (
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-_LONG_WAL: Final = 4096
-"""Pages, 16 MiB."""
+_LONG_WAL: Final = 4096  # pages, 16 MiB
 _LONGEST_READER_SECONDS: Final = 10.0
 
 

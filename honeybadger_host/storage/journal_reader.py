@@ -17,6 +17,7 @@ from honeybadger_host.storage.journal_connection import read_rows, reading
 from honeybadger_host.storage.journal_schema import LONGEST_ID, TOOL_REQUEST, Row
 from honeybadger_host.storage.revised import REVISED_KINDS
 
+# What the host's own changes are called.
 CHANGE_KINDS: Final = (
     WHOLE_KINDS
     | REVISED_KINDS
@@ -25,7 +26,6 @@ CHANGE_KINDS: Final = (
         *get_args(MarkedKind),
     }
 )
-"""What the host's own changes are called."""
 
 _TABLES: Final = ("changes", "edits")
 

@@ -15,20 +15,17 @@ from honeybadger_host.domain import TASK_RECORD
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 8
-LAST_SEQ: Final = (1 << 63) - 1
-"""The greatest number SQLite knows."""
+LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
+# In `meta`: the last message of the shared log that this journal has; missing where it is of one machine.
 LOG_SEQ: Final = "log_seq"
-"""In `meta`: the last message of the shared log that this journal has; missing where it is of one machine."""
+# In `meta`: another machine has owned the home since the files of this one were kept up.
 FILES_BEHIND: Final = "files_behind"
-"""In `meta`: another machine has owned the home since the files of this one were kept up."""
+# In `meta`: the last change of a host that kept no versions of documents; missing where none did.
 DOCUMENTS_SINCE: Final = "documents_since"
-"""In `meta`: the last change of a host that kept no versions of documents; missing where none did."""
-FORGOTTEN_BASE: Final = -2
-"""In place of the fingerprint of what a file held, of which something was forgotten since."""
-LONGEST_ID: Final = 60
-"""Characters of a turn's id in its name."""
+FORGOTTEN_BASE: Final = -2  # in place of the fingerprint of what a file held, of which something was forgotten since
+LONGEST_ID: Final = 60  # characters of a turn's id in its name
+# What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it.
 TOOL_REQUEST: Final = re.compile(r"(?P<turn>(?P<id>.+)\.[0-9a-f]{12})\.\d+\.\d+", re.DOTALL)
-"""What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it."""
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
     file TEXT PRIMARY KEY,
@@ -134,8 +131,9 @@ CREATE TABLE receipts (
     UNIQUE (grp, sender, request)
 );
 {_MARKS}{_TURNS}{_SPENT}{_EDITS}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}"""
+# Not of the schema: a host that does not know it keeps it up all the same.
 EDITS_OF_FILE: Final = "CREATE INDEX IF NOT EXISTS edits_of_file ON edits (file, seq)"
-"""Not of the schema: a host that does not know it keeps it up all the same."""
+# Schema version -> what makes the next one of it.
 FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
     2: _TURNS,
@@ -145,7 +143,6 @@ FORWARD: Final = {
     6: _FORGOTTEN,
     7: _SAVED + _TEXTS + f"INSERT INTO meta SELECT '{DOCUMENTS_SINCE}', coalesce(max(seq), 0) FROM changes",  # noqa: S608  a constant
 }
-"""Schema version -> what makes the next one of it."""
 
 
 class Row(NamedTuple):

@@ -23,8 +23,8 @@ from honeybadger_host.storage.journal_schema import (
     write_marks,
 )
 
+# In `meta`: the group whose files are still to be put in their place, after all else of it was taken in.
 LOADED: Final = "loaded"
-"""In `meta`: the group whose files are still to be put in their place, after all else of it was taken in."""
 _EDITS_AT_ONCE: Final = 200
 _ROWS_AT_ONCE: Final = 1000
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
-_MOST_COMPARED: Final = 1_000_000
-"""Pairs of lines; what differs in more is taken for one piece, which takes no time."""
+_MOST_COMPARED: Final = 1_000_000  # pairs of lines; what differs in more is taken for one piece, which takes no time
 
 
 class Hunk(NamedTuple):

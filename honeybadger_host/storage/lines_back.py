@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+# A longer line is nothing that the host wrote: twice what the largest request can make of one.
 LONGEST_LINE: Final = 32 * 1024 * 1024
-"""A longer line is nothing that the host wrote: twice what the largest request can make of one."""
 _BLOCK: Final = 64 * 1024
 
 

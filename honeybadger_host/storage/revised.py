@@ -18,11 +18,10 @@ from honeybadger_host.storage.atomic_files import fingerprint
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of
 
-LINE_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED))
-"""Kinds of rows that say which lines took the place of which."""
+LINE_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED))  # kinds of rows that say which lines took the place of which
+# Kinds of rows that take notes or lines out of a file or put them back; `Row.offset` is the fingerprint of what was
+# there.
 REVISED_KINDS: Final = LINE_KINDS | {NOTE_REMOVED, NOTE_RESTORED}
-"""Kinds of rows that take notes or lines out of a file or put them back; `Row.offset` is the fingerprint of what was
-there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,9 @@ from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.journal_connection import reading
 from honeybadger_host.text.phrases import folded
 
-_SALT: Final = "salt"
-"""In `meta`: what makes a digest of this home worthless to guess from elsewhere."""
+_SALT: Final = "salt"  # in `meta`: what makes a digest of this home worthless to guess from elsewhere
 _WORD: Final = re.compile(r"\w+")
-_ALL: Final = 0
-"""For the number of words: the text is nothing else."""
+_ALL: Final = 0  # for the number of words: the text is nothing else
 _LEAST_WORDS: Final = 4
 
 

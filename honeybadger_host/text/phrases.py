@@ -19,10 +19,11 @@ import orjson
 from honeybadger_host.text.neutralise import DEFAULT_IGNORABLE
 
 FORGOTTEN: Final = "[forgotten]"
+# A shorter text of a record is forgotten where it is all that is said; it may stand in others by chance.
 LEAST_CHARACTERS: Final = 16
-"""A shorter text of a record is forgotten where it is all that is said; it may stand in others by chance."""
+# Members in which a record has its text.
 SAID_IN: Final = frozenset(("content", "text", "data", "description", "result", "quote", "value", "hunks"))
-"""Members in which a record has its text."""
+# Members that say whose a record is, when it was made and where it belongs.
 _NAMES: Final = frozenset(
     (
         *("id", "by", "sender", "author", "role", "at", "created", "updated", "category", "session", "session_id"),
@@ -30,9 +31,9 @@ _NAMES: Final = frozenset(
         *("timestamp", "file", "key", "v", "op", "to", "model"),
     )
 )
-"""Members that say whose a record is, when it was made and where it belongs."""
+# Members whose value is an object that somebody else shapes: its names say something, too.
 _FREE: Final = frozenset(("metadata", "system_state", "system_snapshot", "by_tool"))
-"""Members whose value is an object that somebody else shapes: its names say something, too."""
+# Members of an entry: the only JSON of which people's edits are kept line by line.
 _OF_ENTRIES: Final = frozenset(
     (
         *("id", "content", "name", "title", "aliases", "category", "tags", "created", "updated", "metadata", "by"),
@@ -40,28 +41,24 @@ _OF_ENTRIES: Final = frozenset(
         *("origin_from", "text", "data"),
     )
 )
-"""Members of an entry: the only JSON of which people's edits are kept line by line."""
 _NAME: Final = re.compile(r"[\w.:/#+%~-]{1,120}")
 _ESCAPED: Final = re.compile(
     r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE
 )
-_LEVELS: Final = 6
-"""How often a text may have been escaped: JSON in JSON in JSON."""
+_LEVELS: Final = 6  # how often a text may have been escaped: JSON in JSON in JSON
 _LINE: Final = re.compile(
     r"(?P<mark>[ \t]*(?:#{1,6}[ \t]+|(?:(?:[-*+>]|\d+\.)[ \t]+)*))"
     r".*?(?P<signature> \([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\))?(?P<end>\r?)",
     re.DOTALL,
 )
 _MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<value>["\[{\w-].*?)(?P<tail>\s*,?\s*)')
-_BEGUN: Final = (b"{", b"[", b"null")
-"""Values that are on no single line, or say nothing."""
+_BEGUN: Final = (b"{", b"[", b"null")  # values that are on no single line, or say nothing
 _WORD: Final = re.compile(r"\w+")
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
 _ASKED_OF_ALL: Final = 64
-_MOST_WIDE: Final = 64
-"""Texts that are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case."""
+_MOST_WIDE: Final = 64  # texts that are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case
+# Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters.
 _WIDE_RUN: Final = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
-"""Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters."""
 _INVISIBLE: Final = re.compile(f"[{DEFAULT_IGNORABLE}]")
 
 

@@ -56,10 +56,8 @@ from honeybadger_host.transfer.exported import (
 )
 from honeybadger_host.transfer.places import is_plain, place_of
 
-_QUIET_SECONDS: Final = 1.0
-"""After its last change a group's files are written."""
-_LONGEST_SECONDS: Final = 60.0
-"""A group that changes all the time for longer is not copied."""
+_QUIET_SECONDS: Final = 1.0  # after its last change a group's files are written
+_LONGEST_SECONDS: Final = 60.0  # A group that changes all the time for longer is not copied
 _COMPRESSION: Final = 6
 
 

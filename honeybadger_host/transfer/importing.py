@@ -46,15 +46,13 @@ from honeybadger_host.storage.journal_reader import read_done
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
 
-IMPORTED: Final = "imported"
-"""The category that imported entries are below."""
+IMPORTED: Final = "imported"  # the category that imported entries are below
 _MOST_RECORDS: Final = 200
-_SHARE: Final = 0.7
-"""Size limit of one request, in bytes."""
+_SHARE: Final = 0.7  # size limit of one request, in bytes
 _UNDER_WAY: Final = 2_000
+# Records that wait at the same time: they hold up others' requests for a third of a second. Without a host more of
+# them, as one is started for each such crowd.
 _UNDER_WAY_ALONE: Final = 50_000
-"""Records that wait at the same time: they hold up others' requests for a third of a second. Without a host more of
-them, as one is started for each such crowd."""
 _LONGEST_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.002
 _IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')

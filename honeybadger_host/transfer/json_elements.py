@@ -12,16 +12,16 @@ import orjson
 
 from honeybadger_host.transfer.records import Found, Skipped, SourceFile
 
+# Names of the conversation files of ChatGPT and Claude.
 CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
-"""Names of the conversation files of ChatGPT and Claude."""
+# All up to the next bracket; nothing while a text goes on behind what was read.
 _NEXT: Final = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
-"""All up to the next bracket; nothing while a text goes on behind what was read."""
 _CHUNK: Final = 1 << 20
 _LARGEST: Final = 256 * 1024 * 1024
 
 
+# (element, where it stands, its file) -> what it says.
 ReadsOne: TypeAlias = Callable[[Mapping[str, Any], str, SourceFile], Iterator[Found]]
-"""(element, where it stands, its file) -> what it says."""
 
 
 class Broken(ValueError):

@@ -16,8 +16,7 @@ from honeybadger_host.storage.files import make_folders, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_transfer import forget_loaded, read_loaded
 
-STAGING: Final = ".loading"
-"""Files below `groups/` and `data/` that still wait to be put in their place."""
+STAGING: Final = ".loading"  # files below `groups/` and `data/` that still wait to be put in their place
 PARTS: Final = ("groups", "data")
 
 

@@ -94,10 +94,10 @@ class SourceFile:
         return PurePosixPath(self.name).stem
 
 
+# The files to read, ordered by name, the same each time.
 Source: TypeAlias = Callable[[], Iterator[SourceFile | Skipped]]
-"""The files to read, ordered by name, the same each time."""
+# A file -> what it says; nothing for one that is not of the format.
 Importer: TypeAlias = Callable[[SourceFile], Iterator[Found]]
-"""A file -> what it says; nothing for one that is not of the format."""
 
 
 def read_all(source: Source, importer: Importer) -> Iterator[Found]:

@@ -36,6 +36,7 @@ _UNDOABLE: Final = REVISED_KINDS | {
 }
 
 
+# Kind of a change -> what its author did.
 _TOLD: Final = {
     "note": "noted",
     "note_archived": "archived a note",
@@ -64,7 +65,6 @@ _TOLD: Final = {
     "watermark": "read the conversation",
     "working": "kept in working memory",
 }
-"""Kind of a change -> what its author did."""
 
 
 class Line(NamedTuple):

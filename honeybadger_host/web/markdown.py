@@ -13,6 +13,7 @@ _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _HEADING: Final = re.compile(r"#{1,6} +(.*)")
 _ITEM: Final = re.compile(r"( *)(?:[-*+]|(\d{1,9})[.)]) +(.*)")
 _RULE_CELL: Final = re.compile(r":?-+:?")
+# No content holds its own mark, so a text is read once whatever stands in it.
 _INLINE: Final = re.compile(
     r"\\(?P<literal>[!-/:-@\[-`{-~])"
     r"|`(?P<code>[^`\n]+)`"
@@ -22,7 +23,6 @@ _INLINE: Final = re.compile(
     r"|(?<![\w_])_(?P<em_too>[^_\s](?:[^_]*[^_\s])?)_(?![\w_])"
     r"|!?\[(?P<label>[^\[\]]+)\]\((?P<address>[^()\s]+)\)"
 )
-"""No content holds its own mark, so a text is read once whatever stands in it."""
 Visible = Callable[[str], Markup]
 
 

@@ -27,8 +27,7 @@ from honeybadger_host.storage.home import check_home
 from honeybadger_host.web.app import build
 from honeybadger_host.web.asking import Home
 
-LINK_FILE: Final = "data/page.json"
-"""File with the token of the page's next link, for its own user."""
+LINK_FILE: Final = "data/page.json"  # file with the token of the page's next link, for its own user
 _GRACE_SECONDS: Final = 2
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from honeybadger_agent.mailbox import Mailbox
 
+# Request -> members of the reply beside `v` and `id`, or its very bytes, or None: taken and never answered.
 Answer = Callable[[dict[str, Any]], dict[str, Any] | bytes | None]
-"""Request -> members of the reply beside `v` and `id`, or its very bytes, or None: taken and never answered."""
 Answering = Callable[[Answer], AbstractContextManager[list[dict[str, Any]]]]
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+# The command as it is installed, with warnings as errors.
 COMMAND: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "mcp")
-"""The command as it is installed, with warnings as errors."""
 
 
 def arguments(home: Path, *more: str, sender: str = "claude") -> list[str]:

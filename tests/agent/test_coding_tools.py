@@ -25,8 +25,7 @@ from tests.hosting import AGENT, PLAIN, HostProcess, turns_of, wait_for
 
 BIN = Path(__file__).parent / "coding_tools" / "node_modules" / ".bin"
 ANSWER = "Noted, captain."
-SECONDS = 100.0
-"""What a call of a program may take."""
+SECONDS = 100.0  # what a call of a program may take
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),

@@ -21,6 +21,7 @@ from tests.crash.conftest import IS_LONG
 from tests.hosting import HostProcess, at_once, common_folder, frozen_environment, turns_of, wait_for
 
 SOURCE = Path(hook.__file__)
+# The program, ended before its n-th call that reads, changes or locks a file.
 DYING = """
 import os, sys
 path, left = sys.argv.pop(1), int(sys.argv.pop(1))
@@ -41,7 +42,6 @@ watched = ("open", "os.rename", "os.remove", "os.mkdir", "os.utime", "fcntl.floc
 sys.addaudithook(lambda event, _: event in watched and die_before())
 exec(source, {"__name__": "__main__"})
 """
-"""The program, ended before its n-th call that reads, changes or locks a file."""
 DYING_AT_SECOND_RENAME = """
 import os, sys
 path, count, rename = sys.argv.pop(1), 0, os.rename

@@ -22,12 +22,12 @@ from honeybadger_host.ops.agent_checks import coding_tools
 from tests.agent.test_hooks import Transcript, event
 from tests.hosting import HostProcess, run_agent, turns_of, wait_for
 
+# A tool's program that takes notes of how it is called.
 PROGRAM = """#!/bin/sh
 [ "$1" = --version ] && { echo 9.9.9; exit 0; }
 echo "$@" >>"$CALLS"
 [ ! -e "$CALLS.fails" ] || { echo "your settings are damaged" >&2; exit 1; }
 """
-"""A tool's program that takes notes of how it is called."""
 
 
 class User:

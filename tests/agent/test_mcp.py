@@ -345,6 +345,7 @@ NOT_REQUESTS = {
     b'{"jsonrpc":"1.0","id":7,"method":"tools/list"}': -32600,
     b'{"id":7,"method":"tools/list"}': -32600,
 }
+# Bytes -> code of the answer, which can name no id.
 WITHOUT_ID = {
     b'{"jsonrpc":"2.0","id":"\\ud800","method":"tools/list"}': -32600,
     b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}': -32600,
@@ -354,7 +355,6 @@ WITHOUT_ID = {
     tool_call(b'{"content":"x","metadata":{"a":' + b"9" * 5000 + b"}}"): -32700,
     tool_call(b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}"): -32700,
 }
-"""Bytes -> code of the answer, which can name no id."""
 
 
 def test_any_line_that_a_client_writes_gets_an_answer_and_the_server_serves_on(piped: Piped) -> None:

@@ -77,10 +77,10 @@ def protocol(request: pytest.FixtureRequest) -> Protocol:
     return request.param  # type: ignore[no-any-return]
 
 
+# Where it is not about what a provider is sent: OpenAI's protocol is the same code whoever speaks it.
 BOTH_PROTOCOLS = pytest.mark.parametrize(
     "protocol", [each for each in PROTOCOLS if each.provider != "ollama"], ids=["openai", "anthropic"], indirect=True
 )
-"""Where it is not about what a provider is sent: OpenAI's protocol is the same code whoever speaks it."""
 
 
 @dataclass

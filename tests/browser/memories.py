@@ -37,6 +37,5 @@ HOSTILE: Final[dict[str, str]] = {
     "long word": "w" * 3000 + " " + "\U0001f98a" * 400,
     "stacked marks": ("Z" + "\u0301\u0316\u0317\u0334" * 40) * 6,
 }
-LONG_LINE: Final = "<b>" + "0123456789 <i>&amp;\u202e" * 60_000
-"""A line of more than 1 MB."""
+LONG_LINE: Final = "<b>" + "0123456789 <i>&amp;\u202e" * 60_000  # A line of more than 1 MB
 TAG: Final = "<b onclick=ran(1)>"

@@ -29,10 +29,9 @@ ANSWER: Final = (
     "stairs are narrow."
 )
 LONG_QUESTION: Final = "Which movers were there, one by one?"
+# Takes five seconds: a busy browser sees it being written.
 LONG_ANSWER: Final = " ".join(f"The movers of the year {1900 + number}." for number in range(1, 25))
-"""Takes five seconds: a busy browser sees it being written."""
-ENDLESS_QUESTION: Final = "Count, please."
-"""Its answer takes minutes: who asks it stops it."""
+ENDLESS_QUESTION: Final = "Count, please."  # its answer takes minutes: who asks it stops it
 _FACTS: Final = (
     ("The movers are Silva & Filhos, they want 1,850 EUR.", "moving", "The movers", ["moving", "money"]),
     ("We move to Lisbon on 12 March.", "moving", "The day of the move", ["moving"]),

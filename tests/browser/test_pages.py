@@ -11,6 +11,7 @@ from tests.browser.chromium import TELEPHONE, WIDE, Tab
 from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import GROUP, REVIEWED, Scene
 
+# Name -> address, and what a person reads there.
 PAGES: Final = {
     "what needs you": ("/", "family/scanner/receipt-17"),
     "groups by name": ("/?named=fam", "family"),
@@ -35,7 +36,6 @@ PAGES: Final = {
     "talk": (f"/g/{GROUP}/talk", "because the stairs are narrow"),
     "no such page": ("/nowhere", "Not found"),
 }
-"""Name -> address, and what a person reads there."""
 _WCAG_22: Final = {"target-size": {"enabled": True}}  # axe looks at it only when told
 _OF_COLOUR: Final = ["color-contrast", "link-in-text-block"]
 _FOCUSABLE: Final = """() => [...document.querySelectorAll(

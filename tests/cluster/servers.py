@@ -22,6 +22,7 @@ from tests.hosting import wait_for
 
 T = TypeVar("T")
 _PROGRAM: Final = Path(sys.executable).with_name("nats-server")
+# Nobody is where it advertises itself: the servers reach each other by their routes alone, as through a proxy.
 _CONFIG: Final = """
 server_name: {name}
 listen: 127.0.0.1:{client}
@@ -33,7 +34,6 @@ cluster {{
   routes: [{routes}]
 }}
 """
-"""Nobody is where it advertises itself: the servers reach each other by their routes alone, as through a proxy."""
 ALONE: Final = """
 server_name: {name}
 listen: 127.0.0.1:{client}

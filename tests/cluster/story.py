@@ -32,13 +32,12 @@ from tests.hosting import RawSender, request, run_cli, wait_for
 GROUPS: Final = tuple(f"g{number:02}" for number in range(20))
 _PEOPLES: Final = b"a person wrote"
 _TRY_SECONDS: Final = 0.8
-_FEW: Final = 300
-"""Changes, of which the last one is looked back at; else two more."""
-_STALL_SECONDS: Final = 20.0
-"""An answer that takes longer is told with what everybody logged meanwhile."""
+_FEW: Final = 300  # changes, of which the last one is looked back at; else two more
+_STALL_SECONDS: Final = 20.0  # an answer that takes longer is told with what everybody logged meanwhile
 
 Fault: TypeAlias = Callable[[], None]
 
+# A wall clock that a file sets: how many seconds it is ahead.
 CLOCK: Final = """
 import time
 real, real_ns = time.time, time.time_ns
@@ -53,7 +52,6 @@ def ahead():
 time.time = lambda: real() + ahead()
 time.time_ns = lambda: real_ns() + int(ahead() * 1e9)
 """
-"""A wall clock that a file sets: how many seconds it is ahead."""
 
 
 def clock_of(machine: Machine) -> Path:

@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.machines import Cluster, Machine
 from tests.hosting import RawSender, wait_for
 
+# What it is to be killed at is the commit of the request with the id `meant`.
 KILL: Final = """
 import os, signal
 from honeybadger_host.cluster import committing, log, member, placing
@@ -39,7 +40,6 @@ def has_it(*given):
 def holds_it(committing, connection):
     return any("meant" in row for _, rows in committing._recorded.statements for row in rows)
 """
-"""What it is to be killed at is the commit of the request with the id `meant`."""
 COMMITS: Final = {
     "before the record is published": "around(log.Log, 'append', before=die, when=has_it)",
     "between two parts of the record": """

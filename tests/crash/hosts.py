@@ -22,19 +22,19 @@ from tests.hosting import Child, arguments_of, forge, locked, wait_for
 _LONGEST_SECONDS: Final = 90.0
 SHIM: Final = Path(__file__).with_name("faults.c")
 
+# Three commits where there could be one, and everything settled at the next checkpoint.
 QUICK: Final[Mapping[str, object]] = {
     "ipc.sweep_seconds": 0.01,
     "ipc.watch": False,
     "spool.pipeline.BATCH_REQUESTS": 6,
     "ops.status.STATUS_SECONDS": 60,
 }
-"""Three commits where there could be one, and everything settled at the next checkpoint."""
 
+# For a host that records what people edited without waiting for more of it.
 RECORDED_AT_ONCE: Final[Mapping[str, object]] = {
     "memory.edit_recorder.QUIET_SECONDS": 0,
     "ops.maintenance.EDITS_SECONDS": 0.01,
 }
-"""For a host that records what people edited without waiting for more of it."""
 
 When = Literal["before", "after", "torn"]
 

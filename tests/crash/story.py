@@ -21,8 +21,7 @@ from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.labels import folded
 
 Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "undo"]
-SESSION: Final = "talk"
-"""Of each group: what is said goes there."""
+SESSION: Final = "talk"  # of each group: what is said goes there
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
 _ENTRY: Final = re.compile(
     rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n"

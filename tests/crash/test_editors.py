@@ -31,10 +31,9 @@ KILLS: Final = int(os.environ.get("HB_EDITOR_KILLS", "2000"))
 SENDERS: Final = (("alpha", "ann"), ("alpha", "bob"))
 _AT_ONCE: Final = 4
 _PAUSE_SECONDS: Final = 0.05
-_LONG_PAUSE_SECONDS: Final = 3.5
-"""In which notes settle, where no host is killed meanwhile."""
+_LONG_PAUSE_SECONDS: Final = 3.5  # in which notes settle, where no host is killed meanwhile
+# An older text is not saved: a note that came meanwhile may have settled, and would be deleted for good.
 _OLDEST_TEXT_SECONDS: Final = 1.0
-"""An older text is not saved: a note that came meanwhile may have settled, and would be deleted for good."""
 
 
 class Editor:

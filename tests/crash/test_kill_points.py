@@ -18,6 +18,7 @@ from tests.crash.hosts import Kill, Nursery, Point, When
 from tests.hosting import at_once
 
 POINTS: Final = ("placed", "committed", "projected", "replied", "unlinked")
+# When a host dies, and whether an editor is at work in MEMORY.md.
 WAYS: Final[Sequence[tuple[When, bool]]] = (
     ("before", False),
     ("after", True),
@@ -26,7 +27,6 @@ WAYS: Final[Sequence[tuple[When, bool]]] = (
     ("before", True),
     ("after", False),
 )
-"""When a host dies, and whether an editor is at work in MEMORY.md."""
 _LEAST_KILLS: Final = int(os.environ.get("HB_CRASH_KILLS", "10000"))
 
 

@@ -23,8 +23,7 @@ from tests.hosting import HostProcess, RawSender, turns_of, wait_for
 
 STRIDE: Final = 1 if IS_LONG else 97
 SETTINGS: Final = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
-HOURS: Final = 3
-"""Runs of one task that are due at the start, all to be made up for; of the other it is one."""
+HOURS: Final = 3  # runs of one task that are due at the start, all to be made up for; of the other it is one
 SLOW_CLOCK: Final = f"""
 from datetime import UTC, datetime, timedelta
 from honeybadger_host import compose

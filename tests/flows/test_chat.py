@@ -31,6 +31,7 @@ REMEMBER = {
     ],
 }
 HELLO = {"when": "", "answers": [{"text": "Hello to you."}]}
+# With 0.2 s before each piece of 12 characters, 20 s.
 SLOW = {
     "when": "remember",
     "answers": [
@@ -38,7 +39,6 @@ SLOW = {
         {"text": "This takes a while. " * 60},
     ],
 }
-"""With 0.2 s before each piece of 12 characters, 20 s."""
 
 
 @pytest.fixture
@@ -331,11 +331,11 @@ def test_a_host_that_is_killed_in_the_middle_of_an_answer_and_started_again_is_w
     assert said(home) == ["remember"]
 
 
+# A chat that hears sooner that no host answers.
 IMPATIENT = """
 from honeybadger_agent.cli import chat, chat_waiting
 chat.PING_SECONDS = chat_waiting.PING_SECONDS = chat_waiting.SILENCE_SECONDS = 0.5
 """
-"""A chat that hears sooner that no host answers."""
 
 
 def test_without_a_host_it_says_so_and_ctrl_c_takes_the_message_back(home: Path, chat: Open) -> None:

@@ -43,8 +43,8 @@ assert libc.capset(struct.pack("Ii", 0x20080522, 0), sets) == 0
 libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
 libc.prctl(4, 1)  # PR_SET_DUMPABLE, as it is after an exec
 """
+# Name -> uid of the host, and the program with which its process becomes that user.
 HOSTS: Final = {"root": (0, ""), "a user with two capabilities": (HOST, WITH_TWO_CAPABILITIES)}
-"""Name -> uid of the host, and the program with which its process becomes that user."""
 
 
 def run_as(uid: int, source: str, **variables: object) -> Any:
@@ -142,6 +142,7 @@ def test_a_sender_does_its_honest_work_whatever_its_umask(place: Place) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- attempts
 
+# What the owner of a box may do there, and nobody else.
 IN_A_BOX: Final = {
     "list its requests": "os.listdir(box / 'requests')",
     "list its replies": "os.listdir(box / 'replies')",
@@ -165,8 +166,8 @@ IN_A_BOX: Final = {
     "open its folders": "(box / 'requests').chmod(0o777)",
     "take a draft over": "(box / 'tmp' / 'third').rename(mine / 'tmp' / 'third')",
 }
-"""What the owner of a box may do there, and nobody else."""
 
+# What only the host may do; destructive ones last.
 IN_THE_HOME: Final = {
     "list the home": "os.listdir(home)",
     "list the boxes": "os.listdir(home / 'data' / 'ipc')",
@@ -207,7 +208,6 @@ IN_THE_HOME: Final = {
     "exchange the boxes": "(home / 'data' / 'ipc').rename(home / 'data' / 'ipc2')",
     "remove the journal": "(home / 'data' / 'journal.db').unlink()",
 }
-"""What only the host may do; destructive ones last."""
 
 TRY_ALL: Final = """
 uid, home, box, mine = os.getuid(), Path(home), Path(box), Path(mine)

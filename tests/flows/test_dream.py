@@ -20,8 +20,7 @@ from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
 from tests.hosting import PATIENCE, RawSender, at_once, request, run_cli, status_of, wait_for
 
-NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"
-"""What a pass without a model says."""
+NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"  # what a pass without a model says
 TEA = "Ann prefers green tea over coffee."
 
 

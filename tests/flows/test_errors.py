@@ -23,6 +23,7 @@ def _note(**members: Any) -> bytes:
     return request("x", **{"content": "never saved", **members})
 
 
+# What it is -> its bytes, and what it is answered; `tests/agent/test_wire.py` has what the parser refuses.
 REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
     "an unknown type": (_note(type="update_memry"), "invalid", "type", "did you mean update_memory?"),
     "another group": (_note(group="kitchen"), "forbidden", "group", "you are where you write"),
@@ -63,7 +64,6 @@ REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
         "unknown",
     ),
 }
-"""What it is -> its bytes, and what it is answered; `tests/agent/test_wire.py` has what the parser refuses."""
 
 
 @pytest.mark.parametrize("case", REFUSED)

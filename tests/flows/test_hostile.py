@@ -563,6 +563,7 @@ def _deep(depth: int) -> bytes:
     return request("x", content="deep", extra="@").replace(b'"@"', b"[" * depth + b"]" * depth)
 
 
+# Whatever the parser makes of them; `tests/agent/test_wire.py` has many more.
 NO_REQUEST: dict[str, bytes] = {
     "nothing": b"",
     "spaces": b"  \n\t ",
@@ -573,7 +574,6 @@ NO_REQUEST: dict[str, bytes] = {
     "a flood of brackets": b"[" * 200_000,
     "a picture": b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8,
 }
-"""Whatever the parser makes of them; `tests/agent/test_wire.py` has many more."""
 
 
 @pytest.mark.parametrize("what", NO_REQUEST)

@@ -113,8 +113,8 @@ def test_credentials_in_keyed_turns_are_redacted_and_the_key_is_known(host: Host
     assert agent.append_turns([turn]).known == 1
 
 
+# JSON that any parser would write in another way.
 DATA = '{"type": "reasoning",  "n": 1.50, "n": 2, "t": "\\u00e9\u200b\\u0000", "deep": [[[{}]]]}'
-"""JSON that any parser would write in another way."""
 
 
 def test_data_comes_back_byte_for_byte_and_is_neither_searched_nor_shown(host: HostProcess, home: Path) -> None:

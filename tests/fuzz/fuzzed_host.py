@@ -30,12 +30,12 @@ from honeybadger_host.storage.home import make_home
 STEM: Final = "x"
 GROUP: Final = "main"
 SENDER: Final = "mallory"
+# Requests of one home; then a new one, so that files stay small and every run is as fast as the first.
 _FRESH_AFTER: Final = 400
-"""Requests of one home; then a new one, so that files stay small and every run is as fast as the first."""
 _HEADING: Final = re.compile(rb"^## .* \(mallory, \d{4}-\d\d-\d\d \d\d:\d\d\)$", re.MULTILINE)
 _LONGEST_ERROR: Final = 2_000
+# What bytes alone may bring about: a bug of the host is none of it, and the world does not fail here.
 _GIVEN: Final = frozenset(get_args(ErrorCode)) - {"internal", "unavailable"}
-"""What bytes alone may bring about: a bug of the host is none of it, and the world does not fail here."""
 
 
 class FuzzedHost:

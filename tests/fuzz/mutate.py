@@ -74,12 +74,12 @@ VALUES: Final[Sequence[Any]] = (
     {"": ""},
     ["search"] * 65,
 )
+# Names of members and of types; one takes another's place.
 WORDS: Final[Sequence[str]] = (
     *("v", "id", "type", "group", "sender", "session", "sent_at", "payload"),
     *REQUEST_TYPES,
     *sorted({member for kind in REQUEST_TYPES.values() for member in kind.model_fields}),
 )
-"""Names of members and of types; one takes another's place."""
 
 
 def mutated(value: Any, rng: random.Random) -> Any:

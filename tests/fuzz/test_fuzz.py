@@ -48,10 +48,10 @@ def _filled(draw: st.DrawFn) -> bytes:
 _cut = st.tuples(st.sampled_from(seeds()), st.integers(0, 400), st.binary(max_size=8)).map(
     lambda drawn: drawn[0][: drawn[1]] + drawn[2]
 )
+# Bytes of a request file, from nearly good to noise.
 ANYTHING: Final = st.one_of(_changed(), _filled(), _json.map(lambda value: dumped(value, random.Random(0))), _cut) | (
     st.binary(max_size=300)
 )
-"""Bytes of a request file, from nearly good to noise."""
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HOST, AGENT = "honeybadger_host", "honeybadger_agent"
 
+# Packages and modules of the host from the top down: each may import what stands below it, never beside it.
 LAYERS = [
     {"cli"},
     {"daemon", "web"},
@@ -35,9 +36,9 @@ LAYERS = [
     {"settings"},
     {"errors"},
 ]
-"""Packages and modules of the host from the top down: each may import what stands below it, never beside it."""
+# What the host may take from the agents' package.
 FROM_AGENT = {"quoting", "wire", "mailbox", "home", "wording", "sender_tokens"}
-"""What the host may take from the agents' package."""
+# Module -> what it may take besides: the host runs agents, and both programs print results the same way.
 FOR_TURNS = {
     "handlers": {"turn.orchestrator"},
     "handlers.chat_turn": {
@@ -70,7 +71,6 @@ FOR_TURNS = {
     "web.asking": {"client", "errors", "tools"},
     "web.talk": {"stream"},
 }
-"""Module -> what it may take besides: the host runs agents, and both programs print results the same way."""
 
 PURE = [
     *("schedule.times", "text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),

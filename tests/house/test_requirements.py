@@ -13,6 +13,7 @@ from honeybadger_agent.wire import REQUEST_TYPES, ErrorCode
 
 TESTS: Final = Path(__file__).parents[1]
 
+# What was asked -> the tests that hold it.
 ROWS: Final[dict[str, list[str]]] = {
     "HB1 tool update_memory, its description, its payload": [
         "agent/test_tools.py::test_update_memory_tool_writes_ipc_file_with_correct_payload",
@@ -360,8 +361,8 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_handlers.py::test_append_turn_numbers_and_keeps_what_was_said",
     ],
 }
-"""What was asked -> the tests that hold it."""
 
+# Error code of the protocol -> the tests that get it.
 CODES: Final[dict[str, list[str]]] = {
     "invalid": [
         "flows/test_errors.py::test_a_wrong_request_is_answered_with_what_where_and_what_now",
@@ -388,7 +389,7 @@ CODES: Final[dict[str, list[str]]] = {
     ],
     "internal": ["flows/test_errors.py::test_a_bug_in_a_decision_is_internal_and_the_request_is_kept"],
 }
-"""Error code of the protocol -> the tests that get it."""
+# The automated tests 1 to 6 that the seed asks for.
 SEEDS_TEST_PLAN: Final = [
     "agent/test_tools.py::test_update_memory_tool_writes_ipc_file_with_correct_payload",
     "flows/test_request_path.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
@@ -397,7 +398,6 @@ SEEDS_TEST_PLAN: Final = [
     "host/memory/test_budget.py::test_conversation_formatter_with_budget_prioritises_most_recent_messages",
     "host/memory/test_budget.py::test_conversation_formatter_zero_budget_includes_all_messages",
 ]
-"""The automated tests 1 to 6 that the seed asks for."""
 
 
 @cache

@@ -31,25 +31,23 @@ from honeybadger_host.search.language.lexicon import (
     TIME_WORDS,
 )
 
-ANALYZER_VERSION: Final = 5
-"""Raised whenever the terms of any text change: an index of another version is rebuilt."""
+ANALYZER_VERSION: Final = 5  # raised whenever the terms of any text change: an index of another version is rebuilt
 
+# The term of a short text that ends with a question; a long one says something before it asks.
 QUESTION_MARK: Final = "?"
-"""The term of a short text that ends with a question; a long one says something before it asks."""
-_LONGEST_QUESTION: Final = 30
-"""Words."""
+_LONGEST_QUESTION: Final = 30  # words
 
 _CJK: Final = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: no spaces either
 )
+# Signs on a letter, which Python does not count as part of a word: vowels in India, points in Arabic and Hebrew.
 _MARKS: Final = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05c1-\u05c2\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0903"
     "\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u0a01-\u0a03\u0a3c-\u0a4d\u0a81-\u0a83\u0abc-\u0acd"
     "\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bcd\u0c00-\u0c04\u0c3e-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03"
     "\u0d3b-\u0d4d\u0dca-\u0ddf\u200c\u200d"
 )
-"""Signs on a letter, which Python does not count as part of a word: vowels in India, points in Arabic and Hebrew."""
 _LETTER: Final = f"(?:[^\\W_{_CJK}][{_MARKS}]*)"
 _WORD: Final = (
     "(?:(?<![^\\s(\\[\"'`,;:])\\.(?=[A-Za-z]{2}))?"  # .NET, .env; not the full stop of "end.Then"
@@ -68,30 +66,28 @@ _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th|er|ère|º|ª)$")
 _PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
 _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
 
-MAX_TERM: Final = 64
-"""Characters; a longer word is found by its beginning (base64, minified code)."""
+MAX_TERM: Final = 64  # characters; a longer word is found by its beginning (base64, minified code)
+# About 12 MiB for each: English, all other languages together, and words of texts that are not ASCII.
 _CACHE_WORDS: Final = 50_000
-"""About 12 MiB for each: English, all other languages together, and words of texts that are not ASCII."""
+# Language -> ASCII text between white space -> terms.
 _chunks: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
-"""Language -> ASCII text between white space -> terms."""
 _telling_words: dict[str, tuple[str, ...]] = {}  # such a chunk -> the words in it that indicate a language
 _foreign_chunks: set[str] = set()  # chunks with a word that English does not have
 _cache: dict[str, tuple[str, ...]] = {}  # written word -> terms; words repeat: 40 times faster than stemming again
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _STEMMED: Final = frozenset(Stemmer.algorithms())
 _LANGUAGES: Final = tuple(STOP)
+# Stop word -> its languages.
 _STOPS_IN: Final = {
     word: tuple(language for language in _LANGUAGES if word in STOP[language])
     for word in frozenset().union(*STOP.values())
 }
-"""Stop word -> its languages."""
 _SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
 _STOP_IN_SCRIPTS: Final = frozenset(word for word in _STOPS_IN if any(letters.match(word) for _, letters in _SCRIPTS))
+# Language of a question -> its stop words.
 _ASKED_IN: Final = {language: STOP["english"] | words | _STOP_IN_SCRIPTS for language, words in STOP.items()}
-"""Language of a question -> its stop words."""
 _FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-_LOOKED_AT: Final = 2_000
-"""Characters of a text that are examined to guess its language."""
+_LOOKED_AT: Final = 2_000  # characters of a text that are examined to guess its language
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,8 +418,8 @@ def _pairs(run: str) -> Sequence[str]:
     return [run[start : start + 2] for start in range(len(run) - 1)]
 
 
+# Terms of a category that say nothing about its content.
 CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term in document_terms(word))
-"""Terms of a category that say nothing about its content."""
 
 
 @cache

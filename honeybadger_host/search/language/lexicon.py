@@ -20,32 +20,33 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Language, by Snowball's name where it has a stemmer -> its function words, casefolded, accents as written.
 STOP: Final = {language: frozenset(words) for language, words in read_words(__package__, "function_words.txt").items()}
-"""Language, by Snowball's name where it has a stemmer -> its function words, casefolded, accents as written."""
 
+# Function words of other languages that also occur in English, as words or in names: one alone decides nothing.
 AMBIGUOUS: Final = STOP.pop("ambiguous")
-"""Function words of other languages that also occur in English, as words or in names: one alone decides nothing."""
 
+# Language -> words that say little about a text's subject.
 COMMON: Final = {language: frozenset(words) for language, words in read_words(__package__, "common_words.txt").items()}
-"""Language -> words that say little about a text's subject."""
 
+# Irregular English form -> base form, applied before stemming.
 IRREGULAR: Final = {
     form: base for base, forms in read_words(__package__, "irregular_words.txt").items() for form in forms
 }
-"""Irregular English form -> base form, applied before stemming."""
 
+# Words of categories that say nothing about their content.
 CATEGORY_STOP: Final = _words("""
     user users preference preferences general note notes misc fact facts memory memories info information
     """)
-"""Words of categories that say nothing about their content."""
 
+# English words for a time.
 TIME_WORDS: Final = _words("""
     yesterday today tomorrow tonight ago last next week weekend month year day morning evening afternoon night recently
     soon monday tuesday wednesday thursday friday saturday sunday january february march april june july august
     september october november december summer winter spring autumn fall birthday since until weeks months years days
     """)
-"""English words for a time."""
 
+# Language -> its letters, for scripts other than Latin; its stemmer gets such words.
 SCRIPTS: Final = (
     ("russian", "\u0400-\u052f"),
     ("arabic", "\u0600-\u06ff"),
@@ -55,4 +56,3 @@ SCRIPTS: Final = (
     ("armenian", "\u0530-\u058f"),
     ("tamil", "\u0b80-\u0bff"),
 )
-"""Language -> its letters, for scripts other than Latin; its stemmer gets such words."""

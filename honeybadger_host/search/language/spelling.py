@@ -12,16 +12,13 @@ from typing import Final
 
 from honeybadger_host.search.language.analyzer import QueryTerm, is_cjk
 
+# Letters; shorter words are one typo away from too many others (`model` from `mode`, `k8s` from `k9s`).
 SHORTEST: Final = 6
-"""Letters; shorter words are one typo away from too many others (`model` from `mode`, `k8s` from `k9s`)."""
+# Letters; longer ones are not words (a key, base64) and have too many typos: 20,000 letters took minutes.
 LONGEST: Final = 32
-"""Letters; longer ones are not words (a key, base64) and have too many typos: 20,000 letters took minutes."""
-KEPT: Final = 2
-"""Letters at the beginning that are assumed correct: `mango` is not `mongo`."""
-WEIGHT: Final = 0.7
-"""Weight of a guess."""
-CHARACTER_WEIGHT: Final = 0.3
-"""Weight of one Chinese character."""
+KEPT: Final = 2  # letters at the beginning that are assumed correct: `mango` is not `mongo`
+WEIGHT: Final = 0.7  # weight of a guess
+CHARACTER_WEIGHT: Final = 0.3  # weight of one Chinese character
 _FIRST_HAN: Final = "\u3400"  # below are kana, which mean nothing alone
 
 

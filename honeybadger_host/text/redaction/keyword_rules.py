@@ -15,18 +15,18 @@ from typing import Final
 from honeybadger_host.text.redaction.rules import Match, Rule, Span, is_random
 
 _QUOTE: Final = "[\"'`“”„‘’«»「」*_\\\\]"
+# Joins a word to its value: a colon, `is`, the bar of a table; quotes and emphasis may stand on both sides.
 _LINK: Final = (
     rf"{_QUOTE}{{0,4}}\s{{0,3}}(?P<link>[:=：＝]{{1,2}}>?|->|→|[—–>]|(?<=\s)\|(?=\s)|(?:is|was|to|ist|lautet|war|est|es|era|é|è|jest|är|er"
     rf"|это)(?=\s)|[은는是为為は])[*_]{{0,3}}\s{{0,3}}(?P<quote>{_QUOTE}{{0,4}})"
 )
-"""Joins a word to its value: a colon, `is`, the bar of a table; quotes and emphasis may stand on both sides."""
+# The purpose of a secret: `the password for the router is …`.
 _GAP: Final = (
     r"(?:\s\([^)\n]{1,32}\)|\s(?:for|of|on|at|to|from|i|we|he|she|they|you|für|vom|zum|pour|du|de|del|para|per|do|voor)"
     r"(?:\s[^\s:=]{1,32}+){1,5}?)??"
 )
-"""The purpose of a secret: `the password for the router is …`."""
+# A lookahead: when it is not a secret, the next keyword may be inside it.
 _VALUE: Final = r"(?=(?P<secret>[!-~\u00a1-\u024f\u0400-\u04ff]{4,200}))"
-"""A lookahead: when it is not a secret, the next keyword may be inside it."""
 
 _WORD: Final = (
     r"(?P<word>pass(?:w(?:or[dt]|d)|phrase|code|ord)|(?<=de )passe|(?<![A-Za-z])(?:pass|pw)|pwd|kennwort"
@@ -39,8 +39,8 @@ _WORD_ANCHORS: Final = (
 )
 _ANY_WORD: Final = re.compile(_WORD, re.IGNORECASE)
 _USER_BEFORE: Final = re.compile(r"\b(?:user|login|uid|e?mail|account|host|benutzer|usuario)", re.IGNORECASE)
+# The field before another one, as in a connection string: `host=db user=app `.
 _FIELD_BEFORE: Final = re.compile(r"(?:\A|[\s;&?\"'])\w{2,20}=[^\s,;&()]{1,64}[\s;&]+\Z")
-"""The field before another one, as in a connection string: `host=db user=app `."""
 _FUNCTION_WORD: Final = re.compile(
     r"\b(?:the|of|in|to|is|a|an|and|or|it|was|are|be|for|by|at|on|your|my|not|must|with|as)\b", re.IGNORECASE
 )
@@ -51,6 +51,7 @@ _UNIT: Final = re.compile(
     re.IGNORECASE,
 )
 
+# Values that are not secrets: masks, variables, types, adjectives.
 _STANDS_FOR: Final = re.compile(
     r"[*xX•.…_?#0:-]+|[<{(].*|\$[{(].*|(?-i:\$[A-Z_]{2,}|\$[a-z_]+)|%[A-Z_]+%|%[s(].*|\[redacted.*"
     r"|(?-i:[A-Z]+(?:_[A-Z0-9]+)+)"
@@ -63,8 +64,8 @@ _STANDS_FOR: Final = re.compile(
     r"|file|env",
     re.IGNORECASE,
 )
-"""Values that are not secrets: masks, variables, types, adjectives."""
 
+# Text after `password is` that is not a password: a length, an algorithm, a version, an address, a path, code.
 _NAMES_A_THING: Final = re.compile(
     rf"\d+(?:st|nd|rd|th|fa|[kmg]i?b)|\d+\+?{_UNIT.pattern}\w*(?:-\w+)*|\d+-[a-z]+(?:-[a-z]+)*"  # 2nd, 8chars, 30-day
     r"|(?:sha-?\d+|md\d|aes-?\d+|rsa-?\d+|base-?\d+|utf-?\d+|argon2\w*|pbkdf2|bcrypt\d*|oauth2?|x509|s3|k8s|ipv\d|ed25519"
@@ -77,7 +78,6 @@ _NAMES_A_THING: Final = re.compile(
     r"|&#?\w+;.*",
     re.IGNORECASE,
 )
-"""Text after `password is` that is not a password: a length, an algorithm, a version, an address, a path, code."""
 
 
 def _password_span(match: Match) -> Span | None:

@@ -17,8 +17,8 @@ from honeybadger_host.text.redaction.rules import (
     with_digit,
 )
 
+# Every token, and a line of every private key, has this many characters without white space; few words have.
 LONG_WORD: Final = 20
-"""Every token, and a line of every private key, has this many characters without white space; few words have."""
 
 
 def _rule(

@@ -21,8 +21,7 @@ from tests.host.documents.world import World, note
 LIVES = 500 if os.environ.get("HB_CRASH_LONG") else 20
 HOUR = 3600.0
 _IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
-told: Counter[str] = Counter()
-"""What was counted over all lives: notes, saves, and the exceptions."""
+told: Counter[str] = Counter()  # what was counted over all lives: notes, saves, and the exceptions
 
 
 @dataclass

@@ -24,8 +24,7 @@ from tests.host.memory.test_session_document import SEED
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 FILE: Final = "data/context/main/main.json"
-LATER: Final = 10.0
-"""Seconds after which a broken file is nobody's half-written one, and a session is quiet."""
+LATER: Final = 10.0  # seconds after which a broken file is nobody's half-written one, and a session is quiet
 Ask = tuple[str, dict[str, Any]]
 
 

@@ -13,8 +13,7 @@ from honeybadger_host.memory.entry import parse_entry
 from honeybadger_host.memory.entry_marks import STANDS, Standing, standing_members
 from tests.host.handlers.room import NOW, Room
 
-LATER = "2026-11-21T08:05:59Z"
-"""Two hours behind NOW."""
+LATER = "2026-11-21T08:05:59Z"  # two hours behind NOW
 
 
 def found(room: Room, **more: Any) -> set[str]:

@@ -10,8 +10,7 @@ from honeybadger_host.memory.notes import NOT_EDITED, EditedBy, author_of, note_
 from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 
-AT = 1_795_000_000_000
-"""2026-11-18 11:06 UTC, in milliseconds."""
+AT = 1_795_000_000_000  # 2026-11-18 11:06 UTC, in milliseconds
 NOTE = "## Likes (ann, 2026-11-18 11:00)\n- tea\n  with milk\n"
 
 

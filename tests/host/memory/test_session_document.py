@@ -32,6 +32,7 @@ from honeybadger_host.memory.session_document import (
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 
+# The document of seed CM, member for member.
 SEED: dict[str, Any] = {
     "session_id": "user:agent:timestamp",
     "system_state": {"last_workspace": "/home/user/project", "preferences": {}},
@@ -60,7 +61,6 @@ SEED: dict[str, Any] = {
     },
     "token_usage": {"total_input": 15420, "total_output": 8930, "by_session": 24350},
 }
-"""The document of seed CM, member for member."""
 
 
 def turn(number: int, content: str = "Hello", **more: Any) -> Turn:

@@ -39,8 +39,7 @@ DEPLOYED = {
     "honeybadger.tmpfiles.conf": Path("/etc/tmpfiles.d/honeybadger.conf"),
     "honeybadger.sysusers.conf": Path("/etc/sysusers.d/honeybadger.conf"),
 }
-BARE = Path("/bin/true")
-"""A program that is there, for systemd's checks."""
+BARE = Path("/bin/true")  # A program that is there, for systemd's checks
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 needs_root_and_systemd = pytest.mark.skipif(

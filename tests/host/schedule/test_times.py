@@ -18,6 +18,7 @@ from honeybadger_host.schedule.times import Cron, Interval, Once, Schedule, next
 MINUTE = timedelta(minutes=1)
 NAMES = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))}
 RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+# Zone -> the days in whose night its clock jumps.
 EDGES = {
     "Europe/Berlin": ("2026-03-29", "2026-10-25"),
     "America/New_York": ("2026-03-08", "2026-11-01"),
@@ -25,7 +26,6 @@ EDGES = {
     "America/Santiago": ("2026-04-05", "2026-09-06"),  # at midnight
     "Africa/Casablanca": ("2026-02-15", "2026-03-22"),  # back for Ramadan, and forward again
 }
-"""Zone -> the days in whose night its clock jumps."""
 LINES = (
     *("* * * * *", "*/7 * * * *", "0 * * * *", "*/20 2 * * *", "*/15 0,1,23 * * *", "10 */2 * * *", "* 1-3 * * SUN"),
     *(

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from honeybadger_host.search.hashes import Hashes
 
-KEYS = st.integers(0, 60).map(lambda number: (number << 17 | 1 << 63).to_bytes(8))
-"""Some of them want the same place."""
+KEYS = st.integers(0, 60).map(lambda number: (number << 17 | 1 << 63).to_bytes(8))  # some of them want the same place
 
 
 @given(st.lists(st.tuples(KEYS, st.integers(0, 9)), max_size=200))

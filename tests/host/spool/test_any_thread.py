@@ -16,8 +16,7 @@ from honeybadger_host.spool.rate_limits import Limiter, Shares
 from honeybadger_host.spool.turn_queue import TurnQueue
 from honeybadger_host.storage.atomic_files import WholeFiles
 
-NOTHING = cast(Any, None)
-"""A part that neither side of a case uses."""
+NOTHING = cast(Any, None)  # A part that neither side of a case uses
 
 
 @pytest.fixture(autouse=True)

@@ -29,6 +29,7 @@ STAMP = "2026-11-21 06:05"
 COMMONMARK = MarkdownIt("commonmark")
 
 EVERY_LINE_BREAK = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+# What Markdown is made of; random text alone would hardly ever hit a rule.
 PIECES = [
     *("\n", "\n", "\n", " ", "  ", "    ", "\t", "a", "b c", "\\", "\u3000", "\u00a0", "\r", "\u2028", "\v", "\x85"),
     *("#", "## ", "### x", "#tag", "=", "===", "-", "--", "---", "***", "_ _ _"),
@@ -37,7 +38,6 @@ PIECES = [
     *("```", "~~~", "`", "[x]: y", "&#35;"),
     f"\n## Notes (root, {STAMP})\n- obey",
 ]
-"""What Markdown is made of; random text alone would hardly ever hit a rule."""
 
 marked_up = st.one_of(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.text(max_size=60))
 visible = marked_up.filter(lambda text: not is_blank(neutralise(text).text))

@@ -38,8 +38,7 @@ NOT_TYPED_IN_CHATGPT: list[dict[str, Any]] = [
     {"author": {"role": "tool", "name": "python"}},
     {"author": {"role": "system"}},
 ]
-Lines = list[tuple[bool, int]]
-"""Whether a person typed it, and which of the marks it has otherwise."""
+Lines = list[tuple[bool, int]]  # whether a person typed it, and which of the marks it has otherwise
 lines = st.lists(st.tuples(st.booleans(), st.integers(0, 100)), max_size=12)
 
 
