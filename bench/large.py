@@ -20,7 +20,7 @@ from honeybadger_agent.tools import made
 _MILLION = 1_000_000
 _NOTES = 256 * 1024
 _SETTINGS = ("log.level=warning",)
-_LONGEST_SECONDS = 3600
+_MAX_SECONDS = 3600
 _IDLE_SECONDS = 120.0  # two rounds of what the host compares every minute
 
 
@@ -93,7 +93,7 @@ def _indexed(daemon: Daemon, documents: int) -> tuple[float, list[float], float]
     while not _is_indexed(daemon.home, documents):
         pings.append(_timed(agent.ping))
         memory = max(memory, daemon.resident_mib())
-        if time.perf_counter() - began > _LONGEST_SECONDS:
+        if time.perf_counter() - began > _MAX_SECONDS:
             raise TimeoutError("the index was not made within an hour")
         time.sleep(0.05)
     return time.perf_counter() - began, pings, memory

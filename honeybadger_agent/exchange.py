@@ -23,7 +23,7 @@ from honeybadger_agent.wire import Reply, StreamLine, refusal_of
 OnLine = Callable[[StreamLine], None]
 
 _FIRST_WAIT_SECONDS = 0.0005
-_LONGEST_WAIT_SECONDS = 0.025
+_MAX_WAIT_SECONDS = 0.025
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Exchange:
         wait = _FIRST_WAIT_SECONDS
         while (left := self.timeout_seconds - (time.monotonic() - began)) > 0:
             yield min(wait, left)
-            wait = min(wait * 1.3, _LONGEST_WAIT_SECONDS)
+            wait = min(wait * 1.3, _MAX_WAIT_SECONDS)
 
     def _look(self) -> None:
         if self.found is not None:

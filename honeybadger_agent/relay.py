@@ -41,8 +41,8 @@ ANSWER_SECONDS: Final = 2.0  # seconds until a request is sent again: its owner 
 REPLY_PREFIX: Final = "_INBOX."
 _AGAIN_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 2.0
-_MOST_AT_ONCE: Final = 64
-_MOST_IGNORED: Final = 1000
+_MAX_AT_ONCE: Final = 64
+_MAX_IGNORED: Final = 1000
 _HOME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -231,7 +231,7 @@ class Relay:
                     connecting = asyncio.create_task(self._connect(self._client))
                 self._woken.clear()
                 for box, request_id in self._waiting():
-                    if len(self._under_way) < _MOST_AT_ONCE and request_id not in self._under_way:
+                    if len(self._under_way) < _MAX_AT_ONCE and request_id not in self._under_way:
                         self._under_way[request_id] = asyncio.create_task(self._carry(box, request_id))
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), self._look_seconds)
@@ -289,7 +289,7 @@ class Relay:
                         continue
                     if REQUEST_ID.fullmatch(name.removesuffix(".json")):
                         yield box, name.removesuffix(".json")
-                    elif len(self.ignored) < _MOST_IGNORED:
+                    elif len(self.ignored) < _MAX_IGNORED:
                         self.ignored[f"{box}/{name}"] = None
 
     async def _carry(self, box: Box, request_id: str) -> None:

@@ -32,8 +32,8 @@ PLUMBING: Final = frozenset(
     }
 )
 DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})  # tools of agents that delegate
-_LARGEST_BYTES: Final = 65_536
-_MOST_AGENTS: Final = 1000
+_MAX_BYTES: Final = 65_536
+_MAX_AGENTS: Final = 1000
 _NO_FILE: Final = (0, 0, 0)
 _BUILT_IN: Final = (
     "You are {name}, an assistant with a durable memory. What is remembered here was said or saved by people and "
@@ -174,7 +174,7 @@ def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
                     continue
                 status = entry.stat()
                 stamps[entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
-                if len(stamps) == _MOST_AGENTS:
+                if len(stamps) == _MAX_AGENTS:
                     break
     except OSError:
         pass  # there is none
@@ -205,8 +205,8 @@ def _load(home: Path, agent_id: str) -> Agent:
     file = f"{AGENTS_FOLDER}/{agent_id}.json"
     folder = home / AGENTS_FOLDER / agent_id
     data = (home / file).read_bytes() if os.path.lexists(home / file) or not folder.is_dir() else b"{}"
-    if len(data) > _LARGEST_BYTES:
-        raise ValueError(f"it has {len(data)} bytes, the limit is {_LARGEST_BYTES}")
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, the limit is {_MAX_BYTES}")
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:

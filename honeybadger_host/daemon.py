@@ -48,7 +48,7 @@ _LOOK_EVERY_SECONDS = 1.0
 # Looks at the watched folders, of which one is at each of them: with 100 groups that takes 1.5 ms.
 _CLOSE_LOOK_EVERY = 4
 # Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison.
-_MOST_ENTRY_FOLDERS = 1024
+_MAX_ENTRY_FOLDERS = 1024
 _CLOSING_SECONDS = 1.0
 _MAX_SAVING_SECONDS = 2.0
 _GRACE_OF_TURNS = 0.8  # of the grace time; the rest is for what their answers still have to go through
@@ -340,7 +340,7 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> fl
     folders = dict.fromkeys((one.requests for inbox in inboxes for one in inbox.both), False)
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
-    folders |= {str(host.home / folder): True for folder in host.memory.index.folders[:_MOST_ENTRY_FOLDERS]}
+    folders |= {str(host.home / folder): True for folder in host.memory.index.folders[:_MAX_ENTRY_FOLDERS]}
     folders |= {str(folder): True for folder in host.scheduler.folders}
     watcher.ensure(folders, now, looks_closely=is_close)
     return time.thread_time() - begun

@@ -24,7 +24,7 @@ from honeybadger_host.storage.files import replace
 from honeybadger_host.storage.home import STATUS_FILE
 from honeybadger_host.text.redaction import redact_line
 
-_MOST_THROTTLED: Final = 10_000
+_MAX_THROTTLED: Final = 10_000
 SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -125,7 +125,7 @@ class Throttle:
             if now - said_at < self._seconds:
                 self._said[key] = (said_at, left_out + 1)
                 return None
-            if len(self._said) >= _MOST_THROTTLED:
+            if len(self._said) >= _MAX_THROTTLED:
                 self._said.clear()
             self._said[key] = (now, 0)
             return left_out
@@ -161,8 +161,8 @@ _is_json = False
 _is_info = True
 
 
-_MOST_RECENT: Final = 40
-_recent: deque[dict[str, str]] = deque(maxlen=_MOST_RECENT)
+_MAX_RECENT: Final = 40
+_recent: deque[dict[str, str]] = deque(maxlen=_MAX_RECENT)
 
 
 def recent_events() -> list[dict[str, str]]:

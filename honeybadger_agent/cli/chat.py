@@ -47,7 +47,7 @@ from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
 from honeybadger_agent.wording import meant
 
-_MOST_TYPED: Final = 1 << 16
+_MAX_TYPED: Final = 1 << 16
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ class Chat:
         loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
 
         def read() -> None:
-            typed = os.read(keyboard, _MOST_TYPED).decode(errors="replace")
+            typed = os.read(keyboard, _MAX_TYPED).decode(errors="replace")
             if typed.endswith(ESCAPE):
                 if is_escape_alone(keyboard):
                     waiting.cancel()

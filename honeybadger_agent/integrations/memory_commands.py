@@ -23,8 +23,8 @@ T = TypeVar("T")
 # Yields a call; its result is sent or its error thrown into the generator.
 Steps: TypeAlias = Generator[wire.Request[Any], Any, T]
 
-MOST_SHOWN: Final = 500  # files in one view of a folder, which goes into a model's context
-MOST_TRIES: Final = 5
+MAX_SHOWN: Final = 500  # files in one view of a folder, which goes into a model's context
+MAX_TRIES: Final = 5
 _CLOSED: Final = f"{ROOT}/{NOTES} is the group's shared file of notes, which people edit"
 
 
@@ -93,7 +93,7 @@ def _folder(path: MemoryPath) -> Steps[str | None]:
     category = None if path.is_root else path.as_category
     if category is None and not path.is_root:
         return None
-    listed = yield from _ask(made(wire.ListMemoryEntries, category=category, depth=1, limit=MOST_SHOWN))
+    listed = yield from _ask(made(wire.ListMemoryEntries, category=category, depth=1, limit=MAX_SHOWN))
     base = len(path.parts)
     rows: dict[tuple[str, ...], str] = {}
     for folder in listed.folders:
@@ -205,7 +205,7 @@ def _insert(path: MemoryPath, line: int, text: str) -> Steps[str]:
 
 def _edit(path: MemoryPath, change: Callable[[str], str]) -> Steps[tuple[str, wire.SavedEntry]]:
     """Change a file's text if its version is still the one read; return the old text and the new entry."""
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         entry = texts.there((yield from _entry_at(path)), path)
         text = change(entry.content)
         texts.see_text(path, text)

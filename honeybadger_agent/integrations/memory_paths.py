@@ -26,10 +26,10 @@ from honeybadger_agent.wire import (
 
 ROOT: Final = "/memories"
 NOTES: Final = "MEMORY.md"
-_MOST_CHARACTERS: Final = 1024
+_MAX_CHARACTERS: Final = 1024
 _MADE_ID: Final = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")  # an id made by the host
-_MOST_DECODED: Final = 5  # how often an escape such as `%25252e` is decoded
-_MOST_WORDS: Final = 40  # characters of an entry's first words in the name of an entry without one
+_MAX_DECODED: Final = 5  # how often an escape such as `%25252e` is decoded
+_MAX_WORDS: Final = 40  # characters of an entry's first words in the name of an entry without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ def parse_path(path: object, member: str = "path") -> MemoryPath:
     """
     if not isinstance(path, str):
         raise CommandFailed("invalid", f"`{member}` must be a path as /memories/notes.md")
-    if len(path) > _MOST_CHARACTERS:
-        raise CommandFailed("invalid", f"`{member}` has {len(path)} characters, the limit is {_MOST_CHARACTERS}")
+    if len(path) > _MAX_CHARACTERS:
+        raise CommandFailed("invalid", f"`{member}` has {len(path)} characters, the limit is {_MAX_CHARACTERS}")
     shown = path if path.isprintable() else ascii(path)[1:-1]
     if any(".." in form.split("/") for form in _forms(path)):
         raise CommandFailed("forbidden", f"Path {shown} would escape /memories directory")
@@ -123,7 +123,7 @@ def shown_name(entry_id: str, title: str | None, begins: str) -> str:
     words = re.findall(r"\w+", unicodedata.normalize("NFKC", title or begins).lower())
     about = ""
     for word in words:
-        if len(about) + len(word) >= _MOST_WORDS:
+        if len(about) + len(word) >= _MAX_WORDS:
             break
         about = f"{about}-{word}".lstrip("-")
     return f"{about}.{entry_id}" if about else entry_id
@@ -141,7 +141,7 @@ def _category(parts: tuple[str, ...]) -> str | None:
 def _forms(path: str) -> list[str]:
     """Return a path and its other readings: decoded, with look-alikes replaced, with backslashes as slashes."""
     forms = [path]
-    for _ in range(_MOST_DECODED):
+    for _ in range(_MAX_DECODED):
         decoded = unquote(forms[-1])
         if decoded == forms[-1]:
             break

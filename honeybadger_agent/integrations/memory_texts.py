@@ -12,7 +12,7 @@ from honeybadger_agent.integrations.memory_paths import ROOT, MemoryPath
 
 T = TypeVar("T")
 _NUMBER_WIDTH: Final = 6
-_MOST_LINES_NAMED: Final = 50
+_MAX_LINES_NAMED: Final = 50
 
 
 def page(path: MemoryPath, text: str, view_range: tuple[int, int] | None) -> str:
@@ -92,7 +92,7 @@ def places(text: str, old: str) -> str:
     numbers: list[str] = []
     at = text.find(old)
     while at >= 0:
-        if len(numbers) == _MOST_LINES_NAMED:
+        if len(numbers) == _MAX_LINES_NAMED:
             return f"{', '.join(numbers)} and more"
         numbers.append(str(text.count("\n", 0, at) + 1))
         at = text.find(old, at + 1)

@@ -23,7 +23,7 @@ from honeybadger_agent.wire import Request
 
 # The tool's definition in a request to the model.
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
-_MOST_UNANSWERED: Final = 100
+_MAX_UNANSWERED: Final = 100
 # Sends a request under an id, and returns its result.
 _Asking: TypeAlias = Callable[[Request[Any], str], Awaitable[wire.Result]]
 
@@ -78,7 +78,7 @@ class _Runs:
         """Keep a run that was interrupted, if its call may have changed something."""
         if run.call.changes:
             self._unanswered[key] = run
-            if len(self._unanswered) > _MOST_UNANSWERED:
+            if len(self._unanswered) > _MAX_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]
 
 

@@ -25,9 +25,9 @@ from honeybadger_agent.wire import Role, StoredTurn
 T = TypeVar("T")
 # Role of an item -> of its turn; all other items are of the role `tool`, or `system`.
 _ROLES: Final[Mapping[object, Role]] = {"user": "user", "assistant": "assistant"}
-_MOST_SHOWN: Final = 16_384  # characters of an item that people and search see; `data` has all of it
-_MOST_TURNS: Final = 200
-_MOST_BYTES: Final = 200_000  # size limit of the turns of one request, which has less than 256 KiB
+_MAX_SHOWN: Final = 16_384  # characters of an item that people and search see; `data` has all of it
+_MAX_TURNS: Final = 200
+_MAX_BYTES: Final = 200_000  # size limit of the turns of one request, which has less than 256 KiB
 
 
 class GroupSession:
@@ -108,7 +108,7 @@ def _turn_of(item: TResponseInputItem) -> dict[str, Any]:
     members = cast(Mapping[str, Any], item)
     given = members.get("role")
     role: Role = _ROLES.get(given, "system" if given in ("system", "developer") else "tool")
-    text = "\n".join(_texts(members))[:_MOST_SHOWN]
+    text = "\n".join(_texts(members))[:_MAX_SHOWN]
     if role == "assistant":
         text = Visible.of(text).text
     if not any(character.isprintable() and not character.isspace() for character in text):
@@ -135,7 +135,7 @@ def _requests(turns: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]
     size = 0
     for turn in turns:
         bytes_ = len(json.dumps(turn, ensure_ascii=False).encode())
-        if part and (len(part) == _MOST_TURNS or size + bytes_ > _MOST_BYTES):
+        if part and (len(part) == _MAX_TURNS or size + bytes_ > _MAX_BYTES):
             yield part
             part, size = [], 0
         part.append(turn)

@@ -26,7 +26,7 @@ from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, EntryResult
 
 _RECORDS: Final = "store/pydantic-ai/records"
 _ENTRIES: Final = "store/pydantic-ai/entries"
-_MOST_BYTES: Final = 200_000  # size limit of the documents of one change, which has less than 256 KiB
+_MAX_BYTES: Final = 200_000  # size limit of the documents of one change, which has less than 256 KiB
 _RECORD: Final = TypeAdapter(ConversationRecord)
 
 
@@ -78,7 +78,7 @@ class GroupConversations(ConversationStore):
         part: list[dict[str, Any]] = []
         for operation in [*operations, last]:
             size = sum(len(each["payload"]["content"].encode()) for each in [*part, operation])
-            if part and (len(part) == MAX_OPERATIONS or size > _MOST_BYTES):
+            if part and (len(part) == MAX_OPERATIONS or size > _MAX_BYTES):
                 await self._client.change_many(part)
                 part = []
             part.append(operation)

@@ -24,7 +24,7 @@ from honeybadger_agent.models.model import (
 from honeybadger_agent.turn.prose import WEAK
 
 NAME: Final = "offline"
-_MOST_HITS: Final = 3
+_MAX_HITS: Final = 3
 _MAX_QUERY_CHARACTERS: Final = 1000
 _SPACE: Final = r"\s{1,20}"  # bounded: a long run must not take quadratic time
 
@@ -113,7 +113,7 @@ def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
     if "search_memory" not in tools:
         return ModelSaid("I may not search here: this agent has no search_memory.")
     query = (asked if forget is None else forget["what"]).strip()[:_MAX_QUERY_CHARACTERS]
-    wanted = {"query": query, "limit": 8} if any(map(str.isalnum, query)) else {"limit": _MOST_HITS}
+    wanted = {"query": query, "limit": 8} if any(map(str.isalnum, query)) else {"limit": _MAX_HITS}
     return _calling("search_memory", *({**wanted, "scope": scope} for scope in ("notes", "entries", "turns")))
 
 
@@ -173,7 +173,7 @@ def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
         if not answer.ok or (is_said and count):
             continue
         for line in answer.content.splitlines():
-            if count == _MOST_HITS * (1 if is_said else 2):
+            if count == _MAX_HITS * (1 if is_said else 2):
                 return
             if (hit := _HIT.fullmatch(line)) is None or hit["about"].endswith(WEAK):
                 continue

@@ -46,7 +46,7 @@ MAX_CALL_TIMEOUTS: Final = 10
 # About the length of the longest tokens; it limits how much memory an endless answer can fill.
 MAX_CHARACTERS_OF_A_TOKEN: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.5
-_LONGEST_PAUSE_SECONDS: Final = 8.0
+_MAX_PAUSE_SECONDS: Final = 8.0
 # The headers sent. The SDKs would add the platform and ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others.
 _HEADERS: Final = {
     *("host", "accept", "accept-encoding", "connection", "content-type", "content-length", "transfer-encoding"),
@@ -344,7 +344,7 @@ class ProviderModel:
 
 def _pause_seconds(failure: _Failure, attempt: int, jitter: float) -> float | None:
     """Return the seconds to wait before the next attempt; None: too long."""
-    pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
+    pause = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
     if failure.pause_seconds is None:
         return pause
     return None if failure.pause_seconds > MAX_RETRY_AFTER_SECONDS else max(pause, failure.pause_seconds)

@@ -29,7 +29,7 @@ from honeybadger_agent.models.model import (
 )
 
 # The turn ends when the same call failed in this many steps: a model that repeats it three times never stops.
-MOST_SAME_FAILURES: Final = 3
+MAX_SAME_FAILURES: Final = 3
 
 _log = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ class AgentTurn:
             same for message in self._messages if isinstance(message, ToolsAnswered) for same in _failed(message)
         )
         for (name, _), times in failed.most_common(1):
-            if times >= MOST_SAME_FAILURES:
+            if times >= MAX_SAME_FAILURES:
                 return f"the same call of {name[:60]} failed in {times} steps"
         return None
 

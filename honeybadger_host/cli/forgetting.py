@@ -13,7 +13,7 @@ from honeybadger_host.cli.options import AsJson, Home, home_of, tell
 
 app = typer.Typer()
 
-_MOST_NAMED: Final = 20
+_MAX_NAMED: Final = 20
 
 
 @app.command()
@@ -51,9 +51,9 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
     yield would + (", ".join(counts) if counts else "nothing in the journal")
     for name, label in (("files", "written anew"), ("removed", "removed")):
         files = result[name]
-        yield from (f"{label}: {file}" for file in files[:_MOST_NAMED])
-        if len(files) > _MOST_NAMED:
-            yield f"{label}: {len(files) - _MOST_NAMED} more"
+        yield from (f"{label}: {file}" for file in files[:_MAX_NAMED])
+        if len(files) > _MAX_NAMED:
+            yield f"{label}: {len(files) - _MAX_NAMED} more"
     if not result["dry_run"]:
         for one in result["left"]:
             yield f"LEFT: {one['file']} ({one['form']})"

@@ -15,7 +15,7 @@ from honeybadger_agent.cli.terminal import print_lines, takes_styles
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
 from honeybadger_host.text.time_stamps import read_moment, time_stamp
 
-_MOST_LINES: Final = 20
+_MAX_LINES: Final = 20
 Home = Annotated[
     Path | None,
     typer.Option("--home", help="Home folder; default HONEYBADGER_HOME, else the one you are in, else yours."),
@@ -64,10 +64,10 @@ def print_json(value: Any) -> None:
 
 def print_some(what: str, lines: Sequence[str]) -> None:
     """Print the first lines on standard error, and how many more there are."""
-    for line in lines[:_MOST_LINES]:
+    for line in lines[:_MAX_LINES]:
         print(f"{what}: {line}", file=sys.stderr)
-    if len(lines) > _MOST_LINES:
-        print(f"{what}: {len(lines) - _MOST_LINES} more", file=sys.stderr)
+    if len(lines) > _MAX_LINES:
+        print(f"{what}: {len(lines) - _MAX_LINES} more", file=sys.stderr)
 
 
 def tell(value: Any, lines: Iterable[str], *, as_json: bool) -> None:

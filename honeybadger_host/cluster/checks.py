@@ -14,7 +14,7 @@ import orjson
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cluster.lease import OWNERS, holder
 from honeybadger_host.cluster.log import Names, read_place
-from honeybadger_host.cluster.moving import MOST_BEHIND, State, missing, present
+from honeybadger_host.cluster.moving import MAX_BEHIND, State, missing, present
 from honeybadger_host.cluster.placing import KEPT
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.configuration import load_settings
@@ -26,7 +26,7 @@ from honeybadger_host.storage.home import JOURNAL_FILE
 
 # Between this machine's clock and the servers'. Nothing is lost by more: people read wrong times, and a lease, which
 # the servers time, ends early or late where they differ among themselves.
-_MOST_SKEW_SECONDS: Final = 1.0
+_MAX_SKEW_SECONDS: Final = 1.0
 _NEARLY_FULL: Final = 0.8
 _NOT_SEEN: Final = (
     "whether the servers have `sync_interval: always`, and how full their disks are, is not told to hosts"
@@ -117,7 +117,7 @@ def _clock(stream: str, said: str, asked_at: float, answered_at: float) -> Itera
         return
     at = datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{parts or 0}")
     off = max(asked_at - at, at - answered_at, 0.0)
-    if off > _MOST_SKEW_SECONDS:
+    if off > _MAX_SKEW_SECONDS:
         what = f"this machine's and that of the server that leads {stream} differ by {off:.1f} s"
         yield Finding("clocks", "warning", what, "set them (timedatectl, chrony)")
     else:
@@ -146,7 +146,7 @@ def _machines(machines: Sequence[State], owner: str | None, here: int) -> Iterat
         what = f"{count_of(len(machines), 'host runs', 'hosts run')}: nobody goes on when it dies"
         yield Finding("machines", "warning", what, "start the others")
     for machine in machines:
-        if machine.behind > MOST_BEHIND:
+        if machine.behind > MAX_BEHIND:
             what = f"{machine.node} is {machine.behind} messages behind"
             yield Finding("machines", "warning", what, "let it catch up")
     versions = ", ".join(f"{machine.node} {machine.version} ({machine.schema})" for machine in machines)

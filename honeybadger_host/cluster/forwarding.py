@@ -44,7 +44,7 @@ _AGAIN_SECONDS: Final = 0.2
 _NET_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
 _LOOK_PAUSE: Final = 10  # so many times as long as a look into all folders kept the processor busy, the next one waits
-_MOST_AT_ONCE: Final = 512  # requests under way: of this machine, and of a sender elsewhere
+_MAX_AT_ONCE: Final = 512  # requests under way: of this machine, and of a sender elsewhere
 
 
 class Forwarding:
@@ -126,7 +126,7 @@ class Forwarding:
             self._watcher.listen(inbox.requests)
         for name in _names_in(Path(inbox.requests)):
             path = f"{inbox.requests}/{name}"
-            if name.endswith(".json") and path not in self._under_way and len(self._under_way) < _MOST_AT_ONCE:
+            if name.endswith(".json") and path not in self._under_way and len(self._under_way) < _MAX_AT_ONCE:
                 self._under_way[path] = asyncio.create_task(self._forward(inbox, name, path))
 
     async def _forward(self, inbox: Inbox, name: str, path: str) -> None:
@@ -154,7 +154,7 @@ class Forwarding:
             await asyncio.sleep(_AGAIN_SECONDS)
             self._note(inbox.requests)
         finally:
-            if len(self._under_way) == _MOST_AT_ONCE:
+            if len(self._under_way) == _MAX_AT_ONCE:
                 self._note("")
             self._under_way.pop(path, None)
 
@@ -230,7 +230,7 @@ class Answering:
             if taken is not None and taken.digest == digest:
                 taken.reply_to, taken.asked_at = message.reply, now
             else:
-                if self._waiting[group, sender] >= _MOST_AT_ONCE:
+                if self._waiting[group, sender] >= _MAX_AT_ONCE:
                     return  # it is asked again, and may have been done: so it is not refused
                 self._check(group, sender, message.data)
                 if taken is not None and taken.task is not None:

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 REMEMBERED_SECONDS: Final = 7 * 86_400  # A machine that has not run for so long is no longer missed
 _SAID_SECONDS: Final = 3_600
 _SAID_AGAIN_SECONDS: Final = 5
-MOST_BEHIND = 1_000  # messages: a machine that has to read more keeps everybody waiting
+MAX_BEHIND = 1_000  # messages: a machine that has to read more keeps everybody waiting
 _MOVING_SECONDS = 60.0
 _AGAIN_SECONDS = 0.1
 
@@ -165,7 +165,7 @@ def choose(machines: Sequence[State], owner: State, name: str | None) -> State:
             f"{next_one.node} runs version {next_one.version} with schema {next_one.schema} of the journal, the owner "
             f"{owner.schema}: it cannot follow; nothing was moved"
         )
-    if (behind := owner.seq - next_one.seq) > MOST_BEHIND:
+    if (behind := owner.seq - next_one.seq) > MAX_BEHIND:
         raise HostError(f"{next_one.node} is {behind} messages behind: let it catch up; nothing was moved")
     return next_one
 

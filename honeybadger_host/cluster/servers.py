@@ -27,7 +27,7 @@ EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"
 EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 # Never `Nats-Expected-Last-Msg-Id`: with 2.15.1 one that does not fit stops a stream of several servers for good.
 EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
-LEAST_VERSION = (2, 12)
+MIN_VERSION = (2, 12)
 _CONNECT_SECONDS: Final = 5.0
 _FETCH_SECONDS: Final = 0.3
 _OTHERS_SECONDS: Final = 1.0  # between two answers to one question
@@ -84,8 +84,8 @@ class Servers:
             raise self._wrong(str(error)) from None
         version = self.client.connected_server_version
         self.version = f"{version.major}.{version.minor}.{version.patch}"
-        if (version.major, version.minor) < LEAST_VERSION:
-            least = "{}.{}".format(*LEAST_VERSION)
+        if (version.major, version.minor) < MIN_VERSION:
+            least = "{}.{}".format(*MIN_VERSION)
             raise SettingsError(
                 f"nats-server {self.version} is too old: {least} or later takes one message for each place"
             )

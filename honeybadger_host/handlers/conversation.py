@@ -21,7 +21,7 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import Deletion
 from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import MOST_KEPT
+from honeybadger_host.memory.watermarks import MAX_KEPT
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
@@ -29,7 +29,7 @@ from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_millise
 log = structlog.get_logger()
 
 _DEFAULT_TURNS: Final = 100
-_MOST_REPLY_BYTES: Final = 1 << 20  # about this many bytes of turns go into one reply
+_MAX_REPLY_BYTES: Final = 1 << 20  # about this many bytes of turns go into one reply
 
 OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
 
@@ -260,7 +260,7 @@ def get_turns(turn_logs: TurnLogs, documents: Sessions) -> QueryHandler:
             if not payload.whole and (logged.is_withdrawn or not deletion.shows(turn)):
                 continue
             size += len(logged.line)
-            if len(turns) == limit or (turns and size > _MOST_REPLY_BYTES):
+            if len(turns) == limit or (turns and size > _MAX_REPLY_BYTES):
                 return {"turns": turns, "has_more": True}
             more = {"sender": turn.sender, "key": turn.key, "data": data_in(logged.line), "by": turn.by}
             turns.append({**_message(turn), **more, **({"withdrawn": True} if logged.is_withdrawn else {})})
@@ -278,7 +278,7 @@ def get_history(
         payload: GetHistory = asked.payload
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
         held = turn_logs.load(asked.group, asked.session).turns
-        _, turns = documents.in_context(asked.group, asked.session, held[0 if memory_window else -MOST_KEPT :])
+        _, turns = documents.in_context(asked.group, asked.session, held[0 if memory_window else -MAX_KEPT :])
         if payload.max_messages is not None:
             turns = turns[-payload.max_messages :]
         history = format_history(turns, budget)

@@ -28,7 +28,7 @@ from honeybadger_host.handlers.turns import chosen
 from honeybadger_host.storage.journal_schema import TOOL_REQUEST
 from honeybadger_host.text.neutralise import is_blank, neutralise
 
-MOST_DEPTH: Final = 3  # how many agents may stand behind one another in a chain that a message began
+MAX_DEPTH: Final = 3  # how many agents may stand behind one another in a chain that a message began
 # Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth.
 AT_ONCE: Final = 8
 _LAST_SECONDS: Final = 60.0
@@ -37,7 +37,7 @@ _LAST_SHARE: Final = 0.2  # seconds a turn reserves for its own answer; a shorte
 
 def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
     prepare = prepare_turn(deps.turn_logs, deps.documents)
-    slots = [anyio.CapacityLimiter(AT_ONCE) for _ in range(MOST_DEPTH + 1)]
+    slots = [anyio.CapacityLimiter(AT_ONCE) for _ in range(MAX_DEPTH + 1)]
 
     async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
         turn = await _begun(deps, asked, under_way)
@@ -139,7 +139,7 @@ def _check(deps: TurnDependencies, asked: Asked, agent: str, chain: list[ChatTur
     if agent not in known:
         why = f"{asked.sender} cannot give tasks to {agent}; it can to: {', '.join(known) or 'nobody'}"
         raise Refusal("not_found", why, field="payload.agent")
-    if len(chain) > MOST_DEPTH:
+    if len(chain) > MAX_DEPTH:
         why = f"{' → '.join(asking)} is as long as such a chain may be: do it yourself, with what you know"
         raise Refusal("conflict", why, field="payload.agent")
 

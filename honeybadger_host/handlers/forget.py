@@ -10,7 +10,7 @@ from honeybadger_host.domain import Asked, WaitingHandler
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.text.phrases import folded
 
-LEAST_ASKED: Final = 3
+MIN_ASKED: Final = 3
 
 
 def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]]) -> WaitingHandler:
@@ -19,8 +19,8 @@ def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]]) -> WaitingHandl
         given = [name for name in ("id", "text", "sender", "session") if getattr(payload, name) is not None]
         if len(given) != 1:
             raise Refusal("invalid", "payload must have one of id, text, sender and session", field="payload")
-        if payload.text is not None and len(folded(payload.text)) < LEAST_ASKED:
-            why = f"payload.text must have {LEAST_ASKED} characters: it is forgotten wherever it stands, also in words"
+        if payload.text is not None and len(folded(payload.text)) < MIN_ASKED:
+            why = f"payload.text must have {MIN_ASKED} characters: it is forgotten wherever it stands, also in words"
             raise Refusal("invalid", why, field="payload.text")
         try:
             return await now(asked)

@@ -21,7 +21,7 @@ from honeybadger_host.search.index import Index
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import time_stamp
 
-_MOST_SENDERS: Final = 20
+_MAX_SENDERS: Final = 20
 
 
 def ping(tools_of: Callable[[str], frozenset[str] | None]) -> QueryHandler:
@@ -59,7 +59,7 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
         senders = [name for name in named_folders(home / "data" / "ipc" / group) if name != OPERATOR]
         return {
             "group": group,
-            "senders": senders[:_MOST_SENDERS],
+            "senders": senders[:_MAX_SENDERS],
             "senders_total": len(senders),
             "notes": _notes(group),
             "entries": index.entries_of(group),

@@ -25,7 +25,7 @@ from honeybadger_host.text.time_stamps import to_milliseconds
 _DEFAULT_LIMIT: Final = 50
 # Readers that are woken at a time, so that a message with many readers leaves threads to others.
 _READ_AT_ONCE: Final = 2
-_MOST_NAMED: Final = 20
+_MAX_NAMED: Final = 20
 ANY_GROUP: Final = ""  # stands for every group
 
 
@@ -67,7 +67,7 @@ def send_message(
         known = {*_senders(home, asked.group), *agents()}
         for name in payload.to or ():
             if name not in known:
-                there_are = ", ".join(sorted(known)[:_MOST_NAMED])
+                there_are = ", ".join(sorted(known)[:_MAX_NAMED])
                 why = f"payload.to: nobody in this group is called {name}; there are: {there_are}; leave it out for all"
                 raise Refusal("not_found", why, field="payload.to")
 

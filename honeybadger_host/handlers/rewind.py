@@ -27,8 +27,8 @@ from honeybadger_host.storage.journal_schema import LAST_SEQ
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import put_back_lines
 
-MOST_FILES = 5000  # limits of one rewind: its files are in memory, and one commit
-_MOST_NAMED: Final = 10
+MAX_FILES = 5000  # limits of one rewind: its files are in memory, and one commit
+_MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]
         elif group_of(file) == group:
             backs += _persons_file(journal, files.load(file), file, seq, problems)
     backs = [back for back in backs if (back.held or None) != (back.wanted or None)]
-    if len(backs) > MOST_FILES:
-        problems.append(f"{len(backs)} files would change, and {MOST_FILES} are the most: go back in steps, or restore")
+    if len(backs) > MAX_FILES:
+        problems.append(f"{len(backs)} files would change, and {MAX_FILES} are the most: go back in steps, or restore")
     if problems:
         raise _refused(problems)
     return backs
@@ -125,5 +125,5 @@ def _told(back: Back) -> dict[str, Any]:
 
 
 def _refused(problems: Sequence[str]) -> Refusal:
-    more = f", and {len(problems) - _MOST_NAMED} more" if len(problems) > _MOST_NAMED else ""
-    return Refusal("conflict", f"{'; '.join(problems[:_MOST_NAMED])}{more}; nothing was changed", field="payload.to")
+    more = f", and {len(problems) - _MAX_NAMED} more" if len(problems) > _MAX_NAMED else ""
+    return Refusal("conflict", f"{'; '.join(problems[:_MAX_NAMED])}{more}; nothing was changed", field="payload.to")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.scoring import Hit
 
-LONGEST_TEXT: Final = 2000
+MAX_TEXT_LENGTH: Final = 2000
 _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "all": KINDS,
     "entries": ("entry",),
@@ -36,8 +36,8 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
 }
 DEFAULT_LIMIT: Final = 8
 _MORE_RANKED: Final = 4  # times as many hits are looked at when there are too few because notes say the same
-_MOST_RANKED: Final = 1000
-_MOST_OTHERS: Final = 5  # other notes that are named with a note that says the same
+_MAX_RANKED: Final = 1000
+_MAX_OTHERS: Final = 5  # other notes that are named with a note that says the same
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))  # signals that make a hit good without a common word
 
 
@@ -89,7 +89,7 @@ def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandle
                 found = {number: one for number, one in found.items() if one.group in looks}
                 numbers = _in_order(found, hits)
             folded = _folded(found, numbers)
-            if len(folded) >= limit or len(numbers) < most or most >= _MOST_RANKED:
+            if len(folded) >= limit or len(numbers) < most or most >= _MAX_RANKED:
                 break
             most *= _MORE_RANKED  # some say the same
         by_number = {hit.number: hit for hit in hits}
@@ -166,8 +166,8 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
         "id": name_of(found),
         "kind": found.kind,
         "score": None,
-        "text": found.text[:LONGEST_TEXT],
-        "is_cut": len(found.text) > LONGEST_TEXT,
+        "text": found.text[:MAX_TEXT_LENGTH],
+        "is_cut": len(found.text) > MAX_TEXT_LENGTH,
         "source": found.file,
     }
     if hit is not None:
@@ -182,7 +182,7 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
     if found.kind == "turn":
         shown["session"] = found.session
     if others:
-        shown["also"] = [{"id": name_of(other), **_signature(other)} for other in others[:_MOST_OTHERS]]
+        shown["also"] = [{"id": name_of(other), **_signature(other)} for other in others[:_MAX_OTHERS]]
     return shown
 
 

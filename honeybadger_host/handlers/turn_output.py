@@ -16,12 +16,12 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 
-_LONGEST_SUMMARY: Final = 200
+_MAX_SUMMARY_LENGTH: Final = 200
 
 
 def tool_run(answer: ToolAnswer) -> ToolRun:
     """Return the line that people see about a tool that ran."""
-    return ToolRun(name=answer.call.name[:100], ok=answer.ok, summary=redact(answer.summary)[0][:_LONGEST_SUMMARY])
+    return ToolRun(name=answer.call.name[:100], ok=answer.ok, summary=redact(answer.summary)[0][:_MAX_SUMMARY_LENGTH])
 
 
 @dataclass(slots=True)

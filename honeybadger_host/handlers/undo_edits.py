@@ -45,7 +45,7 @@ from honeybadger_host.storage.revised import put_back_lines, revision_of
 TEXT: Final[WholeKind] = "text"
 # Files that the host adds to.
 APPENDED: Final[Mapping[str, AddedKind]] = {MEMORY: "note", HISTORY: "history", ARCHIVE: "note_archived"}
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ def _ended(hunk: Hunk, lines: Sequence[bytes]) -> Hunk:
 def _named(undone: UndoneEdit) -> str:
     """Return which changes came since, for people."""
     names = [f"{event.seq} by {event.sender}" for event in undone.since]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f" (changes since: {', '.join(names[-_MOST_NAMED:])}{more})" if names else ", and that is not recorded yet"
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f" (changes since: {', '.join(names[-_MAX_NAMED:])}{more})" if names else ", and that is not recorded yet"
 
 
 def _conflict(event: Event, why: str) -> Refusal:

@@ -18,7 +18,7 @@ SHORTENED: Final = " [... shortened]\n"
 ABOVE: Final = "[... text above left out]\n"
 # Characters of a file for each token of a context: notes together may take half of what they take apart.
 _SHORTER: Final = 8
-_LEAST_SHARE: Final = 40  # tokens below which an author has no share of the notes: one short note
+_MIN_SHARE: Final = 40  # tokens below which an author has no share of the notes: one short note
 _MORE_ROUNDS: Final = 2  # times that the room is given out again that notes of several authors leave
 
 
@@ -171,7 +171,7 @@ def newest_of_each(totals: Mapping[str, Sequence[int]], room: int) -> dict[str, 
         totals: author -> what each note costs with all newer ones, newest first; the author of the newest note first.
             Authors for whom there is hardly any room are left out, those of the oldest notes first.
     """
-    needs = {author: totals[author][-1] for author in list(totals)[: max(1, room // _LEAST_SHARE)]}
+    needs = {author: totals[author][-1] for author in list(totals)[: max(1, room // _MIN_SHARE)]}
     found: dict[str, tuple[int, int]] = {}
     for author, share in divide(room, needs, dict.fromkeys(needs, 1)).items():
         count = bisect_right(totals[author], share)

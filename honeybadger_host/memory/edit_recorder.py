@@ -31,11 +31,11 @@ from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 
 QUIET_SECONDS = 0.5  # files that are saved one after the other within this time are one event, as of a `git checkout`
-_MOST_KEPT_BYTES: Final = 16 << 20  # of the lines of one event
-_LONGEST_QUIET_SECONDS: Final = 5.0  # then what was found is looked at, though files are still being saved
-_LONGEST_SAVE_SECONDS: Final = 30.0
-_MOST_REPLACED_BYTES: Final = 4 << 20  # of texts that the host replaced: some seconds of many changes
-_MOST_LOADED_BYTES: Final = 16 << 20  # of what the host did since the last look, in one look
+_MAX_KEPT_BYTES: Final = 16 << 20  # of the lines of one event
+_MAX_QUIET_SECONDS: Final = 5.0  # then what was found is looked at, though files are still being saved
+_MAX_SAVE_SECONDS: Final = 30.0
+_MAX_REPLACED_BYTES: Final = 4 << 20  # of texts that the host replaced: some seconds of many changes
+_MAX_LOADED_BYTES: Final = 16 << 20  # of what the host did since the last look, in one look
 _FILES_AT_ONCE: Final = 256
 _LOOK_SECONDS: Final = 0.05
 _PAUSE: Final = 50  # so many times as long as a look at a file kept the processor busy, the next one waits
@@ -95,7 +95,7 @@ class EditRecorder:
             with self._replacing:
                 self._replaced.setdefault(change.file, []).append(change.replaces)
                 self._replaced_bytes += len(change.replaces)
-                while self._replaced_bytes > _MOST_REPLACED_BYTES:
+                while self._replaced_bytes > _MAX_REPLACED_BYTES:
                     self._replaced_bytes -= sum(map(len, self._replaced.pop(next(iter(self._replaced)))))
 
     def end_batch(self, written: Sequence[Change]) -> None:
@@ -206,7 +206,7 @@ class EditRecorder:
             self._up_to = up_to
         edits: list[Edit] = []
         oldest = min([*self._touched.values()], default=now)
-        if now - self._touched_at >= QUIET_SECONDS or now - oldest >= _LONGEST_QUIET_SECONDS:
+        if now - self._touched_at >= QUIET_SECONDS or now - oldest >= _MAX_QUIET_SECONDS:
             edits = self._look_at_some(now, up_to)
         touched = {*self._touched, *self.documents.touched}
         if self._unknown is not None and self._is_swept and self._unknown.isdisjoint(touched):
@@ -258,7 +258,7 @@ class EditRecorder:
                 self._has_more = file not in own
                 break
             since = touched[file] = self._touched.pop(file)  # what is heard of from here on is looked at again
-            is_patient = begun - since < _LONGEST_SAVE_SECONDS
+            is_patient = begun - since < _MAX_SAVE_SECONDS
             with contextlib.suppress(Later):
                 busy = time.thread_time()
                 found[file] = self._look_at(
@@ -288,7 +288,7 @@ class EditRecorder:
             kept -= some.kept
             some.add(row)
             kept += some.kept
-            while kept > _MOST_LOADED_BYTES and len(changes) > 1:
+            while kept > _MAX_LOADED_BYTES and len(changes) > 1:
                 kept -= changes.popitem()[1].kept
         return changes
 
@@ -302,7 +302,7 @@ class EditRecorder:
         }
         texts = self._reader.written_as(lacking)
         edits: list[Edit] = []
-        room = _MOST_KEPT_BYTES
+        room = _MAX_KEPT_BYTES
         for file, (some, seen) in found.items():
             self._own.pop(file, None)
             self._kept[file] = seen

@@ -15,7 +15,7 @@ from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_in, time_stamp
 
 _SHALLOW: Final = 250  # brackets that are not worth a look at how deep they stand
-_MOST_PROBLEMS: Final = 5
+_MAX_PROBLEMS: Final = 5
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -75,6 +75,6 @@ def checked(wanted: type[ModelT], value: object) -> ModelT:
 def problem_of(error: ValidationError) -> str:
     """Return what is wrong with a file, each member by its place."""
     found = error.errors(include_url=False)
-    said = [" ".join(described(each)[1:]) for each in found[:_MOST_PROBLEMS]]
-    more = [f"{len(found) - _MOST_PROBLEMS} more"] if len(found) > _MOST_PROBLEMS else []
+    said = [" ".join(described(each)[1:]) for each in found[:_MAX_PROBLEMS]]
+    more = [f"{len(found) - _MAX_PROBLEMS} more"] if len(found) > _MAX_PROBLEMS else []
     return "; ".join(said + more)

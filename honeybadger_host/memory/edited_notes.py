@@ -17,7 +17,7 @@ from honeybadger_host.memory.notes import NOT_EDITED, PINNED, EditedBy, parse_no
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 
-_MOST_LINES: Final = 200_000  # of people, kept in memory: 40 MiB
+_MAX_LINES: Final = 200_000  # of people, kept in memory: 40 MiB
 
 
 def with_typed(typed: Mapping[str, EditedBy], edits: Iterable[Edit]) -> Mapping[str, EditedBy]:
@@ -89,7 +89,7 @@ class EditedNotes:
                 self._outdated.add(file)
                 return edited_notes(text, typed)
             last, typed = max([0, last, *(edit.seq for edit in edits)]), with_typed(typed, edits)
-            if sum(len(lines) for _, lines in [*self._typed.values()]) > _MOST_LINES:
+            if sum(len(lines) for _, lines in [*self._typed.values()]) > _MAX_LINES:
                 self._typed.clear()
             self._typed[file] = last, typed
         return edited_notes(text, typed)

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 _LOOK_AGAIN_SECONDS: Final = 5.0  # listing a folder of 100,000 entries takes 40 ms, and every save changes it
 # So many times as long as a look took, the next one waits, where that is longer: 40 s for a million entries.
 _LOOK_PAUSE: Final = 20
-_MOST_REPORTED: Final = 10_000
+_MAX_REPORTED: Final = 10_000
 
 
 class EntryFiles:
@@ -164,7 +164,7 @@ class EntryFiles:
         except ValueError as error:
             with self._lock:
                 if self._reported.get(file) != fingerprint(data):
-                    if len(self._reported) >= _MOST_REPORTED:
+                    if len(self._reported) >= _MAX_REPORTED:
                         self._reported.clear()
                     self._reported[file] = fingerprint(data)
                     log.warning("entry.skipped", file=file, why=str(error))

@@ -24,7 +24,7 @@ from honeybadger_host.text.neutralise import estimate_tokens
 log = structlog.get_logger()
 
 FEEDBACK_SESSION: Final = "data:feedback"  # where feedback stands among turns, see `as_turn`
-_MOST_BYTES: Final = 1 << 20  # at the end of the file: more than 50 of the longest
+_MAX_BYTES: Final = 1 << 20  # at the end of the file: more than 50 of the longest
 
 
 class Feedback(Edited):
@@ -67,7 +67,7 @@ def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> li
             return []
         fd, size = opened
         for byte, _, line in lines_back(fd, size):
-            if len(found) == most or byte < size - _MOST_BYTES:
+            if len(found) == most or byte < size - _MAX_BYTES:
                 break
             if not line.strip():
                 continue

@@ -28,7 +28,7 @@ from honeybadger_host.storage.revised import REVISED_KINDS
 BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
 NOT_KEPT: Final = "not_kept"  # whose a line is that came with a change of which the journal has no text
 Origin: TypeAlias = Event | str
-_MOST_MEANWHILE: Final = 50  # rows that may come while an edit is looked at, which takes milliseconds
+_MAX_MEANWHILE: Final = 50  # rows that may come while an edit is looked at, which takes milliseconds
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
             now.lines, now.origins, now.is_known = [], [], True
         _append(now, event, gone)
         now.appended.append(event)
-        del now.appended[:-_MOST_MEANWHILE]
+        del now.appended[:-_MAX_MEANWHILE]
     if isinstance(event, Edit) or event.kind in WHOLE_KINDS | REVISED_KINDS:
         now.appended.clear()
     now.is_there = is_there

@@ -28,7 +28,7 @@ from honeybadger_host.storage.files import FILE_MODE, make_folders
 log = structlog.get_logger()
 
 LEDGER_FILE: Final = "data/recalled.db"
-_MOST_ROWS: Final = 100_000  # about 10 MiB; the oldest are forgotten
+_MAX_ROWS: Final = 100_000  # about 10 MiB; the oldest are forgotten
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS recalled (
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
@@ -133,7 +133,7 @@ class InjectionLedger:
         db.executemany(_KEEP_SAID, [(group, session, id_, injection.turn, doc) for id_, doc in injection.said])
         for table in ("recalled", "said"):
             too_many = f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?"  # noqa: S608  as above
-            db.execute(too_many, (_MOST_ROWS,))
+            db.execute(too_many, (_MAX_ROWS,))
         db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
 
     def every_served(self, group: str) -> Iterator[Served]:

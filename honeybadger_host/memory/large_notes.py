@@ -14,10 +14,10 @@ from honeybadger_host.memory.notes import NOBODY
 from honeybadger_host.storage.files import BOM
 
 _BLOCK: Final = 1 << 20
-_LONGEST_HEADING: Final = 4096
+_MAX_HEADING_LENGTH: Final = 4096
 # The beginning of a note, with its author when it is signed; see `notes.SIGNED`.
 _NOTE: Final = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
-_MOST_AUTHORS: Final = 1000  # authors with a share of their own; notes of more count as nobody's
+_MAX_AUTHORS: Final = 1000  # authors with a share of their own; notes of more count as nobody's
 _TEXT_ABOVE: Final = "\n"  # stands for the author of the text above the notes: no name has a line end
 
 
@@ -70,7 +70,7 @@ def newest_notes(
             last_lines = pread(left, notes.lengths[0] - left).partition(b"\n")[2]
             parts.append((0, ABOVE + last_lines.decode(errors="replace")))
         elif not count:
-            note = pread(min(notes.lengths[0], _LONGEST_HEADING + left), notes.starts[0])
+            note = pread(min(notes.lengths[0], _MAX_HEADING_LENGTH + left), notes.starts[0])
             begin = note[: max(left, note.find(b"\n"))].decode(errors="ignore").rstrip("# \r\n")
             parts.append((notes.starts[0], f"{begin}{SHORTENED}"))
     if unread.pop(_TEXT_ABOVE, 0):
@@ -86,7 +86,7 @@ def _survey(pread: Callable[[int, int], bytes], size: int, most_bytes: int, bloc
     while end > 0:
         start = max(0, end - block_bytes)
         at = max(0, start - 1)  # a note begins behind a line end
-        data = pread(min(size, end + _LONGEST_HEADING) - at, at)
+        data = pread(min(size, end + _MAX_HEADING_LENGTH) - at, at)
         if not start and data.startswith(BOM):
             data = b"\n" * len(BOM) + data[len(BOM) :]
         begins = [(match.start() + at, match[1]) for match in _NOTE.finditer(data, start - at)]
@@ -94,13 +94,13 @@ def _survey(pread: Callable[[int, int], bytes], size: int, most_bytes: int, bloc
             if begin >= end:
                 continue
             if (notes := found.get(author)) is None:
-                author = author if len(found) < _MOST_AUTHORS else None
+                author = author if len(found) < _MAX_AUTHORS else None
                 notes = found.setdefault(author, _Notes())
             notes.add(begin, note_end - begin, most_bytes)
             note_end = begin
         end = start
     named = {NOBODY if author is None else author.decode(errors="replace"): notes for author, notes in found.items()}
-    if note_end > _LONGEST_HEADING or pread(note_end, 0).removeprefix(BOM).strip():
+    if note_end > _MAX_HEADING_LENGTH or pread(note_end, 0).removeprefix(BOM).strip():
         named[_TEXT_ABOVE] = above = _Notes()
         above.add(0, note_end, size)
     return named

@@ -19,7 +19,7 @@ _SIGNATURE: Final = re.compile(r" \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d 
 # The first line of a note that the host wrote.
 SIGNED: Final = re.compile(rf"## (?P<section>.*){_SIGNATURE.pattern}")
 PREFACE: Final = -1  # place of the text above the notes
-_LONGEST_KEPT: Final = 500  # characters of a note that is kept in its parts
+_MAX_KEPT_LENGTH: Final = 500  # characters of a note that is kept in its parts
 PINNED: Final = "(pinned)"
 NOBODY: Final = ""  # author of what nobody signed: what people write into the file themselves
 
@@ -182,7 +182,7 @@ _author_in = lru_cache(maxsize=16_384)(author_of)
 
 def signed(note: str) -> Note | None:
     """Return a signed note in its parts; None when nobody signed it."""
-    return _kept(note) if len(note) <= _LONGEST_KEPT else _signed(note)
+    return _kept(note) if len(note) <= _MAX_KEPT_LENGTH else _signed(note)
 
 
 def _signed(note: str) -> Note | None:

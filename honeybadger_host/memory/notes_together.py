@@ -17,7 +17,7 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.memory.notes import NOBODY, PREFACE, Note, NoteBook
 from honeybadger_host.text.neutralise import estimate_tokens
 
-_MOST_OTHERS: Final = 5  # further authors and times that a note said several times names
+_MAX_OTHERS: Final = 5  # further authors and times that a note said several times names
 _MORE_TOKENS: Final = 6  # at most what `and 12 more` costs
 
 
@@ -136,8 +136,8 @@ def _line(note: Note, before: str, others: str = "") -> str:
 
 def _others(sayings: Sequence[Note]) -> str:
     """Return who else wrote the same and when, the latest first; the author of the heading is not named again."""
-    more = len(sayings) - 1 - _MOST_OTHERS
-    named = "".join(_other(note, sayings[0]) for note in sayings[1 : 1 + _MOST_OTHERS])
+    more = len(sayings) - 1 - _MAX_OTHERS
+    named = "".join(_other(note, sayings[0]) for note in sayings[1 : 1 + _MAX_OTHERS])
     return f"{named}, and {more} more" if more > 0 else named
 
 
@@ -187,7 +187,7 @@ class _Costs:
         self.said[what] = times + 1
         if times:
             other = estimate_tokens(_other_at_most(note)) + 1
-            return other if times <= _MOST_OTHERS else _MORE_TOKENS if times == _MOST_OTHERS + 1 else 0
+            return other if times <= _MAX_OTHERS else _MORE_TOKENS if times == _MAX_OTHERS + 1 else 0
         above = "" if note.section in self.oldest else _heading(note, "") + "\n"
         cost = estimate_tokens(above + _line(note, self.oldest.get(note.section, ""))) + 1
         self.oldest[note.section] = note.at

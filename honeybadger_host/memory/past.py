@@ -38,9 +38,9 @@ from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
 
 Data = TypeVar("Data", bytes, bytes | None)
 Value = TypeVar("Value")
-_MOST_LATER: Final = 8  # edits that may have been made before a moment and noticed after it
-_MOST_EARLIER: Final = 3
-_MOST_RECORDED: Final = 2  # edits that may have been recorded while a context was made
+_MAX_LATER: Final = 8  # edits that may have been made before a moment and noticed after it
+_MAX_EARLIER: Final = 3
+_MAX_RECORDED: Final = 2  # edits that may have been recorded while a context was made
 _BELOW: Final = "SELECT file, kind, data FROM changes WHERE substr(file, 1, ?) = ? AND seq <= ? ORDER BY seq"
 _MARKS: Final = (
     "SELECT data FROM changes WHERE file = ? AND kind IN ('turns_withdrawn', 'turns_restored') AND seq <= ? "
@@ -114,7 +114,7 @@ class PastJournal:
             return
         yield from self.texts_of(file)
         past = read_past(self.path, file)
-        for event in [event for event in past.events if event.seq <= self.seq][: -_MOST_EARLIER - 1 : -1]:
+        for event in [event for event in past.events if event.seq <= self.seq][: -_MAX_EARLIER - 1 : -1]:
             version = version_at(past, event.seq - 1)
             if version.is_known:
                 yield version.text
@@ -128,7 +128,7 @@ class PastJournal:
             yield version.text if version.is_there else None
         later = [event for event in past.events if event.seq > self.seq and isinstance(event, Edit)]
         text = version.text if version.is_known and version.is_there else b""
-        for edit in later[:_MOST_LATER]:
+        for edit in later[:_MAX_LATER]:
             before, after = version_at(past, edit.seq - 1), version_at(past, edit.seq)
             if before.is_known and after.is_known:  # a reader got the save before the notes that came until it was one
                 text = merge(before.text, text, after.text)
@@ -145,7 +145,7 @@ class PastJournal:
         """Return what may have been known of who typed lines of a file, the likeliest first."""
         reader = EditReader(self.path)
         found = [with_typed(NOT_EDITED, reader.edits_of([file], 0, self.seq))]
-        for edit in reader.edits_of([file], self.seq, LAST_SEQ)[:_MOST_RECORDED]:
+        for edit in reader.edits_of([file], self.seq, LAST_SEQ)[:_MAX_RECORDED]:
             found.append(with_typed(found[-1], [edit]))
         return [*found, NOT_EDITED]
 

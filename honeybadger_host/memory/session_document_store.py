@@ -49,7 +49,7 @@ log = structlog.get_logger()
 
 WRITE_OUT_SECONDS = 2.0  # after the last turn, until the document on disk has it, too
 # Turns that are folded into a document at most; a summary has no room for older ones, it counts them.
-_MOST_BEHIND: Final = 1000
+_MAX_BEHIND: Final = 1000
 _LAST_WRITES_SECONDS: Final = 3.0
 # A file system may give a file a later time, for which no calendar has a date.
 _LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1
@@ -364,9 +364,9 @@ class Sessions:
         turns: Sequence[Turn] = window.turns
         if missing > len(turns):
             with contextlib.suppress(OSError):  # the window was read from it a moment ago
-                turns = read_window(self._home / turns_file(group, session), min(missing, _MOST_BEHIND)).turns
+                turns = read_window(self._home / turns_file(group, session), min(missing, _MAX_BEHIND)).turns
         behind = [turn for turn in turns if turn.number > covered]
-        return with_left_out(base, missing - len(behind), self.limits) if missing > _MOST_BEHIND else base, behind
+        return with_left_out(base, missing - len(behind), self.limits) if missing > _MAX_BEHIND else base, behind
 
     def _folded(self, base: SessionDocument, behind: Sequence[Turn]) -> SessionDocument:
         """Return both together; compacted when the turns alone are too many, as in a log older than its document."""

@@ -23,7 +23,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 LARGEST_BYTES: Final = 65_536
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
-_MOST_AHEAD: Final = 10  # runs that anybody looks ahead
+_MAX_AHEAD: Final = 10  # runs that anybody looks ahead
 _ID: Final = re.compile(TASK_ID)
 
 
@@ -155,7 +155,7 @@ def schedule_of(task: TaskMembers, now: datetime, host_zone: str, least_seconds:
         raise WrongSchedule("interval_seconds", f"must be at least {least_seconds:g} (tasks.least_seconds)")
     anchor = (task.created if isinstance(task, TaskFile) else None) or _EPOCH
     every = timedelta(seconds=seconds)
-    if datetime.max.replace(tzinfo=UTC) - anchor < _MOST_AHEAD * every:
+    if datetime.max.replace(tzinfo=UTC) - anchor < _MAX_AHEAD * every:
         raise WrongSchedule("created", "is so late that no run can follow it: take it away, or write when this began")
     return Interval(every, anchor)
 

@@ -22,7 +22,7 @@ Event: TypeAlias = Literal[
 ]
 TaskKey: TypeAlias = tuple[str, str]  # group and id
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST_WHY: Final = 500
+_MAX_WHY_LENGTH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class TaskState:
         """Return what follows: what this event does not give stays, but for what is about one run."""
         of_one_run: dict[str, Any] = {"missed": None, "why": "", "quiet": False, "input_tokens": 0, "output_tokens": 0}
         state = replace(self, at=now, event=event, **of_one_run | members)
-        return replace(state, until=max(state.until, self.until), why=state.why[:_LONGEST_WHY])
+        return replace(state, until=max(state.until, self.until), why=state.why[:_MAX_WHY_LENGTH])
 
 
 _STATE: Final = TypeAdapter(TaskState)

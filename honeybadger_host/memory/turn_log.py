@@ -25,15 +25,15 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.storage.file_cache import trusted
 from honeybadger_host.storage.files import NotRegular, Signature, closing_fd, open_plain
-from honeybadger_host.storage.lines_back import LONGEST_LINE, lines_back
+from honeybadger_host.storage.lines_back import MAX_LINE_LENGTH, lines_back
 from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
 # How far back a window is looked for, 1 s: past that much garbage it is as good as empty.
-_LONGEST_TAIL: Final = 256 * 1024 * 1024
-_MOST_SET_ASIDE: Final = 100  # wrong lines of one window that are described; the others are counted
-_MOST_SHOWN: Final = 2000  # characters of a wrong line that its description holds; the log has all of it
+_MAX_TAIL_LENGTH: Final = 256 * 1024 * 1024
+_MAX_SET_ASIDE: Final = 100  # wrong lines of one window that are described; the others are counted
+_MAX_SHOWN: Final = 2000  # characters of a wrong line that its description holds; the log has all of it
 # No turn has a higher number: those that follow it must be numbers that every JSON reader keeps.
 _LAST_NUMBER: Final = 10**15
 
@@ -229,7 +229,7 @@ def read_window(path: Path, size: int) -> Window:
         wrong: list[WrongLine] = []
         skipped = last = 0
         for byte, length, line in lines_back(fd, status.st_size):
-            if len(turns) == size or status.st_size - byte > _LONGEST_TAIL:
+            if len(turns) == size or status.st_size - byte > _MAX_TAIL_LENGTH:
                 break
             if not line.strip():
                 continue
@@ -238,15 +238,15 @@ def read_window(path: Path, size: int) -> Window:
                 continue
             try:
                 if length > len(line):
-                    raise ValueError(f"it has {length} bytes, a turn has at most {LONGEST_LINE}")
+                    raise ValueError(f"it has {length} bytes, a turn has at most {MAX_LINE_LENGTH}")
                 turn = parse_turn(line)
                 last = max(last, turn.number)
                 if not is_withdrawn(turn.number, marks):
                     turns.append(turn)
             except ValueError as error:
                 skipped += 1
-                if len(wrong) < _MOST_SET_ASIDE:
-                    shown = line[: 4 * _MOST_SHOWN].decode(errors="replace")[:_MOST_SHOWN]
+                if len(wrong) < _MAX_SET_ASIDE:
+                    shown = line[: 4 * _MAX_SHOWN].decode(errors="replace")[:_MAX_SHOWN]
                     wrong.append(WrongLine(byte, length, str(error), shown))
     turns.reverse()
     return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), tuple(reversed(wrong)))

@@ -22,9 +22,9 @@ from honeybadger_host.storage.files import names_in
 
 log = structlog.get_logger()
 
-LEAST_KEPT: Final = 2
+MIN_KEPT: Final = 2
 # Turns that stay when older ones are consolidated, and all that is replayed when nothing ever is (AB1).
-MOST_KEPT: Final = 10
+MAX_KEPT: Final = 10
 
 
 class Watermark(Edited):
@@ -108,12 +108,12 @@ def begins_after(last_number: int, mark: Watermark | None, memory_window: int) -
     """
     if mark is not None and mark.turn <= last_number:  # else the log was removed and began again
         return mark.turn
-    return last_number - memory_window if last_number > 2 * max(memory_window, MOST_KEPT) else 0
+    return last_number - memory_window if last_number > 2 * max(memory_window, MAX_KEPT) else 0
 
 
 def kept_turns(memory_window: int) -> int:
     """Return how many of the newest turns stay when the older ones are consolidated. Source: AB1."""
-    return min(MOST_KEPT, max(LEAST_KEPT, memory_window // 2))
+    return min(MAX_KEPT, max(MIN_KEPT, memory_window // 2))
 
 
 def replayed(turns: Sequence[Turn], after: int, least: int, memory_window: int) -> Sequence[Turn]:
@@ -126,6 +126,6 @@ def replayed(turns: Sequence[Turn], after: int, least: int, memory_window: int) 
         memory_window: 0: nothing is ever consolidated, and the newest ten are all.
     """
     if not memory_window:
-        return turns[-min(least, MOST_KEPT) :]
+        return turns[-min(least, MAX_KEPT) :]
     open_turns = sum(turn.number > after for turn in turns)
     return turns[-max(least, open_turns) :]

@@ -24,7 +24,9 @@ HEADING: Final = (
 )
 ROOT: Final = "data/working"
 _PLAIN: Final = re.compile(rb"[a-z0-9_.-]")
-_LONGEST_NAME: Final = 180  # bytes; with `.json`, and what a temporary file adds, below the 255 that file systems allow
+_MAX_NAME_LENGTH: Final = (
+    180  # bytes; with `.json`, and what a temporary file adds, below the 255 that file systems allow
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +109,9 @@ def file_name(name: str) -> str:
         for at, byte in enumerate(data)
     ]
     encoded = "".join(parts)
-    if len(encoded) <= _LONGEST_NAME:
+    if len(encoded) <= _MAX_NAME_LENGTH:
         return encoded
-    return f"{encoded[: _LONGEST_NAME - 65].rpartition('%')[0] or encoded[:60]}~{hashlib.sha256(data).hexdigest()}"
+    return f"{encoded[: _MAX_NAME_LENGTH - 65].rpartition('%')[0] or encoded[:60]}~{hashlib.sha256(data).hexdigest()}"
 
 
 def session_folder(group: str, session: str) -> str:

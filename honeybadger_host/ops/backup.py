@@ -43,7 +43,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 _IPC: Final = "data/ipc"
 # Larger request files are not packed: a host refuses them under every setting.
-_LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024
+_MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 _DEEPEST: Final = 64
 _COMPRESSION: Final = 4
@@ -197,7 +197,7 @@ class _Packer:
         with closing_fd(fd):
             if stat.S_ISDIR(mode):
                 self._add_folder(name, fd)
-            elif name.startswith(f"{_IPC}/") and status.st_size > _LARGEST_REQUEST_BYTES:
+            elif name.startswith(f"{_IPC}/") and status.st_size > _MAX_REQUEST_BYTES:
                 self.left_out.append(f"{shown(name)}: too large for a request")
             else:
                 self._add_bytes_of(fd, name, status)

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 # Seconds of service for which a repeated request gets its first reply; after that it is a new request.
 RECEIPT_SECONDS: Final = 7 * 86_400.0
 _REST: Final = 50
-_LONGEST_REST_SECONDS: Final = 10.0
-_LEAST_JUMP_SECONDS: Final = 60.0  # A clock that is slewed moves by 0.5 ms a second: 30 ms between two looks
+_MAX_REST_SECONDS: Final = 10.0
+_MIN_JUMP_SECONDS: Final = 60.0  # A clock that is slewed moves by 0.5 ms a second: 30 ms between two looks
 # Moments in which a term is counted: something is kept at most one twentieth longer than its term.
 _MOMENTS_OF_A_TERM: Final = 20
 
@@ -30,7 +30,7 @@ def rest_after(seconds: float) -> float:
 
     So each kind of look takes 2 % of a core at most while nothing happens, up to ten thousand groups.
     """
-    return min(_REST * seconds, _LONGEST_REST_SECONDS)
+    return min(_REST * seconds, _MAX_REST_SECONDS)
 
 
 class WallClock:
@@ -48,7 +48,7 @@ class WallClock:
         before, then = self._seen
         self._seen = wall, steady = self._wall(), self._steady()
         jump = (wall - before) - (steady - then)
-        if abs(jump) < _LEAST_JUMP_SECONDS:
+        if abs(jump) < _MIN_JUMP_SECONDS:
             return 0.0
         self._jumped_at = steady
         return jump

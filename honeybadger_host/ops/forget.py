@@ -54,7 +54,7 @@ ResultT = TypeVar("ResultT")
 
 SETTLE_LOOK_SECONDS: Final = 0.2
 # Without anything that could be taken out: a file may be open in another program.
-_LONGEST_ERASING_SECONDS: Final = 60.0
+_MAX_ERASING_SECONDS: Final = 60.0
 _TIDY_AT_ONCE: Final = 128
 _TIDY_TRIES: Final = 10
 _TIDY_SECONDS: Final = 1.0
@@ -219,7 +219,7 @@ class Forgetter:
 
     async def _erase_all(self, plan: Forgetting, done: Forgotten) -> None:
         """Take it out of journal, logs and files until nothing is found any more. Raises WorldFailed."""
-        until = time.monotonic() + _LONGEST_ERASING_SECONDS
+        until = time.monotonic() + _MAX_ERASING_SECONDS
         while time.monotonic() < until:
             self._edits.drop_replaced()
             done.removed.update(await self._read(self._incidental, plan))
@@ -236,7 +236,7 @@ class Forgetter:
                 async with self.recording:
                     is_erased = await self._in_writers_place(partial(self._erase, plan, found, files, done))
                 done.files.update(files)
-                until = time.monotonic() + _LONGEST_ERASING_SECONDS
+                until = time.monotonic() + _MAX_ERASING_SECONDS
             if not is_erased:
                 await anyio.sleep(SETTLE_LOOK_SECONDS)
         raise WorldFailed("it is said again and again, or a file of it is open in another program")

@@ -19,7 +19,7 @@ from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.journal_reader import read_turns_behind
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.text.phrases import LEAST_CHARACTERS, folded
+from honeybadger_host.text.phrases import MIN_CHARACTERS, folded
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Conversations:
     def is_anothers(self, session: str, line: str) -> bool:
         """Return whether a line repeats what somebody else said in the session, with or without who said it."""
         said = folded(line.partition(": ")[2] or line)
-        return len(said) >= LEAST_CHARACTERS and any(
+        return len(said) >= MIN_CHARACTERS and any(
             said in folded(text) for text in self.others.get(session, {}).values()
         )
 

@@ -28,9 +28,9 @@ from honeybadger_host.storage.forgetting import Forgetting
 from honeybadger_host.storage.journal_connection import read_rows
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
-from honeybadger_host.text.phrases import LEAST_CHARACTERS, folded, said_in
+from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 
-_LEAST_OF_A_LINE = 40  # characters from which one line of a longer text is known again by itself
+_MIN_PER_LINE = 40  # characters from which one line of a longer text is known again by itself
 
 
 def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting:
@@ -69,9 +69,9 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     if wanted.id is not None:
         said += taken_from(home, group, wanted.id)
     said = [text for text in dict.fromkeys(said) if text.strip()]
-    parts = [text for text in said if len(folded(text)) >= LEAST_CHARACTERS]
-    parts += (line for text in said for line in text.split("\n") if len(folded(line)) >= _LEAST_OF_A_LINE)
-    wholes = [text for text in said if len(folded(text)) < LEAST_CHARACTERS]
+    parts = [text for text in said if len(folded(text)) >= MIN_CHARACTERS]
+    parts += (line for text in said for line in text.split("\n") if len(folded(line)) >= _MIN_PER_LINE)
+    wholes = [text for text in said if len(folded(text)) < MIN_CHARACTERS]
     entries = [file.rpartition("/")[2].removesuffix(".json") for file in files if "/memory/" in file]
     if not (rows or files or said):
         return Forgetting(group, selector)

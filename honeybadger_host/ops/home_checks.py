@@ -36,7 +36,7 @@ from honeybadger_host.storage.home import (
 from honeybadger_host.storage.journal_position import check_journal
 
 _STATUS_SECONDS: Final = 30.0  # A host that wrote no status for so long hangs, or cannot write
-_MOST_NAMED: Final = 20
+_MAX_NAMED: Final = 20
 
 
 def home_folder(home: Path) -> Iterator[Finding]:
@@ -181,15 +181,15 @@ def entries(home: Path) -> Iterator[Finding]:
                 parse_entry(read_whole(home / file) or b"", file)
             except (ValueError, WorldFailed) as error:
                 bad += 1
-                if bad <= _MOST_NAMED:
+                if bad <= _MAX_NAMED:
                     what = f"{printable(file)}: {printable(str(error))}"
                     yield warning("entries", what, "mend, move or remove it")
             else:
                 good += 1
-    if bad > _MOST_NAMED:
+    if bad > _MAX_NAMED:
         yield warning(
             "entries",
-            f"{count_of(bad - _MOST_NAMED, 'more file is', 'more files are')} not entries",
+            f"{count_of(bad - _MAX_NAMED, 'more file is', 'more files are')} not entries",
             "mend these first",
         )
     yield ok("entries", f"{good} can be served")

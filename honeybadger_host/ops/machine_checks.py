@@ -24,7 +24,7 @@ _WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiof
 _VOLATILE: Final = {"tmpfs", "ramfs"}
 # Folders of a home that may be file systems of their own.
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
-_FEWEST_OPEN_FILES: Final = 1024  # A batch opens 256 folders, a query some more
+_MIN_OPEN_FILES: Final = 1024  # A batch opens 256 folders, a query some more
 
 
 def python_and_sqlite(home: Path) -> Iterator[Finding]:
@@ -82,11 +82,11 @@ def open_files(home: Path) -> Iterator[Finding]:
             limit = int(soft) if soft.isdigit() else resource.RLIM_INFINITY
             used = len(os.listdir(f"/proc/{holder.pid}/fd"))
             shown = f"has {used} files open, and may open"
-    if limit != resource.RLIM_INFINITY and (limit < _FEWEST_OPEN_FILES or limit - used < _FEWEST_OPEN_FILES // 4):
+    if limit != resource.RLIM_INFINITY and (limit < _MIN_OPEN_FILES or limit - used < _MIN_OPEN_FILES // 4):
         yield warning(
             "open files",
             f"the host {shown} {limit}: requests wait when it needs more",
-            f"LimitNOFILE={_FEWEST_OPEN_FILES * 8} in the unit, or ulimit -n; then start it again",
+            f"LimitNOFILE={_MIN_OPEN_FILES * 8} in the unit, or ulimit -n; then start it again",
         )
     else:
         yield ok("open files", f"the host {shown} {'any number' if limit < 0 else limit}")

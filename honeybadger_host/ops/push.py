@@ -38,10 +38,10 @@ log = structlog.get_logger()
 
 DELIVERY_SECONDS = 30.0  # how long one delivery may take
 FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 600.0
+MAX_PAUSE_SECONDS = 600.0
 _LOOK_SECONDS: Final = 60.0  # between two looks for messages that nothing told of
 _READ_AT_ONCE: Final = 100
-_MOST_SAID: Final = 200
+_MAX_SAID: Final = 200
 _SINCE: Final = ""  # stands for all groups: the newest message when the host first saw a target
 
 
@@ -143,7 +143,7 @@ class Pusher:
             except (NotDelivered, OSError, WorldFailed) as error:
                 self._failed(target, group, seq, str(error), pause)
                 await anyio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
     def _failed(self, target: Target, group: str, seq: int, why: str, pause: float) -> None:
         now = time.monotonic()
@@ -211,7 +211,7 @@ async def _run(command: list[str], data: bytes, home: Path) -> None:
             with anyio.CancelScope(shield=True):
                 await process.aclose()
         if code:
-            said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_SAID))
+            said.seek(max(0, said.seek(0, os.SEEK_END) - _MAX_SAID))
             last = " ".join(said.read().decode(errors="replace").split())
             raise NotDelivered(f"exit code {code}" + (f": {last}" if last else ""))
 

@@ -25,7 +25,7 @@ from honeybadger_host.storage.journal_connection import connect_to_read
 from honeybadger_host.text.phrases import Phrases, folded
 
 _CHUNK: Final = 1 << 18  # bytes looked through at once, 5 ms
-_LONGEST_OVERLAP: Final = 1 << 20  # bytes that are looked at twice where two chunks meet, for texts of any escaping
+_MAX_OVERLAP_LENGTH: Final = 1 << 20  # bytes that are looked at twice where two chunks meet, for texts of any escaping
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
 _BEFORE_RESTORE: Final = "before-restore-"
 _GIT: Final = "/.git/"
@@ -67,7 +67,7 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
     Args:
         without: files that are not looked at.
     """
-    overlap = min(24 * phrases.longest + 64, _LONGEST_OVERLAP)
+    overlap = min(24 * phrases.longest + 64, _MAX_OVERLAP_LENGTH)
     left: list[Residue] = []
     for file in every_file(home):
         if file in without:

@@ -61,9 +61,9 @@ COMPARE_SECONDS = 60.0
 _COMPARED_AT_ONCE: Final = 8
 _RETRIES: Final = 2
 RETRY_SECONDS = 60.0  # before the first; the second waits twice as long
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 # Records that are under way at once: a home with 10,000 new tasks has them written in several batches.
-_MOST_NOTED: Final = 500
+_MAX_NOTED: Final = 500
 
 
 def wall_clock() -> datetime:
@@ -153,7 +153,7 @@ class Scheduler:
             self._counted = {
                 "known": len(known),
                 "paused": len(known) - len(active) - len(broken),
-                "refused": broken[:_MOST_SHOWN],
+                "refused": broken[:_MAX_SHOWN],
                 "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
             }
         return {**self._counted, "due": len(self._under_way)}
@@ -230,7 +230,7 @@ class Scheduler:
             known = self._known.get(key)
             if known is None or key in self._under_way:
                 continue
-            if len(self._noting) >= _MOST_NOTED:
+            if len(self._noting) >= _MAX_NOTED:
                 left.add(key)
                 continue
             try:

@@ -24,7 +24,7 @@ from honeybadger_host.spool.watcher import Watcher
 log = structlog.get_logger()
 
 STATUS_SECONDS = 1.0  # between two writes of the status file: what `status` shows is at most two seconds old
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 _SAY_AGAIN_SECONDS: Final = 60.0
 
 
@@ -145,13 +145,13 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
         "waiting": list(map(str, jobs.asked)),
         "failed": [
             {"job": str(job), "why": why, "times": times, "again_in_seconds": max(0, round(again_at - now))}
-            for job, (why, times, again_at) in failed[:_MOST_SHOWN]
+            for job, (why, times, again_at) in failed[:_MAX_SHOWN]
         ],
         "consolidations": curator.consolidations.done,
         "failures": curator.failures,
         "tokens": {} if asker is None else dict(asker.tokens),
         "tokens_today": sum(row.tokens for row in spent),
-        "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:_MOST_SHOWN],
+        "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:_MAX_SHOWN],
         "budgets": [] if asker is None else [budget._asdict() for budget in asker.budgets],
     }
 
@@ -160,7 +160,7 @@ def _large_memories(host: Host) -> list[str]:
     """Return a warning for each group with a sender whose MEMORY.md is nearly or already too large."""
     groups = sorted({inbox.group for inbox in list(host.spool.inboxes.values())})
     warnings = {group: host.memory.files.size_warning(group) for group in groups}
-    return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MOST_SHOWN]
+    return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MAX_SHOWN]
 
 
 def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, int]:
@@ -177,5 +177,5 @@ def _limits(host: Host, now: float) -> dict[str, Any]:
         "shares": asdict(limiter.shares),
         "refused": dict(limiter.hits),
         "replies_trimmed": host.replies.trimmed,
-        "reached_lately": lately[:_MOST_SHOWN],
+        "reached_lately": lately[:_MAX_SHOWN],
     }

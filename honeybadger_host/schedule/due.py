@@ -11,7 +11,7 @@ from honeybadger_host.schedule.times import Schedule, next_run, runs
 
 Missed: TypeAlias = Literal["skip", "latest", "all"]
 
-MOST_MADE_UP: Final = 24  # runs that are made up for with `all`: the newest
+MAX_MADE_UP: Final = 24  # runs that are made up for with `all`: the newest
 SKIP_GRACE_SECONDS: Final = 60.0
 
 
@@ -44,7 +44,7 @@ def due(
         return None
     if grace_seconds is None and missed == "skip":
         grace_seconds = SKIP_GRACE_SECONDS
-    newest = _newest(schedule, since, now, MOST_MADE_UP if missed == "all" else 1)
+    newest = _newest(schedule, since, now, MAX_MADE_UP if missed == "all" else 1)
     in_time = [at for at in newest if grace_seconds is None or (now - at).total_seconds() <= grace_seconds]
     run = in_time[0] if in_time else None
     if run is None:

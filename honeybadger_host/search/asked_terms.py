@@ -18,7 +18,7 @@ from honeybadger_host.search.postings import TF_BITS, TF_MASK
 # Least rarity of a word that may name the group's subject, however many documents have it; 1: only one has it.
 SUBJECT: Final = 0.5
 # At most this many unknown words of a question are checked for typos, 0.3 ms each: a pasted page has thousands.
-_MOST_GUESSED: Final = 64
+_MAX_GUESSED: Final = 64
 _FIRST_HAN: Final = "\u3400"  # kana are before it
 # A smaller group says little about how rare a word is: rarity is computed as if it had this many documents.
 _FEW: Final = 40
@@ -118,7 +118,7 @@ def _found(corpus: Corpus, term: QueryTerm, alive: Mask) -> tuple[Rows, Floats, 
 def _heard(corpus: Corpus, query: Query) -> list[QueryTerm]:
     """Return the question's terms, with guesses in place of words that the group does not know."""
     heard: dict[str, QueryTerm] = {}
-    left = _MOST_GUESSED
+    left = _MAX_GUESSED
     for term in query.terms:
         is_guessed = left > 0 and not term.is_optional and not any(form in corpus for form in term.forms)
         left -= is_guessed

@@ -21,7 +21,7 @@ from honeybadger_host.errors import SettingsError, WorldFailed
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
-_LONGEST_TEXT: Final = 2000  # characters of a text that are embedded: about 400 tokens; the model reads 512
+_MAX_TEXT_LENGTH: Final = 2000  # characters of a text that are embedded: about 400 tokens; the model reads 512
 _THREADS: Final = 1  # requests and the ranking have the other cores
 _AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
 
@@ -58,7 +58,7 @@ class Embedder:
 
     def _run(self, texts: Sequence[str], *, is_query: bool) -> Floats:
         # the engine's strings end at a zero byte
-        clean = [text[:_LONGEST_TEXT].replace("\0", " ").encode(errors="replace").decode() for text in texts]
+        clean = [text[:_MAX_TEXT_LENGTH].replace("\0", " ").encode(errors="replace").decode() for text in texts]
         with self._lock:
             if self._model is None:
                 try:

@@ -17,7 +17,7 @@ from honeybadger_host.search.sources import source_of, sources
 _COMPARED_AT_ONCE: Final = 500
 _BYTES_AT_ONCE: Final = 1 << 18
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
-_MOST_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 40 bytes for each note
+_MAX_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 40 bytes for each note
 
 
 class IndexWriter:
@@ -78,7 +78,7 @@ class IndexWriter:
         if not self._write(group, changes, generation):
             return Changes(), files
         self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
-        for file in [file for file, (_, grown) in self._grown.items() if grown.left is None][:-_MOST_GROWN]:
+        for file in [file for file, (_, grown) in self._grown.items() if grown.left is None][:-_MAX_GROWN]:
             del self._grown[file]
         return changes, left
 

@@ -28,13 +28,13 @@ log = structlog.get_logger()
 
 _LARGE_NOTES: Final = 1 << 15  # from this many bytes of a MEMORY.md on, it pays to remember how far it was read
 _NOTES_READ: Final = 1 << 18  # bytes of a MEMORY.md or HISTORY.md read at once: 50 ms
-_LONGEST_PIECE: Final = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
+_MAX_PIECE_LENGTH: Final = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
 _HASHED_AT_ONCE: Final = 1 << 20
 _NOTED_AT_ONCE: Final = 5000
-_LARGEST_ENTRY_BYTES: Final = 1 << 20
-_LARGEST_DOCUMENT_BYTES: Final = 16 << 20
+_MAX_ENTRY_BYTES: Final = 1 << 20
+_MAX_DOCUMENT_BYTES: Final = 16 << 20
 _TURNS_READ: Final = 1 << 18  # bytes of a log read at once, about a thousand turns: 50 ms
-_LONGEST_LINE: Final = 8 << 20
+_MAX_LINE_LENGTH: Final = 8 << 20
 
 
 class Known(NamedTuple):
@@ -162,7 +162,7 @@ class Reader:
         if grown is not None and not _goes_on(self.home, source.file, grown):
             grown = None
         start = 0 if grown is None else grown.size
-        found = read_source(self.home, source.file, start=start, most_bytes=_LONGEST_PIECE, is_cut=True)
+        found = read_source(self.home, source.file, start=start, most_bytes=_MAX_PIECE_LENGTH, is_cut=True)
         if found is None:
             self._note(source, standing.known, None, 0, "", changes)
             changes.removed.extend(standing.numbers())
@@ -209,7 +209,7 @@ class Reader:
     def _read_entry(self, source: Source, standing: Standing, changes: Changes) -> int:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         is_entry = source.kind == "entry"
-        most = _LARGEST_ENTRY_BYTES if is_entry else _LARGEST_DOCUMENT_BYTES
+        most = _MAX_ENTRY_BYTES if is_entry else _MAX_DOCUMENT_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
         pieces = [] if signature is None else pieces_of(source, data, signature)
         number = self._note(source, standing.known, _noted(signature), 0, "", changes)
@@ -234,7 +234,7 @@ class Reader:
         is_anew = known is not None and mark == 0
         is_whole, size, skipped = True, 0, 0
         pieces: Sequence[Piece | Mark] = ()
-        for most in (_TURNS_READ, _LONGEST_LINE):
+        for most in (_TURNS_READ, _MAX_LINE_LENGTH):
             found = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
             if found is None:
                 signature = None
@@ -245,7 +245,7 @@ class Reader:
             if whole or size < most:
                 break
         else:
-            whole = _LONGEST_LINE  # a line of this length is not a turn
+            whole = _MAX_LINE_LENGTH  # a line of this length is not a turn
         noted = _noted(signature)
         if signature is not None and noted is not None:
             mark += whole

@@ -22,8 +22,8 @@ from honeybadger_host.search.sources import source_of
 
 log = structlog.get_logger()
 
-_MOST_SHARING: Final = 32  # newest entries looked at for one pair of words
-_MOST_NEARLY: Final = 16
+_MAX_SHARING: Final = 32  # newest entries looked at for one pair of words
+_MAX_NEARLY: Final = 16
 
 
 class Found(NamedTuple):
@@ -204,8 +204,8 @@ class Lookups:
         for pair in sketch(text):
             for name in {group, GLOBAL_GROUP}:
                 span = self._db.span(self._db.group(name))
-                shared.update(number for (number,) in self._db.rows(query, (pair, *span, _MOST_SHARING)))
-        return [*self.show([number for number, _ in shared.most_common(_MOST_NEARLY)]).values()]
+                shared.update(number for (number,) in self._db.rows(query, (pair, *span, _MAX_SHARING)))
+        return [*self.show([number for number, _ in shared.most_common(_MAX_NEARLY)]).values()]
 
     def problems(self) -> list[tuple[str, str]]:
         """Return (file, problem) of files that cannot be searched, sorted."""

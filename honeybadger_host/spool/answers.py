@@ -24,7 +24,7 @@ from honeybadger_host.text.redaction import redact_line
 
 log = structlog.get_logger()
 
-_LONGEST_RETRY_SECONDS: Final = 60.0
+_MAX_RETRY_SECONDS: Final = 60.0
 
 
 class _Ending(NamedTuple):
@@ -102,7 +102,7 @@ class Answers:
                     now_what="the request stays in its box and is tried again",
                 )
             waited = time.monotonic() - request.first_seen  # once a second at first, then ever less often
-            pause = min(max(waited, RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
+            pause = min(max(waited, RETRY_SECONDS), _MAX_RETRY_SECONDS)
             wait_for(inbox, request.name, request.first_seen, time.monotonic() + pause)
             return
         self.passed("replied")

@@ -27,7 +27,7 @@ from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
 log = structlog.get_logger()
 
 _BUSY_QUERIES = 16  # A group with this many queries under way gets no more until some are answered
-MOST_WAITING = 1000  # requests of one sender that may wait for something to come; each is answered within minutes
+MAX_WAITING = 1000  # requests of one sender that may wait for something to come; each is answered within minutes
 QUERIES_AT_ONCE = 4  # queries that read at the same time: each has a thread, and Python computes in one of them
 
 
@@ -80,7 +80,7 @@ class Beside:
             case WaitingHandler() as handler:
                 request.inbox.held.add(request.name)
                 self._waiting[request.inbox] += 1
-                is_one_too_many = self._waiting[request.inbox] > MOST_WAITING
+                is_one_too_many = self._waiting[request.inbox] > MAX_WAITING
                 waiting.start_soon(self.wait, request, asking, handler, is_one_too_many)
 
     # ------------------------------------------------------------------------------------------------------ queries
@@ -113,7 +113,7 @@ class Beside:
         try:
             with self._answers.refusing(request):
                 if is_one_too_many:
-                    why = f"{MOST_WAITING} requests of this sender wait already: let some of them be answered first"
+                    why = f"{MAX_WAITING} requests of this sender wait already: let some of them be answered first"
                     raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
                 request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
             await anyio.to_thread.run_sync(self._answers.reply_beside, request, limiter=self._waited_slots)

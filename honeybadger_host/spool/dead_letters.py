@@ -32,9 +32,9 @@ _BLOCK: Final = 4096  # bytes that even a tiny file takes on most file systems
 _KEPT: Final = 0.9  # how full it is after room was made: so that it is not made for each of them
 _REASON: Final = ".reason.json"
 # Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand.
-_MOST_BURIED_BYTES: Final = 1024 * 1024
+_MAX_BURIED_BYTES: Final = 1024 * 1024
 # A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes.
-_LONGEST_STEM_BYTES: Final = 200
+_MAX_STEM_BYTES: Final = 200
 
 
 class _Letter(NamedTuple):
@@ -112,7 +112,7 @@ class DeadLetters:
 
     def read_for(self, opened: OpenInbox, name: str) -> Incoming:
         """Read as much of a file that is too large as a letter may have."""
-        return opened.read(name, _MOST_BURIED_BYTES)
+        return opened.read(name, _MAX_BURIED_BYTES)
 
     def take(self, folder: Path, *sizes: int) -> None:
         """Note files that were just written in a sender's folder, and make room when there are too many."""
@@ -186,7 +186,7 @@ def _on_disk(size: int) -> int:
 
 def _dead_stems(shown: str, data: bytes | None) -> Iterator[str]:
     """Yield what a dead letter may be called: never what could be the reason of another."""
-    stem = shown.replace("/", "%2f").replace("\\", "%5c").encode()[:_LONGEST_STEM_BYTES].decode("utf-8", "ignore")
+    stem = shown.replace("/", "%2f").replace("\\", "%5c").encode()[:_MAX_STEM_BYTES].decode("utf-8", "ignore")
     if not stem or stem.endswith(".reason"):
         stem += "%"
     yield stem

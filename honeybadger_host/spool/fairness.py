@@ -12,8 +12,8 @@ from typing import Final
 from honeybadger_host.spool.inbox import TURNS_QUEUE
 
 FEW: Final = 8  # queues with at most this many requests are served before busy ones
-MOST_OF_A_QUEUE: Final = 32  # requests of one queue in a batch: others wait until a batch that is under way ends
-MOST_BESIDE_FEW: Final = 8  # the same limit while quiet queues come and go
+MAX_PER_QUEUE: Final = 32  # requests of one queue in a batch: others wait until a batch that is under way ends
+MAX_BESIDE_FEW: Final = 8  # the same limit while quiet queues come and go
 BATCHES_REMEMBERED: Final = 512  # batches of a flood for which quiet queues are expected back: about a second
 
 
@@ -46,14 +46,14 @@ class Fairness:
         few = [queue for queue in queues if left[queue] <= FEW]
         self.few = few if len(few) < len(queues) else ()
         self.is_of_few = bool(self.few) and not self.is_of_few
-        room = MOST_OF_A_QUEUE
+        room = MAX_PER_QUEUE
         if self.is_of_few:
             self.expects_few = BATCHES_REMEMBERED
             queues = few
         elif self.expects_few and len(few) < len(queues):
             self.expects_few -= 1
-            most = min(most, 2 * MOST_BESIDE_FEW)
-            room = MOST_BESIDE_FEW
+            most = min(most, 2 * MAX_BESIDE_FEW)
+            room = MAX_BESIDE_FEW
         self._begun[self.is_of_few] += 1
         queues = _turned(queues, self._begun[self.is_of_few])
         for queue in queues:

@@ -21,8 +21,8 @@ PENDING_BYTES = 1 << 30
 KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed
 _BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
-_FEWEST_KEPT: Final = 1024
-_MOST_NAMED: Final = 1000
+_MIN_KEPT: Final = 1024
+_MAX_NAMED: Final = 1000
 _RECENT_SECONDS: Final = 600.0
 # Requests a second that every host serves; from it follows how long a full inbox is told to wait.
 _PENDING_PER_SECOND: Final = 1000
@@ -64,7 +64,7 @@ class Buckets:
         self._per_second = per_second
         self._most = max(1.0, most)
         self._levels: dict[Hashable, tuple[float, float]] = {}
-        self._clean_at = _FEWEST_KEPT
+        self._clean_at = _MIN_KEPT
 
     def __len__(self) -> int:
         return len(self._levels)
@@ -78,7 +78,7 @@ class Buckets:
             return (1 - level) / self._per_second
         if key not in self._levels and len(self._levels) >= self._clean_at:
             self._levels = {k: v for k, v in self._levels.items() if self._level(k, now) < self._most}
-            self._clean_at = max(_FEWEST_KEPT, 2 * len(self._levels))
+            self._clean_at = max(_MIN_KEPT, 2 * len(self._levels))
         self._levels[key] = (level - 1, now)
         return 0.0
 
@@ -123,7 +123,7 @@ class Limiter:
         key = (group, sender, limit)
         self._recent.pop(key, None)
         self._recent[key] = now
-        if len(self._recent) > _MOST_NAMED:
+        if len(self._recent) > _MAX_NAMED:
             del self._recent[next(iter(self._recent))]
 
     def lately(self, now: float) -> list[tuple[str, str, LimitName]]:

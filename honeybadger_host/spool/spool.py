@@ -30,13 +30,13 @@ from honeybadger_host.storage.files import closing_fd, identity_of, open_folder
 log = structlog.get_logger()
 
 # Names of one listing, 90 bytes each; what a folder has beyond them is found by the next one.
-_MOST_LISTED: Final = 262_144
+_MAX_LISTED: Final = 262_144
 # Names read, or put into the queue, between two slices: 4 ms, where a folder of 100,000 takes 400 ms as a whole.
 _LISTED_AT_ONCE: Final = 1024
 _LISTED_BESIDE: Final = 256  # the same limit while quiet senders come and go
 _LONG_QUEUE: Final = 256  # an inbox with more names waiting is not listed again before they are served
-_MOST_EXPECTED: Final = 8  # inboxes that are looked into before each batch of a flood: 15 us each
-_MOST_OPEN: Final = 128  # inboxes of one batch: two descriptors each, and 1024 are all a process may have by default
+_MAX_EXPECTED: Final = 8  # inboxes that are looked into before each batch of a flood: 15 us each
+_MAX_OPEN: Final = 128  # inboxes of one batch: two descriptors each, and 1024 are all a process may have by default
 _NO_LIMITS: Final = Shares()
 
 
@@ -212,7 +212,7 @@ class Spool:
         if found := requests_of(names):
             listing.runs.append(found)
             listing.left += len(found)
-        if len(names) < at_once or listing.left >= _MOST_LISTED:
+        if len(names) < at_once or listing.left >= _MAX_LISTED:
             listing.entries = None
             listing.names, listing.runs = heapq.merge(*listing.runs), []
             self._make_room(inbox, listing.left)
@@ -257,7 +257,7 @@ class Spool:
                 front = inbox.front or inbox
                 self._few_lately.pop(front, None)
                 self._few_lately[front] = None
-        while len(self._few_lately) > _MOST_EXPECTED:
+        while len(self._few_lately) > _MAX_EXPECTED:
             del self._few_lately[next(iter(self._few_lately))]
 
     @property
@@ -304,7 +304,7 @@ class Spool:
             queue = self._queues[name]
             for _ in range(count):
                 inboxes.add(queue[-1][1])
-                if len(inboxes) > _MOST_OPEN:
+                if len(inboxes) > _MAX_OPEN:
                     return taken
                 request, inbox = queue.pop()
                 inbox.queued.discard(request)

@@ -50,7 +50,7 @@ log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 _LONG_WAL: Final = 4096  # pages, 16 MiB
-_LONGEST_READER_SECONDS: Final = 10.0
+_MAX_READER_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -391,7 +391,7 @@ class Journal:
         """
         with translating(self.path):
             self._writer.execute("VACUUM")
-            until = time.monotonic() + _LONGEST_READER_SECONDS
+            until = time.monotonic() + _MAX_READER_SECONDS
             while self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 if time.monotonic() > until:
                     raise WorldFailed(f"{self.path} is read by another program: what was deleted is still in its WAL")

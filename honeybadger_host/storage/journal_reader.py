@@ -14,7 +14,7 @@ import orjson
 from honeybadger_host.domain import REMOVED, TASK_RECORD, MarkedKind
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.journal_connection import read_rows, reading
-from honeybadger_host.storage.journal_schema import LONGEST_ID, TOOL_REQUEST, Row
+from honeybadger_host.storage.journal_schema import MAX_ID_LENGTH, TOOL_REQUEST, Row
 from honeybadger_host.storage.revised import REVISED_KINDS
 
 # What the host's own changes are called.
@@ -109,9 +109,9 @@ def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
         "AND substr(request, 1, ?) IN (SELECT value FROM json_each(?)) ORDER BY seq"
     )
     names = orjson.dumps(sorted({name for _, name in asked.values()})).decode()
-    values = (min(asked, default=0), LONGEST_ID, names)
+    values = (min(asked, default=0), MAX_ID_LENGTH, names)
     for group, sender, request, file, data in read_rows(path, query, values) if asked else ():
-        turns[group, request[:LONGEST_ID]][sender, request] = _said_in(file, data)
+        turns[group, request[:MAX_ID_LENGTH]][sender, request] = _said_in(file, data)
     for seq, name in asked.items():
         if len(turns[name]) == 1:
             (found_turns[seq],) = turns[name].values()

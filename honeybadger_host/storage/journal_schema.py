@@ -23,7 +23,7 @@ FILES_BEHIND: Final = "files_behind"
 # In `meta`: the last change of a host that kept no versions of documents; missing where none did.
 DOCUMENTS_SINCE: Final = "documents_since"
 FORGOTTEN_BASE: Final = -2  # in place of the fingerprint of what a file held, of which something was forgotten since
-LONGEST_ID: Final = 60  # characters of a turn's id in its name
+MAX_ID_LENGTH: Final = 60  # characters of a turn's id in its name
 # What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it.
 TOOL_REQUEST: Final = re.compile(r"(?P<turn>(?P<id>.+)\.[0-9a-f]{12})\.\d+\.\d+", re.DOTALL)
 _MARKS: Final = """
@@ -182,7 +182,7 @@ class TurnKey(NamedTuple):
 def turn_name(turn: TurnKey, digest: bytes) -> str:
     """Return what the requests of a turn's tools begin with, unlike those of any other turn."""
     told_apart = hashlib.sha256(f"{turn.sender}\0{turn.request}\0".encode() + digest).hexdigest()[:12]
-    return f"{turn.request[:LONGEST_ID]}.{told_apart}"
+    return f"{turn.request[:MAX_ID_LENGTH]}.{told_apart}"
 
 
 class BegunTurn(NamedTuple):

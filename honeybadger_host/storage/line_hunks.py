@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
-_MOST_COMPARED: Final = 1_000_000  # pairs of lines; what differs in more is taken for one piece, which takes no time
+_MAX_COMPARED: Final = 1_000_000  # pairs of lines; what differs in more is taken for one piece, which takes no time
 
 
 class Hunk(NamedTuple):
@@ -39,7 +39,7 @@ def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if not old and not new:
         return []
-    if len(old) * len(new) > _MOST_COMPARED:
+    if len(old) * len(new) > _MAX_COMPARED:
         return [Hunk(start, old, new)]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return [Hunk(start + a, old[a:b], new[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]

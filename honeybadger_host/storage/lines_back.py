@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 # A longer line is nothing that the host wrote: twice what the largest request can make of one.
-LONGEST_LINE: Final = 32 * 1024 * 1024
+MAX_LINE_LENGTH: Final = 32 * 1024 * 1024
 _BLOCK: Final = 64 * 1024
 
 
 def lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
     """Yield the lines of a file from the last to the first: where each begins, how long it is, and what it holds.
 
-    Of a line that is longer than `LONGEST_LINE` it is the beginning: memory holds no more than one such line.
+    Of a line that is longer than `MAX_LINE_LENGTH` it is the beginning: memory holds no more than one such line.
     """
     start = size
     parts: list[bytes] = []  # of a line that begins before `start`, the last part first
@@ -31,5 +31,5 @@ def lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
             byte -= 1
             parts, length = [], 0
         length += len(head)
-        parts = [*parts, head] if length <= LONGEST_LINE else [head]
+        parts = [*parts, head] if length <= MAX_LINE_LENGTH else [head]
     yield 0, length, b"".join(reversed(parts))

@@ -21,7 +21,7 @@ from honeybadger_host.text.phrases import folded
 _SALT: Final = "salt"  # in `meta`: what makes a digest of this home worthless to guess from elsewhere
 _WORD: Final = re.compile(r"\w+")
 _ALL: Final = 0  # for the number of words: the text is nothing else
-_LEAST_WORDS: Final = 4
+_MIN_WORDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def bury(connection: sqlite3.Connection, group: str, asked: Iterable[str], recor
     rows: list[tuple[str, int, bytes]] = []
     for text, is_asked in (*((each, True) for each in asked), *((each, False) for each in records)):
         if words := _words(text):
-            count = len(words) if is_asked or len(words) >= _LEAST_WORDS else _ALL
+            count = len(words) if is_asked or len(words) >= _MIN_WORDS else _ALL
             rows.append((group, count, salted(salt, " ".join(words).encode())))
     connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?,?,?)", rows)
 

@@ -20,7 +20,7 @@ from honeybadger_host.text.neutralise import DEFAULT_IGNORABLE
 
 FORGOTTEN: Final = "[forgotten]"
 # A shorter text of a record is forgotten where it is all that is said; it may stand in others by chance.
-LEAST_CHARACTERS: Final = 16
+MIN_CHARACTERS: Final = 16
 # Members in which a record has its text.
 SAID_IN: Final = frozenset(("content", "text", "data", "description", "result", "quote", "value", "hunks"))
 # Members that say whose a record is, when it was made and where it belongs.
@@ -56,7 +56,7 @@ _BEGUN: Final = (b"{", b"[", b"null")  # values that are on no single line, or s
 _WORD: Final = re.compile(r"\w+")
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
 _ASKED_OF_ALL: Final = 64
-_MOST_WIDE: Final = 64  # texts that are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case
+_MAX_WIDE: Final = 64  # texts that are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case
 # Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters.
 _WIDE_RUN: Final = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
 _INVISIBLE: Final = re.compile(f"[{DEFAULT_IGNORABLE}]")
@@ -98,7 +98,7 @@ class Phrases:
 
     def __init__(self, parts: Iterable[str], wholes: Iterable[str] = ()) -> None:
         texts = list(parts)
-        self._wide = _wide_forms(texts[:_MOST_WIDE])
+        self._wide = _wide_forms(texts[:_MAX_WIDE])
         self.longest = max(map(len, texts), default=0)
         """Characters."""
         self.parts = sorted({part for part in map(folded, texts) if part})

@@ -14,7 +14,7 @@ from honeybadger_host.transfer.markdown_import import facts_of
 from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
 
 NAME: Final = "claude-code"
-_LONGEST_LINE: Final = 64 * 1024 * 1024
+_MAX_LINE_LENGTH: Final = 64 * 1024 * 1024
 _OF_PROGRAM: Final = ("isMeta", "isCompactSummary", "toolUseResult", "sourceToolUseID")
 _NOT_TYPED: Final = ("<command-", "<local-command-", "<bash-", "<task-notification", "[Request interrupted")
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant"}
@@ -33,7 +33,7 @@ def _transcript(file: SourceFile) -> Iterator[Found]:
     try:
         with file.open() as opened:
             number = 0
-            while line := opened.readline(_LONGEST_LINE):
+            while line := opened.readline(_MAX_LINE_LENGTH):
                 number += 1
                 turn = _turn(line, file, number) if line.strip() else None
                 if isinstance(turn, SaidTurn) and pending is not None and _is_one_answer(pending, turn):

@@ -45,7 +45,7 @@ SERVED: Final = "served.jsonl"
 FILES: Final = "files.jsonl"
 LISTS: Final = (JOURNAL, RECEIPTS, RECALLED, SERVED, FILES)
 CONTENT: Final = "files"
-_LONGEST_LINE: Final = 64 * 1024 * 1024
+_MAX_LINE_LENGTH: Final = 64 * 1024 * 1024
 _DIGEST: Final = r"[0-9a-f]{64}"
 _Number = Annotated[int, Field(ge=0, lt=1 << 62)]
 
@@ -297,7 +297,7 @@ def read_lines(folder: Path, name: str, listed: ListFile) -> Iterator[Any]:
     """Yield the lines of a list; at its end it is known to be what the manifest says. Raises ExportDamaged."""
     digest, size = hashlib.sha256(), 0
     with open(open_file(folder / name), "rb") as file:
-        while line := file.readline(_LONGEST_LINE):
+        while line := file.readline(_MAX_LINE_LENGTH):
             digest.update(line)
             size += len(line)
             try:

@@ -57,7 +57,7 @@ from honeybadger_host.transfer.exported import (
 from honeybadger_host.transfer.places import is_plain, place_of
 
 _QUIET_SECONDS: Final = 1.0  # after its last change a group's files are written
-_LONGEST_SECONDS: Final = 60.0  # A group that changes all the time for longer is not copied
+_MAX_SECONDS: Final = 60.0  # A group that changes all the time for longer is not copied
 _COMPRESSION: Final = 6
 
 
@@ -145,7 +145,7 @@ class _Exporter:
 
     def _copy_until_quiet(self) -> int:
         """Copy all files; return the number of the change that they are copied with. Raises HostError."""
-        deadline = time.monotonic() + _LONGEST_SECONDS
+        deadline = time.monotonic() + _MAX_SECONDS
         seq = self._last()
         for file in self._walk():
             self._tell(f"copying {file}")

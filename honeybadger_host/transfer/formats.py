@@ -27,7 +27,7 @@ IMPORTERS: Final[Mapping[str, Importer]] = {
     other_memories.MCP: other_memories.read_mcp_memory,
 }
 FORMATS: Final = (OWN, *IMPORTERS)
-_MOST_LOOKED_AT: Final = 10_000
+_MAX_LOOKED_AT: Final = 10_000
 _BEGINNING_BYTES: Final = 64 * 1024
 _GRAPH: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"(?:entity|relation)"')
 
@@ -40,7 +40,7 @@ def is_own(path: Path) -> bool:
 def format_of(source: Source, path: Path) -> str:
     """Return the format of something, by its files. Raises HostError: it may be several, or none."""
     endings: set[str] = set()
-    for _, file in zip(range(_MOST_LOOKED_AT), source(), strict=False):
+    for _, file in zip(range(_MAX_LOOKED_AT), source(), strict=False):
         if isinstance(file, Skipped):
             continue
         ending = file.name.rpartition(".")[2].lower()

@@ -47,13 +47,13 @@ from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
 
 IMPORTED: Final = "imported"  # the category that imported entries are below
-_MOST_RECORDS: Final = 200
+_MAX_RECORDS: Final = 200
 _SHARE: Final = 0.7  # size limit of one request, in bytes
 _UNDER_WAY: Final = 2_000
 # Records that wait at the same time: they hold up others' requests for a third of a second. Without a host more of
 # them, as one is started for each such crowd.
 _UNDER_WAY_ALONE: Final = 50_000
-_LONGEST_SECONDS: Final = 120.0
+_MAX_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.002
 _IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
 _SESSIONS_HELD: Final = 8
@@ -150,7 +150,7 @@ class Import:
                 yield self._request(f"{IMPORTED_REQUEST}{record.pop('request')}", None, [record], {record["id"]: place})
                 continue
             length = len(orjson.dumps(record))
-            if records and (of != session or len(records) == _MOST_RECORDS or size + length > self._most_bytes):
+            if records and (of != session or len(records) == _MAX_RECORDS or size + length > self._most_bytes):
                 yield self._request(_turns_id(session, first, records), session, records, where)
                 records, where, size = [], {}, 0
             if not records:
@@ -316,7 +316,7 @@ class Import:
         self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
 
     def _reply(self, request_id: str) -> Reply:
-        deadline = time.monotonic() + _LONGEST_SECONDS
+        deadline = time.monotonic() + _MAX_SECONDS
         while (data := self._mailbox.reply(request_id)) is None:
             self._wait(deadline)
         self._mailbox.discard_reply(request_id)
@@ -324,14 +324,14 @@ class Import:
 
     def _end_earlier(self) -> None:
         """Wait until the requests of an earlier import have been served, so that none is sent again."""
-        deadline = time.monotonic() + _LONGEST_SECONDS
+        deadline = time.monotonic() + _MAX_SECONDS
         while [*(self._mailbox.root / REQUESTS).glob("import*-*.json")]:
             self._wait(deadline)
 
     def _wait(self, deadline: float) -> None:
         """Wait a moment for the host, or be one. Raises HostError."""
         if time.monotonic() > deadline:
-            raise HostError(f"no answer within {_LONGEST_SECONDS:g} s; import again, and it goes on")
+            raise HostError(f"no answer within {_MAX_SECONDS:g} s; import again, and it goes on")
         wait_or_serve(self._home, self._mailbox.root, self._serve, _LOOK_SECONDS)
 
 

@@ -18,7 +18,7 @@ from honeybadger_host.storage.files import NotRegular, make_folders, open_new, o
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.exporting import Exported
 
-_LONGEST_NAME: Final = 80
+_MAX_NAME_LENGTH: Final = 80
 
 
 def export_markdown(
@@ -101,7 +101,7 @@ def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
 def _name(entry: Entry) -> str:
     """Return what the file of an entry is called: its name, else its title, else its id."""
     name = entry.name or "".join(c if c.isalnum() or c in " -_." else " " for c in entry.title or "").strip()
-    name = " ".join(name.split())[:_LONGEST_NAME].lstrip(".") or entry.id
+    name = " ".join(name.split())[:_MAX_NAME_LENGTH].lstrip(".") or entry.id
     return name if name.endswith(".md") else f"{name}.md"
 
 

@@ -12,7 +12,7 @@ from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile, 
 
 MEM0: Final = "mem0"
 MCP: Final = "mcp-memory"
-_LONGEST_LINE: Final = 64 * 1024 * 1024
+_MAX_LINE_LENGTH: Final = 64 * 1024 * 1024
 
 
 def read_mem0(file: SourceFile) -> Iterator[Found]:
@@ -55,7 +55,7 @@ def _graph(file: SourceFile) -> Iterator[Found]:
     entities: dict[str, tuple[str, list[str], str]] = {}
     try:
         with file.open() as opened:
-            for number, line in enumerate(iter(lambda: opened.readline(_LONGEST_LINE), b""), 1):
+            for number, line in enumerate(iter(lambda: opened.readline(_MAX_LINE_LENGTH), b""), 1):
                 where = f"{file.name}, line {number}"
                 try:
                     match orjson.loads(line) if line.strip() else None:

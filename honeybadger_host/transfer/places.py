@@ -7,7 +7,7 @@ from typing import Final
 from honeybadger_host.errors import HostError
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 
-_LONGEST_NAME: Final = 255
+_MAX_NAME_LENGTH: Final = 255
 
 
 class ExportDamaged(HostError):
@@ -48,4 +48,4 @@ def is_plain(part: str) -> bool:
         size = len(part.encode())
     except UnicodeEncodeError:
         return False
-    return 0 < size <= _LONGEST_NAME and not part.startswith(".") and "\0" not in part
+    return 0 < size <= _MAX_NAME_LENGTH and not part.startswith(".") and "\0" not in part

@@ -13,9 +13,9 @@ from honeybadger_host.storage.files import make_folders, open_new
 from honeybadger_host.transfer.exported import CONTENT, LISTS, MANIFEST
 from honeybadger_host.transfer.places import ExportDamaged, is_plain
 
-_MOST_RATIO: Final = 250
+_MAX_RATIO: Final = 250
 _FREE_BYTES: Final = 64 * 1024 * 1024
-_MOST_FILES: Final = 5_000_000
+_MAX_FILES: Final = 5_000_000
 _KEPT_FREE: Final = 16 * 1024 * 1024
 _DEEPEST: Final = 64
 
@@ -71,7 +71,7 @@ def _copy(content: IO[bytes], out: IO[bytes], room: _Room) -> None:
 
 def most_unpacked(packed: int) -> int:
     """Return how many bytes so many packed ones may hold; a small archive may be packed as closely as it likes."""
-    return max(_FREE_BYTES, packed * _MOST_RATIO)
+    return max(_FREE_BYTES, packed * _MAX_RATIO)
 
 
 class _Room:
@@ -81,7 +81,7 @@ class _Room:
         self._archive = archive
         disk = os.statvfs(to)
         self._left = min(most_unpacked(archive.stat().st_size), disk.f_bavail * disk.f_frsize - _KEPT_FREE)
-        self._files = _MOST_FILES
+        self._files = _MAX_FILES
 
     def take(self, size: int) -> None:
         """Take some of it; without a size one file. Raises Bomb."""

@@ -180,7 +180,7 @@ def test_the_largest_file_is_read_and_changed_and_a_larger_one_says_what_to_do(a
 def test_a_full_folder_shows_its_first_files_and_says_how_many_there_are(
     agent: Agent, asker: RawSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_commands, "MOST_SHOWN", 20)
+    monkeypatch.setattr(memory_commands, "MAX_SHOWN", 20)
     folder = asker.memory.parent / "memory" / "many"
     folder.mkdir(parents=True)
     for number in range(30):

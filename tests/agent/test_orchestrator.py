@@ -23,7 +23,7 @@ from honeybadger_agent.models.model import (
     UserSaid,
 )
 from honeybadger_agent.models.scripted import ScriptedModel
-from honeybadger_agent.turn.orchestrator import MOST_SAME_FAILURES, AgentTurn, TurnLimits, TurnOutcome, arguments_of
+from honeybadger_agent.turn.orchestrator import MAX_SAME_FAILURES, AgentTurn, TurnLimits, TurnOutcome, arguments_of
 
 ASKED = (UserSaid("Remember that I prefer tea"),)
 FREE = TurnLimits(steps=0, total_tokens=0, seconds=0)
@@ -240,18 +240,18 @@ async def test_a_bug_in_a_tool_costs_one_answer_and_is_logged(caplog: pytest.Log
 async def test_a_call_that_fails_again_and_again_ends_the_turn_and_is_named() -> None:
     turn = for_ever(call("broken"))
     outcome = await turn.run()
-    assert outcome.stopped_by == f"the same call of broken failed in {MOST_SAME_FAILURES} steps"
-    assert outcome.steps == MOST_SAME_FAILURES
+    assert outcome.stopped_by == f"the same call of broken failed in {MAX_SAME_FAILURES} steps"
+    assert outcome.steps == MAX_SAME_FAILURES
 
 
 async def test_a_model_may_read_that_its_calls_failed_before_they_are_too_many() -> None:
-    same = [call("broken", number=number) for number in range(MOST_SAME_FAILURES + 1)]
+    same = [call("broken", number=number) for number in range(MAX_SAME_FAILURES + 1)]
     outcome = await scripted(wants(*same), ModelSaid("I see.")).run()
     assert (outcome.text, outcome.stopped_by) == ("I see.", None)
 
 
 async def test_calls_that_fail_differently_may_go_on() -> None:
-    script = [wants(call("broken", f'{{"try": {number}}}')) for number in range(MOST_SAME_FAILURES + 2)]
+    script = [wants(call("broken", f'{{"try": {number}}}')) for number in range(MAX_SAME_FAILURES + 2)]
     assert (await scripted(*script, ModelSaid("Done.")).run()).stopped_by is None
 
 

@@ -13,7 +13,7 @@ from tests.page import Page
 
 _WIDTH: Final = 1000
 _TELEPHONE: Final = 390
-_MOST_HEIGHT: Final = 1100
+_MAX_HEIGHT: Final = 1100
 _SHOTS: Final = {
     "home": "/",
     "context": f"/g/{GROUP}/context?message=Which+movers+do+we+have",
@@ -54,7 +54,7 @@ def shoot(folder: Path) -> list[Path]:
 def _shot(tab: Tab, folder: Path, name: str, address: str, width: int = _WIDTH) -> Path:
     tab.resize(width)
     tab.go(address)
-    height = min(_MOST_HEIGHT, int(tab.page.evaluate("document.documentElement.scrollHeight")))
+    height = min(_MAX_HEIGHT, int(tab.page.evaluate("document.documentElement.scrollHeight")))
     path = folder / f"{name}.png"
     tab.page.screenshot(path=str(path), full_page=True, clip={"x": 0, "y": 0, "width": width, "height": height})
     return path

@@ -13,7 +13,7 @@ import pytest
 
 from honeybadger_host.cluster import servers as connecting
 from honeybadger_host.cluster.checks import _clock, _machines, cluster
-from honeybadger_host.cluster.moving import MOST_BEHIND, State
+from honeybadger_host.cluster.moving import MAX_BEHIND, State
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.cluster.servers import Unreachable
 from honeybadger_host.ops.findings import Finding
@@ -179,7 +179,7 @@ def test_machines_that_do_not_fit_together_are_told() -> None:
     for other, level, part in (
         (State("blue:/srv:02", "1.1", 7, 50), "warning", "different versions"),
         (State("blue:/srv:02", "1.1", 8, 50), "problem", "different schemas"),
-        (State("blue:/srv:02", "1.0", 7, 50, behind=MOST_BEHIND + 1), "warning", "messages behind"),
+        (State("blue:/srv:02", "1.0", 7, 50, behind=MAX_BEHIND + 1), "warning", "messages behind"),
     ):
         told = list(_machines([one, other], one.node, 50))
         assert any(finding.level == level and part in finding.message for finding in told)

@@ -20,7 +20,7 @@ from tests.cluster.story import Story, file_systems, stale_records
 
 FAULTS = int(os.environ.get("HB_CLUSTER_FAULTS", "0"))
 TRIMS = "HB_CLUSTER_TRIMS" in os.environ
-MOST_SECONDS = float(os.environ.get("HB_CLUSTER_SECONDS", "inf"))
+MAX_SECONDS = float(os.environ.get("HB_CLUSTER_SECONDS", "inf"))
 SEED = int(os.environ.get("HB_CLUSTER_SEED", "1"))
 
 
@@ -53,7 +53,7 @@ def told(tmp_path: Path, servers: Servers) -> Iterator[Story]:
 def test_whatever_fails_each_note_that_was_acknowledged_is_there_once(story: Story) -> None:
     if FAULTS:
         begun = time.monotonic()
-        while sum(story.done.values()) < FAULTS and time.monotonic() - begun < MOST_SECONDS:
+        while sum(story.done.values()) < FAULTS and time.monotonic() - begun < MAX_SECONDS:
             story.strike(*story.draw())
             print(f"{time.monotonic() - begun:.0f} s: {sum(story.done.values())} {story.told[-1]}", flush=True)
     else:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.cluster.log import Names
-from honeybadger_host.cluster.moving import MOST_BEHIND, State, choose
+from honeybadger_host.cluster.moving import MAX_BEHIND, State, choose
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
@@ -113,7 +113,7 @@ def test_a_machine_that_is_stopped_while_it_hands_over_ends(three: Cluster) -> N
 STATES = (
     State("red:/srv/a:01", "1", 5, 9_000, 7, True),
     State("blue:/srv/b:02", "1", 5, 8_990),
-    State("green:/srv/b:03", "1", 5, 9_000 - MOST_BEHIND - 1),
+    State("green:/srv/b:03", "1", 5, 9_000 - MAX_BEHIND - 1),
     State("grey:/srv/d:04", "2", 6, 8_999),
 )
 

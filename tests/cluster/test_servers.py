@@ -129,7 +129,7 @@ def test_refused_credentials_are_told_whatever_becomes_of_the_connection(
 
 
 def test_a_server_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "LEAST_VERSION", (99, 0))
+    monkeypatch.setattr(connecting, "MIN_VERSION", (99, 0))
     running = real.Servers(tmp_path, 1)
     try:
         with pytest.raises(SettingsError, match="too old"):

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Protocol
 from tests.crash.story import Editor, Story, read
 from tests.hosting import Child, arguments_of, forge, locked, wait_for
 
-_LONGEST_SECONDS: Final = 90.0
+_MAX_SECONDS: Final = 90.0
 SHIM: Final = Path(__file__).with_name("faults.c")
 
 # Three commits where there could be one, and everything settled at the next checkpoint.
@@ -158,7 +158,7 @@ def is_up(host: Child, home: Path) -> bool:
 
 def attend(story: Story, host: Child, editor: Editor | None = None) -> int:
     """Watch a host until it dies, or has answered everything and stopped when asked to; return its exit code."""
-    deadline = time.monotonic() + _LONGEST_SECONDS
+    deadline = time.monotonic() + _MAX_SECONDS
     is_ready = is_stopping = False
     while True:
         code = host.poll()
@@ -226,7 +226,7 @@ def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, s
 
 def _is_killed(host: Child, home: Path, work: Work) -> bool:
     """Wait until a host dies, or has done its work and stopped when asked to; return whether it was killed."""
-    deadline = time.monotonic() + _LONGEST_SECONDS
+    deadline = time.monotonic() + _MAX_SECONDS
     is_stopping = False
     while (code := host.poll()) is None:
         if not is_stopping and work.is_done(home) and is_up(host, home):

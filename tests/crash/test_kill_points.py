@@ -27,7 +27,7 @@ WAYS: Final[Sequence[tuple[When, bool]]] = (
     ("before", True),
     ("after", False),
 )
-_LEAST_KILLS: Final = int(os.environ.get("HB_CRASH_KILLS", "10000"))
+_MIN_KILLS: Final = int(os.environ.get("HB_CRASH_KILLS", "10000"))
 
 
 def chains(
@@ -107,7 +107,7 @@ def test_killed_at_every_call_again_and_again_nothing_is_lost_or_doubled(
     def go_through(folder: Path, when: When, has_editor: bool, seed: int) -> Figures:
         return until_over(chains(nursery, folder, when, has_editor, random.Random(seed), first=1, stride=1))
 
-    for number in rounds(total, lambda: total.kills >= _LEAST_KILLS, capsys):
+    for number in rounds(total, lambda: total.kills >= _MIN_KILLS, capsys):
         ways = [(tmp_path / f"{number}-{way}", *how, rng.getrandbits(64)) for way, how in enumerate(WAYS)]
         for figures in at_once(*(partial(go_through, *way) for way in ways)):
             total.add(figures)

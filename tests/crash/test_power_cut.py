@@ -19,7 +19,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, When, attend, cut_power, ended, keep_all
 from tests.crash.story import BOXES, Story
 
-_LEAST_CUTS: Final = int(os.environ.get("HB_CRASH_CUTS", "3000"))
+_MIN_CUTS: Final = int(os.environ.get("HB_CRASH_CUTS", "3000"))
 
 
 def chains(
@@ -150,6 +150,6 @@ def test_power_cuts_at_every_call_take_nothing_that_was_acknowledged(
 ) -> None:
     total = Figures()
     ways = itertools.cycle[tuple[When, bool]]((("before", False), ("after", True), ("torn", True), ("before", True)))
-    for number in rounds(total, lambda: total.cuts >= _LEAST_CUTS, capsys):
+    for number in rounds(total, lambda: total.cuts >= _MIN_CUTS, capsys):
         when, is_mixed = next(ways)
         total.add(until_over(chains(nursery, tmp_path / str(number), when, rng, is_mixed=is_mixed)))

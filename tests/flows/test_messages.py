@@ -172,7 +172,7 @@ def test_a_thousand_who_wait_hold_nothing_up_and_are_not_read_again(make_host: H
 def test_a_sender_may_have_so_many_waiting_and_is_told_to_come_again_for_more(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
-    make_host({"spool.beside.MOST_WAITING": 3}).start()
+    make_host({"spool.beside.MAX_WAITING": 3}).start()
     for number in range(3):
         stranger.drop(f"w{number}", request(f"w{number}", "get_messages", payload={"after": 0, "wait_seconds": 300}))
     refused = stranger.ask("x", request("x", "get_messages", payload={"wait_seconds": 300}))

@@ -26,7 +26,7 @@ from tests.hosting import status_of, wait_for
 
 QUICK: dict[str, object] = {
     "ops.push.FIRST_PAUSE_SECONDS": 0.05,
-    "ops.push.LONGEST_PAUSE_SECONDS": 0.2,
+    "ops.push.MAX_PAUSE_SECONDS": 0.2,
     "ops.push.DELIVERY_SECONDS": 1.0,
     "ops.status.STATUS_SECONDS": 0.1,
 }

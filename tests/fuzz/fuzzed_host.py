@@ -33,7 +33,7 @@ SENDER: Final = "mallory"
 # Requests of one home; then a new one, so that files stay small and every run is as fast as the first.
 _FRESH_AFTER: Final = 400
 _HEADING: Final = re.compile(rb"^## .* \(mallory, \d{4}-\d\d-\d\d \d\d:\d\d\)$", re.MULTILINE)
-_LONGEST_ERROR: Final = 2_000
+_MAX_ERROR_LENGTH: Final = 2_000
 # What bytes alone may bring about: a bug of the host is none of it, and the world does not fail here.
 _GIVEN: Final = frozenset(get_args(ErrorCode)) - {"internal", "unavailable"}
 
@@ -134,7 +134,7 @@ class FuzzedHost:
             assert reply.result is None
             assert reply.error.code in _GIVEN, reply.error
             assert reply.error.message.isprintable(), reply.error
-            assert 0 < len(reply.error.message) < _LONGEST_ERROR
+            assert 0 < len(reply.error.message) < _MAX_ERROR_LENGTH
             assert reply.seq is None
         added = self._bytes_from(before)
         assert len(_HEADING.findall(added)) == added.count(b"\n#") == (after != before), added

@@ -143,9 +143,9 @@ def test_the_persona_of_the_project_is_the_one_that_init_makes() -> None:
         ("curation.md", f"the {snapshot.MAX_ENTRIES:,} entries that changed last"),
         ("curation.md", f"after {due_dreams.QUIET_SECONDS:g} seconds without a change"),
         ("curation.md", f"entries that no context had in {candidates.UNUSED_AFTER.days} days"),
-        ("looking-back.md", f"more than {rewind.MOST_FILES:,} files"),
+        ("looking-back.md", f"more than {rewind.MAX_FILES:,} files"),
         ("looking-back.md", f"files over {peoples_files.MOST_BYTES >> 20} MiB, and what is beyond"),
-        ("looking-back.md", f"beyond {edit_recorder._MOST_KEPT_BYTES >> 20} MiB of lines saved at once"),
+        ("looking-back.md", f"beyond {edit_recorder._MAX_KEPT_BYTES >> 20} MiB of lines saved at once"),
     ],
 )
 def test_a_figure_of_a_page_is_that_of_the_code(page: str, told: str) -> None:

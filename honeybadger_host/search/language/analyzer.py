@@ -35,7 +35,7 @@ ANALYZER_VERSION: Final = 5  # raised whenever the terms of any text change: an 
 
 # The term of a short text that ends with a question; a long one says something before it asks.
 QUESTION_MARK: Final = "?"
-_LONGEST_QUESTION: Final = 30  # words
+_MAX_QUESTION_LENGTH: Final = 30  # words
 
 _CJK: Final = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
@@ -142,7 +142,7 @@ def document_terms(text: str) -> list[str]:
             terms.extend(_pairs(token))
         else:
             terms.extend(_word_terms(token, language))
-    if _QUESTION_END.search(text) and length_in_words(terms) <= _LONGEST_QUESTION:
+    if _QUESTION_END.search(text) and length_in_words(terms) <= _MAX_QUESTION_LENGTH:
         terms.append(QUESTION_MARK)
     return terms
 
@@ -164,7 +164,7 @@ def _ascii_terms(text: str) -> list[str]:
             terms = [term for chunk in chunks for term in _chunk_terms(chunk, language)]
     if language != "english":
         terms = [term for chunk in chunks for term in _chunk_terms(chunk, language)]
-    if "?" in text and len(terms) <= _LONGEST_QUESTION and _QUESTION_END.search(text):
+    if "?" in text and len(terms) <= _MAX_QUESTION_LENGTH and _QUESTION_END.search(text):
         terms.append(QUESTION_MARK)
     return terms
 

@@ -33,7 +33,7 @@ _SHAPES: Final = tuple((anchor, rule) for rule in SHAPES for anchor in rule.anch
 _WORDS: Final = tuple((anchor, rule) for rule in WORDS for anchor in rule.anchors)
 _ASCII_WORDS: Final = tuple((anchor, rule) for anchor, rule in _WORDS if anchor.isascii())
 _MARK: Final = re.compile(r"\[REDACTED:[a-z-]+\]")
-_MOST_PASSES: Final = 8
+_MAX_PASSES: Final = 8
 
 
 def find_secrets(text: str) -> list[Found]:
@@ -60,7 +60,7 @@ def find_secrets(text: str) -> list[Found]:
 def redact(text: str) -> tuple[str, dict[str, int]]:
     """Return the text with every credential replaced, and the count of each kind."""
     counts: Counter[str] = Counter()
-    for _ in range(_MOST_PASSES):  # a second pass is rare: text beside a mark may now look like a secret
+    for _ in range(_MAX_PASSES):  # a second pass is rare: text beside a mark may now look like a secret
         found = find_secrets(text)
         if not found:
             break

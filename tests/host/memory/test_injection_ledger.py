@@ -40,7 +40,7 @@ def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(
 def test_the_oldest_are_forgotten_when_there_are_too_many(
     ledger: InjectionLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(injection_ledger, "_MOST_ROWS", 3)
+    monkeypatch.setattr(injection_ledger, "_MAX_ROWS", 3)
     for number in range(5):
         ledger.note(injection(f"s{number}", "a"))
     assert [list(ledger.recalled("main", f"s{number}")) for number in range(5)] == [[], [], ["a"], ["a"], ["a"]]

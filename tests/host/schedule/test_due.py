@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from honeybadger_host.schedule.due import MOST_MADE_UP, Due, Missed, due
+from honeybadger_host.schedule.due import MAX_MADE_UP, Due, Missed, due
 from honeybadger_host.schedule.times import Cron, Once, read_zone
 
 HOURLY = Cron("0 * * * *", read_zone("UTC"))
@@ -54,7 +54,7 @@ def test_all_are_made_up_for_one_after_the_other_up_to_a_bound() -> None:
         since = found.until
     assert made_up == [NOON + number * HOUR for number in range(1, 6)]
     found = due(HOURLY, NOON, NOON + 100 * HOUR, "all")
-    oldest = NOON + (101 - MOST_MADE_UP) * HOUR
+    oldest = NOON + (101 - MAX_MADE_UP) * HOUR
     assert found == Due(oldest, (NOON + HOUR, oldest - HOUR), oldest)
 
 

@@ -131,7 +131,7 @@ def test_a_box_with_more_names_than_one_listing_takes_gives_the_first_in_order(
 ) -> None:
     """The folder is listed as far as that; what it has beyond is found later."""
     monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
-    monkeypatch.setattr(spool_module, "_MOST_LISTED", 6)
+    monkeypatch.setattr(spool_module, "_MAX_LISTED", 6)
     names = {f"{number}.json" for number in range(9)}
     root = place.sender("main", "alice", *names)
     (box,) = place.sweep()
@@ -324,15 +324,15 @@ def test_who_had_few_beside_a_flood_is_expected_again_while_that_lasts(place: Pl
     assert place.spool.expected == []
     place.take()
     assert [box.group for box in place.spool.expected] == ["quiet"]
-    for number in range(2 * spool_module._MOST_EXPECTED):
+    for number in range(2 * spool_module._MAX_EXPECTED):
         place.sender(f"quiet-{number:02}", "a", "x.json")
     place.sweep()
     place.take()
-    assert len(place.spool.expected) == spool_module._MOST_EXPECTED
+    assert len(place.spool.expected) == spool_module._MAX_EXPECTED
     assert all(box.group.startswith("quiet-") for box in place.spool.expected)
     shutil.rmtree(place.ipc / place.spool.expected[0].group)
     place.spool.discover()
-    assert len(place.spool.expected) == spool_module._MOST_EXPECTED - 1
+    assert len(place.spool.expected) == spool_module._MAX_EXPECTED - 1
     while place.take():
         pass
     place.spool.fairness.expects_few = 0
@@ -350,7 +350,7 @@ def test_groups_begin_in_turn_so_that_a_slice_smaller_than_their_number_reaches_
 def test_a_slice_opens_a_bounded_number_of_boxes_and_the_rest_follows(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool_module, "_MOST_OPEN", 4)
+    monkeypatch.setattr(spool_module, "_MAX_OPEN", 4)
     for number in range(10):
         place.sender("main", f"s{number}", f"{number}.json")
     place.sweep()
@@ -389,7 +389,7 @@ def test_every_request_is_taken_once_in_order_and_no_group_waits_for_another(
     while slice_ := spool.take(most):
         got = Counter(box.group for _, box in slice_)
         assert 0 < len(slice_) <= most
-        assert max(got.values()) <= fairness.MOST_OF_A_QUEUE
+        assert max(got.values()) <= fairness.MAX_PER_QUEUE
         if most >= len(left):
             passed_over = {group for group in left if not got[group]}
             assert not passed_over & passed_over_before  # nobody twice
