@@ -105,7 +105,7 @@ class Turn:
 
     @property
     def shown_name(self) -> str:
-        """Who speaks, with the folder it came from where that is another name (HB6)."""
+        """The speaker's shown name, with the folder if that is another name (HB6)."""
         return self.sender if self.sender in (self.role, self.by) else f"{self.sender}{VIA}{self.by}"
 
     @cached_property
@@ -298,7 +298,7 @@ def without_preparation(decide: Callable[[Asked, datetime], Outcome]) -> ChangeH
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What a context recalls before a model.
+    """The recollections that a context puts before a model.
 
     Args:
         entries: ids.

@@ -117,7 +117,7 @@ def packages_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What can be seen of an installed tool.
+    """The visible state of an installed tool.
 
     Args:
         version: as its program prints it; empty: the program is not on the PATH.

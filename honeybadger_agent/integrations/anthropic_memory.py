@@ -41,7 +41,7 @@ class GroupMemory(BetaAbstractMemoryTool):
 
 
 class AsyncGroupMemory(BetaAsyncAbstractMemoryTool):
-    """The same for `AsyncAnthropic`."""
+    """The memory tool for `AsyncAnthropic`."""
 
     def __init__(self, client: Client, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
         super().__init__(cache_control=cache_control)

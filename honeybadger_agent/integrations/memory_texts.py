@@ -1,4 +1,4 @@
-"""What the memory tool tells a model: files and folders as it shows them, and why a command cannot be done. Pure."""
+"""Texts of the memory tool for a model: files, folders, and the reasons why a command fails. Pure."""
 
 from __future__ import annotations
 

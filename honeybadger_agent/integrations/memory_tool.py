@@ -109,7 +109,7 @@ class MemoryTool:
 
 
 class AsyncMemoryTool:
-    """The same for asyncio programs."""
+    """The memory tool for asyncio programs."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -194,7 +194,7 @@ class Answering:
         """Begin."""
         self._home, self._servers, self._names, self._known = home, servers, names, known
         self._taken: dict[tuple[str, str, str], _Taken] = {}
-        """By group, sender, id."""
+        """Requests by group, sender and id."""
         self._waiting: Counter[tuple[str, str]] = Counter()
         """Group and sender -> requests without a reply."""
         self._task = servers.start(self._run())

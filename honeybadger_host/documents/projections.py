@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Settled(NamedTuple):
-    """What is to be made durable.
+    """Files to make durable.
 
     Args:
         paths: files and folders to fsync.

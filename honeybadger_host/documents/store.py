@@ -105,7 +105,7 @@ class Document:
 
     @property
     def on_disk(self) -> bytes:
-        """What the file held when the host left it."""
+        """Return the content of the file as the host left it."""
         return bytes(self.text) if self.rendered is None else self.rendered
 
 

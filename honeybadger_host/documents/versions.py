@@ -1,4 +1,4 @@
-"""What a document held at earlier moments: changes of the host and edits of people, followed back from a text. Pure,
+"""Earlier texts of a document: changes of the host and edits of people, followed back from a text. Pure,
 but for `read_events`."""
 
 from __future__ import annotations

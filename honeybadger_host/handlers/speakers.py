@@ -67,7 +67,7 @@ def speaker_of(sender: str | None, default: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Speakers:
-    """Whose names are whose.
+    """The names of a group and their owners.
 
     Args:
         agents: the agents of the home, by id.

@@ -18,7 +18,7 @@ from honeybadger_host.storage.journal_schema import Row
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is known of a session before turns are taken back.
+    """The state of a session before turns are taken back.
 
     Args:
         turns: those that stand, from the first that is taken back.

@@ -1,4 +1,4 @@
-"""What is remembered: group files, turns, entries, working memory and session documents, and their pure rules.
+"""Memory: group files, turns, entries, working memory and session documents, and their pure rules.
 
 May import: storage, text, domain, errors, and the wire models. It does not know how it is searched.
 

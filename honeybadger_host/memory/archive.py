@@ -1,4 +1,4 @@
-"""What leaves memory goes to the group's archive: notes signed as they were, entries in files of their own. Pure."""
+"""The archive of a group: notes that left memory, signed as they were, and entries, each in its file. Pure."""
 
 from __future__ import annotations
 

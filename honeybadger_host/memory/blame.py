@@ -1,4 +1,4 @@
-"""Whose each line of a file is, and each member of an entry. Reads the journal; writes nothing."""
+"""The author of each line of a file, and of each member of an entry. Reads the journal; writes nothing."""
 
 from __future__ import annotations
 

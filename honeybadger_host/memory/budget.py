@@ -1,4 +1,4 @@
-"""What fits: history under a token budget, notes under a share, shares under a whole. Pure."""
+"""Budgets: history under a token budget, notes under a share, shares under a whole. Pure."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _prefix(text: str, budget_tokens: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CutNotes:
-    """What fits of a MEMORY.md: the newest notes of each author.
+    """The part of a MEMORY.md that fits: the newest notes of each author.
 
     Args:
         text: ready for the context; says at its top what was left out.

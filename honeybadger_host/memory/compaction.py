@@ -24,7 +24,7 @@ _SHORTENED: Final = "\n[... shortened]"
 
 @dataclass(frozen=True, slots=True)
 class CompactionLimits:
-    """What a document may hold; the seed's numbers.
+    """Limits of a document; the seed's numbers.
 
     Args:
         max_entries: more messages than this are compacted down to `keep_entries`.
@@ -41,7 +41,7 @@ class CompactionLimits:
 
     @property
     def max_prose_characters(self) -> int:
-        """What a summary that somebody wrote may have, so that compaction never cuts it."""
+        """Return the length limit of a summary that somebody wrote, so that compaction never cuts it."""
         return self.max_summary_characters * 3 // 4
 
     def are_passed(self, entries: int, tokens: int) -> bool:
@@ -51,7 +51,7 @@ class CompactionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a document tells beside its messages: a line of text each.
+    """The texts of a document other than its messages, one line each.
 
     Args:
         tasks: those that have not ended.
@@ -81,7 +81,7 @@ def digest(document: SessionDocument) -> Digest:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What compaction made of a document.
+    """The result of compacting a document.
 
     Args:
         summarised: messages that went from the history into the summary.

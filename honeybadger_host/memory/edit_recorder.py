@@ -46,7 +46,7 @@ _AGENTS: Final = "config/agents"
 
 
 class EditRecorder:
-    """What is to be looked at, and what was found. `touch` on any thread; the others on one at a time.
+    """Records people's edits. `touch` on any thread; the others on one at a time.
 
     Told of what is decided (see `unit_of_work`), it has a text that somebody saved just before the host replaced it.
 
@@ -71,7 +71,7 @@ class EditRecorder:
         self._own: dict[str, int] = {}
         """File -> the host's first change of it since the last look."""
         self._kept: dict[str, Seen | None] = {}
-        """What was looked at and is not in the journal yet; None: the file is gone."""
+        """Files that were looked at and are not in the journal yet; None: the file is gone."""
         self._kept_at = time.monotonic()
         looked_at = self._reader.looked_at()
         self._up_to = projections.written_seq if looked_at is None else looked_at

@@ -1,4 +1,4 @@
-"""Which notes of a MEMORY.md have words that a person typed: these are not the signer's.
+"""The notes of a MEMORY.md that a person changed: their words are not the signer's.
 
 It is told by the lines of recorded edits. Where an agent's note has a line that a person typed elsewhere in the file
 since, the note counts as edited: `blame` follows each line through all versions, which takes too long for a context.

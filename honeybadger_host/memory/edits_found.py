@@ -1,4 +1,4 @@
-"""What a person did to a file, told from what the host did to it since it was looked at last. Pure."""
+"""Tells a person's edit of a file from the host's changes since the last look. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text
 
 @dataclass(slots=True)
 class HostChanges:
-    """What the host did to a file since it was looked at last, in few bytes however often it did.
+    """The host's changes of a file since the last look, in few bytes however many there were.
 
     All that it added in a row is one change, and so is what replaced just what it had written before. Of a file to
     which more was added than is kept of any, only the size is known.
@@ -33,7 +33,7 @@ class HostChanges:
     is_revised: bool = False
     _rows: list[Row] = field(default_factory=list)
     _run: list[bytes] = field(default_factory=list)
-    """What was added behind them, the last of it by `_adding`."""
+    """Return the text added behind them, the last of it by `_adding`."""
     _adding: Row | None = None
 
     @classmethod

@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def known_origin(self) -> Origin | None:
-        """Where what it says comes from; None: nobody said."""
+        """Return the origin of its text; None: nobody said."""
         return self.origin or origin_by(self.by)
 
 

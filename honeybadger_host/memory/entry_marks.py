@@ -1,4 +1,4 @@
-"""What an entry knows of itself: where it comes from what it says, and whether it still stands. Pure.
+"""The marks of an entry: the origin of its text, and whether it is still valid. Pure.
 
 Each is a part of the entry's file that a person may have written as well: what is not ours there stays a member of the
 person's own. Source: docs/decisions/031-what-an-entry-knows.md.
@@ -21,7 +21,7 @@ _BY_AUTHOR: Final[Mapping[str | None, OriginKind]] = {None: "human", HUMAN: "hum
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where it comes from what an entry says.
+    """The origin of an entry's text.
 
     Args:
         is_claimed: the host has only the sender's word for it.

@@ -1,4 +1,4 @@
-"""What the journal has of a file: the host's changes of it and people's edits, in the order in which they came."""
+"""The journal's events of a file: the host's changes and people's edits, in their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILES_AT_ONCE: Final = 200
 
 
 class Past(NamedTuple):
-    """What the journal has of a file.
+    """The events of a file.
 
     Args:
         events: oldest first.

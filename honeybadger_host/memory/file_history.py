@@ -1,4 +1,4 @@
-"""What a file held at any moment, and who wrote each of its lines, from the journal: changes and people's edits.
+"""The text of a file at any moment, and the author of each of its lines, from the journal.
 
 The newest known text is followed back to the oldest, and from there forward, change by change. Each recorded edit
 says what the file held before and after it, so what cannot be known is noticed, and said.
@@ -49,7 +49,7 @@ class Version:
     replaced: int | None = None
     """Fingerprint of what the last change of the host that wrote it as a whole took away."""
     appended: list[Row] = field(default_factory=list)
-    """What the host added last, a few rows."""
+    """The host's last additions, a few rows."""
     signed: defaultdict[bytes, list[Row]] = field(default_factory=lambda: defaultdict(list))
     """Heading of a note -> the rows that added such a note."""
 

@@ -58,7 +58,7 @@ class GroupText:
 
     @cached_property
     def digest(self) -> str:
-        """What tells this text from others, and whose it is: 32 hex digits."""
+        """Return an identifier of this text and its authors: 32 hex digits."""
         told = "".join("\0".join(("", note, *edited)) for note, edited in sorted(self.edited.items()))
         return digest_of((self.text + told).encode()).hex()
 
@@ -99,7 +99,7 @@ class GroupText:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What a file held when it had this signature; a text is what is wrong with it."""
+    """The content of a file at this signature; a text explains why it cannot be served."""
 
     signature: Signature | None
     value: GroupText | str | None

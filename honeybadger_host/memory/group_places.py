@@ -1,4 +1,4 @@
-"""Where all lies that belongs to a group and to no other."""
+"""The paths of everything that belongs to one group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which contexts were put before a model, and with which entries, for which turn: an entry in view is not recalled as
+"""The contexts put before a model, with their entries and turns: an entry in view is not recalled as
 if it were new, and each context can be made again (`served`).
 
 One small database of entries and a file of contexts, written by one recorder behind the queries. They may be deleted at

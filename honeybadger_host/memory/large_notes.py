@@ -23,7 +23,7 @@ _TEXT_ABOVE: Final = "\n"  # stands for the author of the text above the notes: 
 
 @dataclass(slots=True)
 class _Notes:
-    """What one author wrote, newest first.
+    """The notes of one author, newest first.
 
     Args:
         starts, lengths: of the newest notes, in bytes, as many as may be served.

@@ -41,7 +41,7 @@ class Note(NamedTuple):
 
 
 class EditedBy(NamedTuple):
-    """Which person changed a note last, and when, as a note says it: `2026-11-21 06:05`."""
+    """The person who changed a note last, and when, in the form of a note: `2026-11-21 06:05`."""
 
     author: str
     at: str

@@ -41,7 +41,7 @@ class Together(NamedTuple):
 
     @property
     def why(self) -> str | None:
-        """What is different from the file; None when nothing is."""
+        """Return a description of the differences from the file; None: there are none."""
         shared = self.headings < self.notes - self.repeated
         parts = [f"{count_of(self.notes, 'note')} under {count_of(self.headings, 'heading')}"] if shared else []
         if self.repeated:
@@ -162,7 +162,7 @@ def _time(at: str, before: str) -> str:
 
 @dataclass(slots=True)
 class _Costs:
-    """What an author's newest notes cost, as far as was asked for.
+    """The token counts of an author's newest notes, as far as they were asked for.
 
     Args:
         totals: estimated tokens of each note with all newer ones.

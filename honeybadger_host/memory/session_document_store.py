@@ -76,7 +76,7 @@ class View:
 
 @dataclass(slots=True)
 class _Working:
-    """What one batch of requests knows of a session.
+    """The state of a session during one batch of requests.
 
     Args:
         base: the file as it will be; the turns in `behind` come after it.
@@ -144,7 +144,7 @@ class Sessions:
         return View(self._folded(base, behind), generation.data)
 
     def peek(self, group: str, session: str) -> View:
-        """The same, for a list: nothing is kept in memory or set right. Raises ValueError, too: it cannot be read."""
+        """Return the same for a list, keeping and mending nothing. Also raises ValueError if it cannot be read."""
         data = read_whole(self._home / session_file(group, session))
         document = self._session_files.empty(group, session) if data is None else parse_document(data, session)
         base, behind = self._behind(group, session, document)
@@ -189,7 +189,7 @@ class Sessions:
             self._working[group, session] = _Working.of(base, generation.data, behind)
 
     def load_removal(self, group: str, session: str) -> None:
-        """The same, for `remove`. Raises WorldFailed."""
+        """Return the same for `remove`. Raises WorldFailed."""
         self.load(group, session)
         working = self._working[group, session]
         working.tombstone = read_whole(self._home / deleted_file(group, session))

@@ -65,7 +65,7 @@ class Generation:
 
 
 class Deletion(Edited):
-    """What a deletion leaves.
+    """The marker that a deletion leaves.
 
     Args:
         turns: number of the last turn that the document does not get back; 0: nothing was deleted.

@@ -28,7 +28,7 @@ _ID: Final = re.compile(TASK_ID)
 
 
 class TaskFile(TaskMembers):
-    """What such a file says.
+    """The content of a task's file.
 
     Args:
         paused: true, or why.

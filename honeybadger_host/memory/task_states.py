@@ -1,4 +1,4 @@
-"""What became of each task: the newest record of it in the journal, one line of JSON each.
+"""The state of each task: its newest record in the journal, one line of JSON each.
 
 `data/tasks/<group>.jsonl` has all records, for people; the journal alone is read.
 """

@@ -85,7 +85,7 @@ class Watermarks:
         return self.of(watermark_file(group, session))
 
     def of(self, file: str) -> Watermark | None:
-        """The same, of any such file."""
+        """Return the same for any such file."""
         try:
             return parse_watermark(read_whole(f"{self._home}/{file}"))
         except (ValueError, WorldFailed) as error:

@@ -79,7 +79,7 @@ class InventoryLine:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What the context tells of a session's working memory.
+    """The inventory of a session's working memory, as a context shows it.
 
     Args:
         source: the session's folder, below the home folder.

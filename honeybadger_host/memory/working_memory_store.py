@@ -1,4 +1,4 @@
-"""Which entries each session's working memory holds, as the folders say, without their data (RB6).
+"""The labels of each session's working memory, read from the folders, without the data (RB6).
 
 A folder is listed for every batch of requests and every query, so what a person adds, edits or deletes counts at once;
 a file is read again only when it changed.
@@ -46,7 +46,7 @@ _MAX_FILE_BYTES: Final = 33_554_432  # twice the largest request
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a file was when it was looked at.
+    """A file as of the last look.
 
     Args:
         problem: why it is not an entry; None: it is one.

@@ -1,4 +1,4 @@
-"""What was made of records that are to be forgotten: by consolidation, compaction, enrichment, chat and updates."""
+"""Texts derived from records to forget: by consolidation, compaction, enrichment, chat and updates."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Scheduler:
         self._tasks, self._turns, self._pipeline, self._journal, self._clock = tasks, turns, pipeline, journal, clock
         self._known: dict[TaskKey, _Known] = {}
         self._queue: list[tuple[datetime, TaskKey]] = []
-        """What is to be looked at, and when; what is not `_Known.next` any more is passed over."""
+        """Queue of tasks by their next moment; a row that is no longer `_Known.next` is passed over."""
         self._under_way: set[TaskKey] = set()
         self._noting: set[TaskKey] = set()
         """Missed runs that are only recorded."""

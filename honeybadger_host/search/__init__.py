@@ -1,4 +1,4 @@
-"""What finds: a derived index over entries, notes and turns, and the ranking of what it holds.
+"""Search: a derived index over entries, notes and turns, and its ranking.
 
 May import: memory, storage, text, domain, errors. `data/index.db` may be deleted at any time.
 

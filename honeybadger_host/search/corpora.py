@@ -35,7 +35,7 @@ _LOADED: Final = "number, kind, key, source, author, role, at, category, tags, l
 
 
 class Delta(NamedTuple):
-    """What was indexed. Applying it to a corpus twice is harmless.
+    """An update of the index. Applying it to a corpus twice is harmless.
 
     Args:
         removed: numbers of documents.

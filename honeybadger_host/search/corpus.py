@@ -128,7 +128,7 @@ class Corpus:
         self.around_lengths = array("f")  # by place: words of a turn and the text around it
         self.around_total = 0.0
         self.vectors: Vectors | None = None
-        """By row, when texts are embedded."""
+        """Vectors by row, when texts are embedded."""
         self.has_dead = False
         self.later_bytes = 0
         """Estimated memory of what was added after loading, columns excepted."""

@@ -53,7 +53,7 @@ _TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
 
 @dataclass(slots=True)
 class _Group:
-    """What of a group must be read.
+    """The files of a group that must be read.
 
     Args:
         fresh: files to read before the next search is answered.

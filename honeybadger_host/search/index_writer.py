@@ -29,7 +29,7 @@ class IndexWriter:
         self._grown: dict[str, tuple[int, Grown]] = {}
         """Large file of notes -> generation of the database, and how far the file was read."""
         self.documents: Counter[int] = Counter()
-        """By group number."""
+        """Updates by group number."""
         self.entries: Counter[int] = Counter()
 
     def count(self) -> None:

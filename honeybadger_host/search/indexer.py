@@ -73,7 +73,7 @@ class Grown:
 
 @dataclass(slots=True)
 class Changes:
-    """What a batch of files changes in the index.
+    """The changes that a batch of files makes in the index.
 
     Args:
         removed: numbers of documents to remove.
@@ -93,7 +93,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is indexed of a file.
+    """The indexed parts of a file.
 
     Args:
         pieces: (key, digest) -> number of its documents, for an entry or a session document.

@@ -1,4 +1,4 @@
-"""Which loaded documents of a group have a term, and how often: in memory, or in a file when they need much memory.
+"""Postings: the loaded documents of a group that have a term, with counts; in memory, or in a file if large.
 
 Both are made once and never changed; later documents are in the corpus. A file has no name, and is gone with its owner.
 
@@ -90,7 +90,7 @@ class Held:
 
 
 class _Segment(NamedTuple):
-    """Where the postings of some documents are in a file: the members of `Sorted` one after another.
+    """The position of some documents' postings in a file: the members of `Sorted` one after another.
 
     Args:
         at: of the first term.

@@ -22,7 +22,7 @@ from honeybadger_host.search.scoring import Hit, Scoring
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which documents may be found; applied before ranking.
+    """A filter of documents, applied before ranking.
 
     Args:
         kinds: empty means all.

@@ -1,4 +1,4 @@
-"""What a document may score by, and what it earns besides its text: by its author, its date, and what it says.
+"""The signals of the ranking other than text: author, date and kind of statement.
 
 A turn scores by its author when the question names one or says "my", and by a time it says when the question asks for
 one. Sources: docs/decisions/017-recall.md.

@@ -1,4 +1,4 @@
-"""What is durable: the journal, files read and written safely, and the home that holds both.
+"""Storage: the journal, files read and written safely, and the home that holds both.
 
 May import: text, domain, errors. It does not know what a memory means.
 

@@ -42,7 +42,7 @@ WHOLE_KINDS: Final = frozenset(kind + end for kind in get_args(WholeKind) for en
 
 
 class WholeFiles:
-    """What is known of whole files while a batch is decided, and the one that writes them past the journal.
+    """Whole files while a batch is decided, and their writing after the journal's commit.
 
     See `unit_of_work` for `load`, `view`, `apply` and `end_batch`.
 

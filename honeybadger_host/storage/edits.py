@@ -1,4 +1,4 @@
-"""What people changed in their files, kept in the journal beside the host's own changes (docs/decisions/027-edits.md).
+"""People's edits of their files, kept in the journal with the host's changes (docs/decisions/027-edits.md).
 
 An edit costs its difference: hunks of lines by their hash, and each line once. `seen` says how a file was when the host
 looked at it last, with all its own changes up to a seq.
@@ -55,7 +55,7 @@ class Edit(NamedTuple):
 
     @property
     def sender(self) -> str:
-        """Who is shown for it, as for a change of the host."""
+        """Return the author to show, as for a change of the host."""
         return self.author
 
     @property
@@ -70,7 +70,7 @@ class Edit(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What `log` calls it."""
+        """Return its kind in `log`."""
         return "edit_new" if self.before is None else "edit_removed" if self.after is None else "edit"
 
 
@@ -111,7 +111,7 @@ class SavedText(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a look at some files came to, to be kept in one transaction.
+    """The findings of a look at some files, kept in one transaction.
 
     Args:
         gone: files that are not there any more.

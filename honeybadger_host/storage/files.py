@@ -33,7 +33,7 @@ FILE_MODE: Final = 0o600
 
 
 class Signature(NamedTuple):
-    """What changes when a file does. Inode numbers are reused at once, so none of these is enough alone."""
+    """The identity and stamps of a file. Inode numbers are reused at once, so none of these is enough alone."""
 
     inode: int
     size: int

@@ -1,4 +1,4 @@
-"""What the journal says of something that is to be forgotten, and how it is taken out of there.
+"""Finds a text to forget in the journal, and takes it out of there.
 
 A row keeps its place, author and time. Its texts, and those of people's edits, become `[forgotten]` line by line, so
 that the history of a file can be followed as before; digests of what held them go. Receipts stay, and what a reply
@@ -36,7 +36,7 @@ QUOTED: Final = {"forgotten": True}  # the result that stands in a reply that qu
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """What is to be forgotten, as it is kept until that is done.
+    """A request to forget, kept until it is done.
 
     Args:
         selector: what was asked for, as JSON.
@@ -76,7 +76,7 @@ class Forgetting:
 
 @dataclass(slots=True)
 class Found:
-    """Where it stands in the journal, and what is to stand there.
+    """A place in the journal, and its new content.
 
     Args:
         rows: seq of a change -> its bytes.

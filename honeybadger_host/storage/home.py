@@ -104,7 +104,7 @@ def check_home(home: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who serves a home, as its lock file says.
+    """The process that serves a home, from its lock file.
 
     Args:
         journal: identity of the journal this home had when it was last served.

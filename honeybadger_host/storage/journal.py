@@ -74,13 +74,13 @@ class Journal:
     _reader: sqlite3.Connection
     _folder: sqlite3.Connection
     _files: Mapping[Path, tuple[int, int, int] | None]
-    """What is open: the database and its WAL, see `identity_of`."""
+    """The identity of the open database and its WAL, see `identity_of`."""
     _newest_of: dict[str, int] = field(default_factory=dict)
     """Group -> its newest change since the start."""
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
     """(group, sender) -> the greatest request id it has a receipt for, or greater."""
     _shared: SharedLog | None = None
-    """Where several machines keep the journal: what takes each transaction first."""
+    """With several machines: takes each transaction before it is committed."""
     _pruned_seq: int = 0
     """Up to here all receipts are among those that stay."""
 

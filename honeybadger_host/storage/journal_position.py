@@ -28,7 +28,7 @@ class JournalPosition(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What a check of a journal found.
+    """The result of checking a journal.
 
     Args:
         verdict: "ok", or the first damage.

@@ -1,4 +1,4 @@
-"""What a journal says that a host may have open: changes, for people and for what looks back."""
+"""Reads a journal that a host may have open: its changes, for people and for looking back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TABLES: Final = ("changes", "edits")
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Which changes are wanted; None: whichever.
+    """A filter of changes; None: any.
 
     Args:
         by: the sender, or the author of an edit.

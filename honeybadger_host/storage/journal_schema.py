@@ -1,4 +1,4 @@
-"""What the journal's tables hold, those of older versions too, and their rows as values."""
+"""The journal's tables, older versions included, and their rows as values."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Receipt(NamedTuple):
 
 
 class TurnKey(NamedTuple):
-    """Which turn; the key of `turns`."""
+    """The key of a turn in `turns`."""
 
     group: str
     sender: str
@@ -186,7 +186,7 @@ def turn_name(turn: TurnKey, digest: bytes) -> str:
 
 
 class BegunTurn(NamedTuple):
-    """What is known of a turn that begins.
+    """A turn that is about to start.
 
     Args:
         attempts: how often it was begun before and cut short by an end of the host, this time included.
@@ -212,7 +212,7 @@ class Spent(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """Which changes are settled: they stand durably in their files, and recovery does not look for them.
+    """The changes that are durable in their files; recovery does not look for them.
 
     Args:
         settled_seq: all changes up to it are, but for those of the files in `unsettled`.

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Arriving(NamedTuple):
-    """What comes into a journal besides changes and edits.
+    """Rows that come into a journal besides changes and edits.
 
     Args:
         unsettled: file -> the oldest change of it that may not stand in it.

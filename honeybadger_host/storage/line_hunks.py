@@ -1,4 +1,4 @@
-"""What two texts differ in, line by line, and one made of the other. Pure."""
+"""The difference of two texts, line by line, and how one is made from the other. Pure."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class NotePlace:
 
 
 class Revision(NamedTuple):
-    """What the journal keeps of a revision.
+    """A revision as the journal keeps it.
 
     Args:
         size: of the new text; `to` is its fingerprint.

@@ -1,4 +1,4 @@
-"""What was forgotten, known again without being kept: salted digests of its words.
+"""Recognises forgotten texts without keeping them: salted digests of their words.
 
 Whoever learns something by itself, as curation and import do, asks `Tombstones.knows` first.
 """
@@ -26,7 +26,7 @@ _MIN_WORDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """What was forgotten in a group.
+    """The forgotten texts of a group.
 
     Args:
         digests: number of words -> digests of so many words in a row.

@@ -1,4 +1,4 @@
-"""What a batch has decided and not yet written, as every store sees it: one vocabulary for all of them.
+"""The decided, unwritten changes of a batch, as every store sees them.
 
 A store is loaded on the worker thread before a request is decided (`load`, with arguments of its own), shows what will
 be once everything decided so far is written (`view`), takes in each change as it is decided (`apply`), and forgets all
@@ -14,7 +14,7 @@ from honeybadger_host.domain import Change
 
 
 class Store(Protocol):
-    """What is kept in memory of one kind of file while a batch is decided. Event loop."""
+    """The store of one kind of file while a batch is decided. Event loop."""
 
     def apply(self, change: Change) -> None:
         """Take in a change that was decided and is not written yet; those of other stores are passed over."""

@@ -1,4 +1,4 @@
-"""What was written and is not durable yet: files that are settled, and folders with a new name in them."""
+"""Written files that are not durable yet, and folders with a new name in them."""
 
 from __future__ import annotations
 
