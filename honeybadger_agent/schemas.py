@@ -59,11 +59,18 @@ def _dump(schema: Mapping[str, Any]) -> bytes:
 
 
 def with_rows(page: str) -> str:
-    """Return the protocol's page with the rows of its tables as the types are today: each in place of those there."""
+    """Return the protocol's page with the rows of its tables as the types are today.
+
+    Each row stays in its table. The row of a new type comes last in the last table of its kind: move it to its family.
+    """
     for table in (REQUEST_TYPES, TURN_TYPES):
-        rows = [match for match in _ROW.finditer(page) if match[1] in table]
-        if rows:
-            page = page[: rows[0].start()] + "".join(map(row_of, table.values())) + page[rows[-1].end() :]
+        rows = {match[1]: match for match in _ROW.finditer(page) if match[1] in table}
+        for name, match in reversed(rows.items()):
+            page = page[: match.start()] + row_of(table[name]) + page[match.end() :]
+        end = max((match.end() for match in _ROW.finditer(page) if match[1] in table), default=None)
+        if end is not None:
+            new = (row_of(kind) for name, kind in table.items() if name not in rows)
+            page = page[:end] + "".join(new) + page[end:]
     return page
 
 
