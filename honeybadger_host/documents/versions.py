@@ -3,6 +3,7 @@ but for `read_events`."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -168,7 +169,7 @@ class Saved:
             lately: texts that people saved in that time.
         """
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
-        typed = [unit for unit in self._typed if not any(unit in version.text for version in versions)]
+        typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
         old_lines = Counter(lines_of(versions[-1].text))
         read, unread, above = 0, list[bytes](), newest
         for number in range(len(events), 0, -1):
@@ -254,6 +255,13 @@ def _alike(one: bytes, other: bytes) -> int:
         return 0
     blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks if block.size >= _MIN_RUN_BYTES or block.a == block.b == 0)
+
+
+def _has_unit(text: bytes, unit: bytes) -> bool:
+    """Return whether a text has a unit; a heading that is left of a note is not the heading of a whole one."""
+    if not unit.startswith(b"## ") or b"\n" in unit:
+        return unit in text
+    return re.search(rb"%s[ \t\r]*(?:\n(?!- )|\Z)" % re.escape(unit), text) is not None
 
 
 def _count(text: bytes, wanted: bytes) -> int:

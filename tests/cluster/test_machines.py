@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
@@ -16,8 +17,8 @@ from honeybadger_host.cluster.lease import OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.records import read_home
 from honeybadger_host.cluster.servers import Servers as Connection
+from honeybadger_host.documents.store import DELETED_SECONDS
 from honeybadger_host.storage.home import make_home
-from honeybadger_host.storage.journal_schema import read_marks
 from tests.cluster.machines import Cluster, Machine
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
 
@@ -90,7 +91,8 @@ def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byt
     a.box.reply("n1")
     a.box.note("n2", "a note that a person deletes")
     a.box.reply("n2")
-    wait_for(lambda: settled(a) >= 2, what="what was appended is settled")
+    came = time.monotonic()
+    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="notes old enough to be deleted on purpose")
     persona = a.home / "groups" / "main" / "CLAUDE.md"
     wait_for(lambda: seen(a, "groups/main/CLAUDE.md") >= 0, what="the first look is over")
     edit(persona, persona.read_text() + "\nAlways answer in French.\n")
@@ -110,12 +112,6 @@ def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byt
     b.box.reply("n4")
     wait_for(lambda: seen(b, "groups/main/MEMORY.md") > 1, what="b looked at the file")
     assert len(b.dump()["edits"]) == edits, "what b itself wrote is not an edit of a person"
-
-
-def settled(machine: Machine) -> int:
-    """Return up to which change all stands in the files for good."""
-    with closing(sqlite3.connect(machine.journal)) as connection:
-        return read_marks(connection).projected_seq
 
 
 def seen(machine: Machine, file: str) -> int:

@@ -66,6 +66,16 @@ def test_what_a_person_deletes_stays_deleted_and_what_they_change_is_there_once(
     assert world.text == note("a") + note("d")
 
 
+def test_the_newest_note_stays_deleted_when_its_heading_is_left(world: World) -> None:
+    world.add("a")
+    world.add("b")
+    world.look(seconds=5)
+    left = world.text.replace(b"- b\n", b"")
+    world.save(left)
+    world.look()
+    assert world.text == left
+
+
 def test_the_newest_note_is_deleted_for_good_though_the_file_was_edited_since(world: World) -> None:
     world.add("a")
     buffer = world.text
