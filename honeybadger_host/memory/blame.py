@@ -79,7 +79,7 @@ def blame_members(journal: Path, file: str, held: bytes | None) -> dict[str, Bla
         held: what its file holds now.
     """
     members = _members(journal, file, until=None)
-    return _changed(members, _parsed(held or b""), NOT_YET, defaultdict(list))
+    return _changed(members, json_object(held or b""), NOT_YET, defaultdict(list))
 
 
 def _members(journal: Path, file: str, until: int | None) -> dict[str, Blamed]:
@@ -94,7 +94,7 @@ def _members(journal: Path, file: str, until: int | None) -> dict[str, Blamed]:
         if isinstance(event, Row) and not members and (moved := _moved_from(journal, event)) is not None:
             members = _members(journal, moved.file, moved.seq - 1)
         origin: Origin = NOT_KEPT if is_lost and event is not past.events[0] else event or BEFORE
-        members = _changed(members, _parsed(now.text), origin, gone)
+        members = _changed(members, json_object(now.text), origin, gone)
         is_lost = False
     return members
 
@@ -128,7 +128,8 @@ def _changed(
     return found
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
+def json_object(text: bytes) -> dict[str, Any]:
+    """Return the members of a JSON object; none if the text is anything else."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:

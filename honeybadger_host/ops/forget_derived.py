@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from honeybadger_host.curation.enriching import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import SUMMARY, Turn
+from honeybadger_host.memory.blame import json_object
 from honeybadger_host.memory.compaction import line_of
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.summary_parts import part_of
@@ -94,7 +93,7 @@ def put_into_document(before: bytes, after: bytes) -> list[str]:
 
 
 def _texts_put(data: bytes) -> list[str]:
-    document = _json(data)
+    document = json_object(data)
     environment = document.get("last_known_environment")
     shaped = [
         document.get("system_state"),
@@ -129,7 +128,7 @@ def learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
 
 def taken_from(home: Path, group: str, entry: str) -> Iterator[str]:
     """Yield the facts of an entry that enrichment made entries of."""
-    for operation in operations_of(_json(read_whole(home / proposal_file(group, enrichment_of(entry))) or b"")):
+    for operation in operations_of(json_object(read_whole(home / proposal_file(group, enrichment_of(entry))) or b"")):
         if operation.get("state") == "applied":
             yield from str(operation.get("result") or "").split("\n")
 
@@ -142,7 +141,7 @@ def operations_of(proposal: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _proposals(home: Path, group: str) -> Iterator[Mapping[str, Any]]:
     for file in files_of(home, group):
         if file.startswith(f"groups/{group}/proposals/"):
-            yield _json(read_whole(home / file) or b"")
+            yield json_object(read_whole(home / file) or b"")
 
 
 def _covered(proposal: Mapping[str, Any]) -> Collection[int]:
@@ -152,14 +151,6 @@ def _covered(proposal: Mapping[str, Any]) -> Collection[int]:
 
 def _text_of(home: Path, file: str) -> str:
     return (read_whole(home / file) or b"").decode("utf-8", "replace")
-
-
-def _json(data: bytes) -> Mapping[str, Any]:
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _objects(value: object) -> Sequence[Mapping[str, Any]]:
