@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import os
 import signal
 import sys
 import threading
@@ -47,7 +48,7 @@ from honeybadger_agent.wire import (
     UpdateMemory,
     Wire,
 )
-from honeybadger_agent.wording import AGENT_EXTRA, count_of
+from honeybadger_agent.wording import AGENT_EXTRA, count_of, meant
 
 _RELAY_LOOK_SECONDS: Final = 0.02
 
@@ -316,7 +317,25 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
 
 
 def _client(options: Mapping[str, Any]) -> SyncClient:
-    return SyncClient(**_place(options))
+    place = _place(options)
+    if not place["group"] or place["box"] or place["server"]:
+        return SyncClient(**place)
+    place["home"] = find_home(place["home"])
+    others = _groups_besides(place["home"], place["group"])
+    client = SyncClient(**place)  # makes the group, whose name may be mistyped
+    if others:
+        close = meant(place["group"], others)
+        complain(f"{place['group']} is a new group" + (f"; did you mean {close}?" if close else ""))
+    return client
+
+
+def _groups_besides(home: Path, group: str) -> list[str]:
+    """Return the groups of a home that has not got `group`; empty: it has, or only the host may look."""
+    try:
+        groups = os.listdir(home / "data" / "ipc")
+    except OSError:
+        return []
+    return [] if group in groups else groups
 
 
 def _asked(options: Mapping[str, Any], request: Request[ResultT], *, request_id: str | None = None) -> ResultT:

@@ -14,6 +14,7 @@ import orjson
 import typer
 
 from honeybadger_agent.cli.terminal import patience
+from honeybadger_agent.wording import count_of
 from honeybadger_host import __version__
 from honeybadger_host.cli import (
     cluster,
@@ -205,7 +206,7 @@ def _print_status(folder: Path, *, as_json: bool) -> None:
 
 @app.command()
 def doctor(home: Home = None, as_json: AsJson = False) -> None:
-    """Check what an operator can mend. Exit code 1 when something is a problem."""
+    """Check what an operator can mend, the worst last. Exit code 1 when something is a problem."""
     from honeybadger_host.observe import warnings_to_stderr
     from honeybadger_host.ops.doctor import examine
 
@@ -215,14 +216,20 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
     with warnings_to_stderr(), patience(lambda: f"checking {checking[-1]}") as hush:
         for finding in examine(folder, checking.append, _checks_of(folder)):
             findings.append(finding)
-            if not as_json:
+            if not as_json and finding.level == "ok":
                 hush()
                 print_finding(finding)
+    warnings = [finding for finding in findings if finding.level == "warning"]
+    problems = [finding for finding in findings if finding.level == "problem"]
     if as_json:
         print_json(
             [{"check": f.check, "level": f.level, "message": f.message, "now_what": f.now_what} for f in findings]
         )
-    if any(finding.level == "problem" for finding in findings):
+    else:
+        for finding in (*warnings, *problems):
+            print_finding(finding)
+        print(f"{count_of(len(problems), 'problem')}, {count_of(len(warnings), 'warning')}")
+    if problems:
         raise SystemExit(1)
 
 

@@ -106,6 +106,14 @@ def test_standard_input_is_remembered_and_what_was_neutralised_is_said(
     }
 
 
+def test_a_mistyped_group_is_made_and_told(host: HostProcess, shell: Shell) -> None:
+    assert shell("remember", "tea", "--group", "main").err == ""
+    made = shell("remember", "coffee", "--group", "mian")
+    assert made.code == 0
+    assert "mian is a new group; did you mean main?" in made.err
+    assert shell("remember", "milk", "--group", "mian").err == ""
+
+
 def test_a_conversation_is_told_by_session(host: HostProcess, shell: Shell) -> None:
     assert shell("history") == Ran(0, "", "")
     for text in ("one", "two", "three"):

@@ -197,6 +197,16 @@ def test_status_says_as_of_when_and_is_written_every_second(home: Path) -> None:
     assert ", as of 2" in said
 
 
+def test_problems_stand_last_above_their_number(home: Path) -> None:
+    memory = home / "groups" / "main" / "MEMORY.md"
+    memory.unlink(missing_ok=True)
+    memory.symlink_to("/etc/hostname")
+    lines = run_cli("doctor", home=home).stdout.splitlines()
+    levels = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert levels[-2:] == ["problem", "1"]
+    assert lines[-1] == "1 problem, 0 warnings"
+
+
 def test_levels_are_coloured_on_a_terminal_unless_no_color_says_no(home: Path, tmp_path: Path) -> None:
     for env, is_coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
         with Terminal([*PLAIN, "doctor", "--home", str(home)], tmp_path, env) as terminal:
