@@ -28,7 +28,7 @@ document.addEventListener("securitypolicyviolation", (event) => {
 });
 """
 _FAULTS: Final = """(rules) => axe.run(document, {resultTypes: ["violations"], preload: false, ...rules}).then(
-  (found) => found.violations.filter((each) => ["serious", "critical"].includes(each.impact)).map((each) =>
+  (found) => found.violations.map((each) =>
     `${each.id} (${each.impact}): ` + each.nodes.slice(0, 5).map((node) => node.html.slice(0, 200)).join(" | ")))"""
 WIDE: Final = 1280
 TELEPHONE: Final = 360
@@ -112,7 +112,7 @@ class Tab:
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
     def faults(self, **rules: Any) -> list[str]:
-        """Return the serious and critical faults that axe finds."""
+        """Return the faults that axe finds, minor ones too."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(_axe())
         found: list[str] = self.page.evaluate(_FAULTS, rules)
