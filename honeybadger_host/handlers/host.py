@@ -57,6 +57,7 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
         said = sessions.names(group)
         newest = max((changed for _, changed in said), default=None)
         senders = [name for name in named_folders(home / "data" / "ipc" / group) if name != OPERATOR]
+        index.read_few(group)  # an entry that was just saved counts
         return {
             "group": group,
             "senders": senders[:_MAX_SENDERS],

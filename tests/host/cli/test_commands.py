@@ -81,9 +81,12 @@ def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
 
 def test_groups_are_listed_with_and_without_a_host(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
-    SyncClient(home=home, sender="scout").update_memory("a note")
+    scout = SyncClient(home=home, sender="scout")
+    scout.update_memory("a note")
+    scout.save_memory("an entry")
+    scout.save_memory("another entry")
     running = run_cli("groups", home=home).stdout
-    assert re.search(r"^main +1 ", running, re.MULTILINE)
+    assert re.search(r"^main +1 +2 ", running, re.MULTILINE)
     assert running.splitlines()[1].endswith("scout")
     host.stop()
     stopped = orjson.loads(run_cli("groups", "--json", home=home).stdout)
