@@ -46,6 +46,10 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         _print_curation(status_["curation"])
     if review := status_.get("review"):
         _print_review(review)
+    for removed in status_.get("removed_unread", ()):
+        when = moment(removed["at"])
+        print(paint(f"removed   {removed['what']} went from {removed['file']} in a save of {when}", "yellow"))
+        _print_warning(f"honeybadger-host undo {removed['seq']} brings them back")
     if (tasks := status_.get("tasks")) and tasks["known"]:
         _print_tasks(tasks)
     for target in status_.get("push", ()):

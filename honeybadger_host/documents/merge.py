@@ -33,6 +33,11 @@ def units_of(text: bytes) -> tuple[bytes, ...]:
     return tuple(units)
 
 
+def is_note(unit: bytes) -> bool:
+    """Return whether a unit is a note that the host wrote."""
+    return _HEADING.match(unit) is not None
+
+
 def _end_of_note(lines: Sequence[bytes], at: int) -> int:
     """Return the number of the line behind a note: its item, lines indented below it, and why it was archived."""
     end = at + 1

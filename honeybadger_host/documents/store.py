@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from honeybadger_host.documents.merge import merge, units_of
+from honeybadger_host.documents.unread import unread_notes, with_unread
 from honeybadger_host.documents.versions import Event, Saved, after, is_append, read_events, versions_back
 from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import WorldFailed
@@ -747,8 +748,7 @@ class Documents:
                 taken = self._taken(document, found)
                 if taken.text != document.text or taken.is_there != document.is_there:
                     if not (self.is_new_home and not document.seq):
-                        taken.seq = first + len(edits)
-                        edits.append(self._edit(document, taken, found.author))
+                        edits += self._edits(document, taken, found, first + len(edits))
                     if taken.is_there:
                         seen.append(self._seen(taken))
                     else:
@@ -787,6 +787,18 @@ class Documents:
             before = newest if first is None else merge(first.after, newest, first.before)
             taken.half = Half(self._wall(), found.data, found.base, before, merged)
         return taken
+
+    def _edits(self, document: Document, taken: Document, found: Found, first: int) -> list[Edit]:
+        """Return what a save changed; unread notes that went are an edit of their own, which can be undone alone."""
+        newest, merged = bytes(document.text), bytes(taken.text)
+        unread = [] if found.data is None else unread_notes(newest, merged, found.data)
+        stayed = replace(document, seq=first)
+        if unread:
+            stayed.text = bytearray(with_unread(newest, merged, unread))
+        is_only_that = stayed.text == document.text
+        taken.seq = first if is_only_that else first + 1
+        last = self._edit(stayed, taken, found.author)._replace(unread=len(unread))
+        return [last] if is_only_that else [self._edit(document, stayed, found.author), last]
 
     def _edit(self, document: Document, taken: Document, author: str) -> Edit:
         before, after_ = (digest_of(bytes(one.text)) if one.is_there else None for one in (document, taken))

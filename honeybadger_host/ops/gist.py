@@ -8,14 +8,15 @@ from collections import Counter
 import orjson
 
 from honeybadger_agent.wording import shortened
-from honeybadger_host.storage.edits import Edit, edited_lines
+from honeybadger_host.storage.edits import Edit, edited_lines, unread_of
 from honeybadger_host.storage.journal_schema import Row
 
 
 def gist_of(event: Row | Edit, most: int = 80) -> str:
     """Return one line of at most `most` characters that tells a change from its neighbours."""
     if isinstance(event, Edit):
-        return edited_lines(event)
+        lines = edited_lines(event)
+        return f"honeybadger-host undo {event.seq} brings back {unread_of(event)} ({lines})" if event.unread else lines
     kind, text = event.kind, event.data.decode("utf-8", "replace")
     if kind in ("note", "note_archived"):
         text = text.partition("\n- ")[2].partition("\n> Archived")[0]

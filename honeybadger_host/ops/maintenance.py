@@ -144,7 +144,7 @@ async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> None:
     """Merge what people saved of documents into their newest versions."""
     documents = host.projections.documents
     found = await anyio.to_thread.run_sync(documents.look, limiter=limiter)
-    if most := len(found) + documents.waiting:
+    if most := 2 * len(found) + documents.waiting:
         edits = await host.pipeline.commit_edits(partial(documents.take_in, found), most)
         _tell_edits(host, edits)
         if edits:

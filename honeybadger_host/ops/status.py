@@ -15,11 +15,13 @@ import structlog
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
+from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.spool.watcher import Watcher
+from honeybadger_host.storage.edits import unread_of
 
 log = structlog.get_logger()
 
@@ -37,14 +39,17 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     throttle = Throttle(_SAY_AGAIN_SECONDS)
     large, measure_at = list[str](), 0.0
     proposals, review = WaitingProposals(host.home), dict[str, int]()
+    unread = list[dict[str, Any]]()
     while True:
         if time.monotonic() >= measure_at:
             begun = time.monotonic()
             large = await anyio.to_thread.run_sync(_large_memories, host)
             review = await anyio.to_thread.run_sync(_waiting_for_review, host, proposals)
+            unread = await anyio.to_thread.run_sync(_removed_unread, host)
             measure_at = time.monotonic() + rest_after(time.monotonic() - begun)
         status = _status(host, watcher, large)
         status["review"] = review
+        status["removed_unread"] = unread
         if cluster is not None:
             status["cluster"] = cluster()
         try:
@@ -167,6 +172,15 @@ def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, in
     """Return the groups in which proposals wait for a person, and how many."""
     counts = {group: proposals.count(group) for group in groups_in(host.home)}
     return {group: count for group, count in counts.items() if count}
+
+
+def _removed_unread(host: Host) -> list[dict[str, Any]]:
+    """Return the saves that took notes which their author may not have read, newest first."""
+    edits = removed_unread(host.home, host.journal.path, time.time())
+    return [
+        {"seq": edit.seq, "at": edit.at, "group": edit.group, "file": edit.file, "what": unread_of(edit)}
+        for edit in edits[:_MAX_SHOWN]
+    ]
 
 
 def _limits(host: Host, now: float) -> dict[str, Any]:

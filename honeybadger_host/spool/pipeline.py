@@ -22,7 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -45,12 +45,12 @@ from honeybadger_host.spool.rate_limits import Limiter, LimitName
 from honeybadger_host.spool.request import Answered, Asking, Decided, Over, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
+from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt
 from honeybadger_host.storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
-ResultT = TypeVar("ResultT")
 
 _SAY_AGAIN_SECONDS = 60.0  # log the same problem of an inbox at most once in this many seconds
 BATCH_REQUESTS = 512  # requests of one commit, over all groups: more gain nothing, and keep the first of them waiting
@@ -226,17 +226,20 @@ class Pipeline:
         await anyio.to_thread.run_sync(self._journal.keep_receipt, receipt, also, limiter=self.writer_slot)
         self.passed("kept")
 
-    async def commit_edits(self, commit: Callable[[int], ResultT], most: int) -> ResultT:
-        """Do what commits edits of people, in the order of their numbers among all changes; return what it returns.
+    async def commit_edits(self, commit: Callable[[int], list[Edit]], most: int) -> list[Edit]:
+        """Do what commits edits of people, in the order of their numbers among all changes; return them.
 
         Args:
             commit: called on a worker thread with the first number.
-            most: edits at most; numbers that are not used are not given again.
+            most: edits at most; numbers that are not used are given again where nobody took others since.
         """
         async with self._order:
             first = self._journal.next_seq
             self._journal.next_seq += most
-            return await anyio.to_thread.run_sync(commit, first, limiter=self.writer_slot)
+            edits = await anyio.to_thread.run_sync(commit, first, limiter=self.writer_slot)
+            if self._journal.next_seq == first + most:
+                self._journal.next_seq = first + len(edits)
+            return edits
 
     async def turn(self, asked: Asked, type_name: str, handler: TurnHandler) -> bytes | None:
         """Run a turn of the host's own behind those of people, and write what it ends with as `change` does.

@@ -31,6 +31,7 @@ EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")  # what `log` calls edi
 FORGOTTEN_DIGEST: Final = b""  # in place of the digest of a file that held what was forgotten since
 _KIND: Final = "CASE WHEN before IS NULL THEN 'edit_new' WHEN after IS NULL THEN 'edit_removed' ELSE 'edit' END"
 _AT_ONCE: Final = 500
+_HUNKS: Final = 8  # the column
 
 
 class Edit(NamedTuple):
@@ -41,6 +42,7 @@ class Edit(NamedTuple):
         event: the first seq of what was noticed together, as after a `git checkout`.
         before, after: `digest_of` the file; None: there was none.
         hunks: None when the text was not kept, as of a large file.
+        unread: how many notes it took out that its author may not have read.
     """
 
     seq: int
@@ -52,6 +54,7 @@ class Edit(NamedTuple):
     before: bytes | None
     after: bytes | None
     hunks: Sequence[Hunk] | None
+    unread: int = 0
 
     @property
     def sender(self) -> str:
@@ -144,6 +147,11 @@ def edited_lines(edit: Edit) -> str:
     return f"{' '.join(parts)} {'line' if (edit.added or 0) + (edit.removed or 0) == 1 else 'lines'}"
 
 
+def unread_of(edit: Edit) -> str:
+    """Return what notes an edit took out that its author may not have read, for people."""
+    return f"{edit.unread} notes that {edit.author} may not have read"
+
+
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
@@ -153,8 +161,8 @@ def write_looked(connection: sqlite3.Connection, looked: Looked) -> None:
     rows: list[tuple[object, ...]] = []
     for edit in looked.edits:
         packed = None if edit.hunks is None else orjson.dumps([_packed(hunk, lines) for hunk in edit.hunks])
-        rows.append((*edit[:-1], packed))
-    connection.executemany("INSERT INTO edits VALUES (?,?,?,?,?,?,?,?,?)", rows)
+        rows.append((*edit[:_HUNKS], packed, edit.unread))
+    connection.executemany("INSERT INTO edits VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
     connection.executemany("INSERT OR IGNORE INTO lines VALUES (?,?)", lines.items())
     connection.executemany(
         "INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?,?,?,?,?)",
@@ -260,6 +268,10 @@ class EditReader:
         where, values = wanted.where("author", _KIND)
         return self._edits(f"{where} ORDER BY seq DESC LIMIT ?", (*values, limit))
 
+    def unread(self, since: int) -> list[Edit]:
+        """Return the edits since a time that took notes which their author may not have read, newest first."""
+        return self._edits("unread > 0 AND at >= ? ORDER BY seq DESC", (since,))
+
     def newest_of(self, files: Collection[str]) -> dict[str, tuple[str, int]]:
         """Return file -> author and time of its newest edit, of those of some files that people edited."""
         query = (
@@ -287,12 +299,15 @@ class EditReader:
         try:
             rows = list(self._rows(query, values))
         except JournalError as error:
-            if "no such table" in str(error):  # of an older host, and no new one has opened it yet
+            if "no such" in str(error):  # table or column: of an older host, and no new one has opened it yet
                 return []
             raise
-        packed = [None if row[-1] is None else orjson.loads(row[-1]) for row in rows]
+        packed = [None if row[_HUNKS] is None else orjson.loads(row[_HUNKS]) for row in rows]
         lines = self._lines({each for some in packed for _, *both in some or () for side in both for each in side})
-        return [Edit._make((*row[:-1], _unpacked(some, lines))) for row, some in zip(rows, packed, strict=True)]
+        return [
+            Edit._make((*row[:_HUNKS], _unpacked(some, lines), *(row[_HUNKS + 1 :] or (0,))))
+            for row, some in zip(rows, packed, strict=True)
+        ]
 
     def _lines(self, hashes: Collection[str]) -> Mapping[str, bytes]:
         found: dict[str, bytes] = {}

@@ -14,7 +14,7 @@ import orjson
 from honeybadger_host.domain import TASK_RECORD
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
 # In `meta`: the last message of the shared log that this journal has; missing where it is of one machine.
 LOG_SEQ: Final = "log_seq"
@@ -93,6 +93,11 @@ CREATE TABLE tasks (              -- the newest record of each task
     PRIMARY KEY (grp, task)
 ) WITHOUT ROWID;
 """
+_UNREAD: Final = """
+ALTER TABLE edits ADD COLUMN      -- how many notes went that the author may not have read
+    unread INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX edits_unread ON edits (at) WHERE unread > 0;
+"""
 _FORGOTTEN: Final = """
 CREATE TABLE emptied (            -- changes and edits of which something was forgotten
     seq INTEGER PRIMARY KEY,
@@ -130,7 +135,7 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}"""
+{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_UNREAD}"""
 # Not of the schema: a host that does not know it keeps it up all the same.
 EDITS_OF_FILE: Final = "CREATE INDEX IF NOT EXISTS edits_of_file ON edits (file, seq)"
 # Schema version -> what makes the next one of it.
@@ -142,6 +147,7 @@ FORWARD: Final = {
     5: _TASKS,
     6: _FORGOTTEN,
     7: _SAVED + _TEXTS + f"INSERT INTO meta SELECT '{DOCUMENTS_SINCE}', coalesce(max(seq), 0) FROM changes",  # noqa: S608  a constant
+    8: _UNREAD,
 }
 
 

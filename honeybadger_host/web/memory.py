@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
@@ -26,7 +27,9 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_agent.wire import Request as Asked
 from honeybadger_host.curation.notes import NOTE_ID
+from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.memory.notes import PREFACE, NoteBook, is_pinned, parse_notes
+from honeybadger_host.storage.edits import unread_of
 from honeybadger_host.web.asking import Home, Invalid, RequestFailed, made
 from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.notes import id_of
@@ -122,6 +125,8 @@ def _memory(request: Request) -> Response:
         before=wanted.notes + wanted.entries,
         files=files,
         problems=files.problems,
+        removed=[edit for edit in removed_unread(home.path, home.journal, time.time()) if edit.group == group],
+        unread_of=unread_of,
         **_told(request),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -12,9 +13,11 @@ from honeybadger_agent.wire import ListTasks
 from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.proposal_files import stored
+from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.spool.dead_letter_files import dead_names, find_dead
+from honeybadger_host.storage.edits import unread_of
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.rendering import href
 from honeybadger_host.web.review import gist_of_operation
@@ -31,6 +34,7 @@ class Need(NamedTuple):
         text: what it says.
         where: the group, or the part of the host.
         at: since when; None: unknown.
+        undoes: number of the change that a button undoes.
         address: the page on which it is decided.
         action: what is done there.
     """
@@ -41,13 +45,14 @@ class Need(NamedTuple):
     address: str
     action: str
     at: str | int | None = None
+    undoes: int | None = None
 
 
 def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
     """Return what waits for the operator, the most urgent kind first."""
     faults = [Need("problem", fault, "host", "/health", "Look") for fault in faults_in(status)]
     groups = groups_in(home.path)
-    return [*faults, *_dead(home), *_tasks(home, groups), *_budgets(status), *_proposals(home, groups)]
+    return [*faults, *_dead(home), *_unread(home), *_tasks(home, groups), *_budgets(status), *_proposals(home, groups)]
 
 
 def faults_in(status: dict[str, Any]) -> list[str]:
@@ -82,6 +87,12 @@ def _dead(home: Home) -> Iterator[Need]:
     if len(names) > _MAX_OF_A_KIND:
         left = count_of(len(names) - _MAX_OF_A_KIND, "more dead letter")
         yield Need("dead letter", left, "host", "/health#dead", "Look at all")
+
+
+def _unread(home: Home) -> Iterator[Need]:
+    for edit in removed_unread(home.path, home.journal, time.time())[:_MAX_OF_A_KIND]:
+        text = f"{unread_of(edit)} went from {edit.file} when it was saved"
+        yield Need("notes removed", text, edit.group, href("change", str(edit.seq)), "Look", edit.at, edit.seq)
 
 
 def _tasks(home: Home, groups: list[str]) -> Iterator[Need]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,13 +18,15 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import Task
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
+from honeybadger_host.documents.store import DELETED_SECONDS
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.web.live import MAX_STREAMS
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.flows.world import script
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.page import Answer, Browser, Page
-from tests.people import newest_edit, settle
+from tests.people import newest_edit, save, settle
 
 SETTINGS = {
     **AT_ONCE,
@@ -95,6 +98,33 @@ def test_the_groups_are_counted_and_found_by_name(browser: Browser, folder: Path
     assert re.match(r" kitchen cook 1 [01] 1 (now|\d+ min) 0 0 ?", row), row
     assert "main" not in row
     assert "No group is called like that" in read(browser, "/?named=nothing").words
+
+
+def test_an_older_text_saved_back_is_told_with_what_brings_its_notes_back(browser: Browser, folder: Path) -> None:
+    kitchen = agent(folder, "oven", "cook")
+    path = folder / "groups" / "oven" / "MEMORY.md"
+    kitchen.update_memory("likes tea")
+    older = path.read_text()
+    for text in ("likes cake", "likes <b>milk</b>"):
+        kitchen.update_memory(text)
+    settle(folder)
+    whole, came = path.read_text(), time.monotonic()
+    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="notes that a save may take out")
+    save(path, older)  # as vim does that was left open
+    edit = newest_edit(folder, "groups/oven/MEMORY.md")
+    told = "2 notes that human may not have read went from groups/oven/MEMORY.md"
+    assert told in read(browser, "/").words
+    wait_for(lambda: told in cli_text("status", home=folder), what="the status")
+    assert f"honeybadger-host undo {edit.seq} brings them back" in cli_text("status", home=folder)
+    logged = cli_text("log", "oven", home=folder).splitlines()[0]
+    assert f"honeybadger-host undo {edit.seq} brings back 2 notes that human may not have read (-6 lines)" in logged
+    shown = read(browser, "/g/oven/memory")
+    assert told in shown.words
+    browser.press(shown, "Bring them back")
+    wait_for(lambda: path.read_text() == whole, what="both notes where they were")
+    for address in ("/", "/g/oven/memory"):
+        assert told not in read(browser, address).words
+    wait_for(lambda: told not in cli_text("status", home=folder), what="the status")
 
 
 def test_the_first_page_says_what_waits_with_its_text_and_leads_there(browser: Browser, folder: Path) -> None:

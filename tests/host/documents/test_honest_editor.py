@@ -261,3 +261,40 @@ def test_files_and_folders_are_private(world: World) -> None:
     assert world.text == note("a") + note("b")
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (world.path, world.path.parent)]
     assert modes == [0o600, 0o700]
+
+
+def test_notes_that_a_save_took_unread_are_an_edit_of_their_own(world: World) -> None:
+    world.add("a")
+    older = world.text
+    world.add("b")
+    world.add("c")
+    world.look(seconds=5)
+    world.save(older)  # as it was read before both came
+    (edit,) = world.look()
+    assert (edit.unread, edit.removed, world.text) == (2, 6, older)
+    world.add("d")
+    world.add("e")
+    world.look(seconds=7200)
+    world.save(older.replace(b"- a", b"- apple"))  # other words, and a text from before all of them
+    typed, edit = world.look()
+    assert (typed.unread, typed.removed, edit.unread, edit.removed) == (0, 1, 2, 6)
+    assert world.text == older.replace(b"- a", b"- apple")
+    world.kill()
+    assert not world.look()
+
+
+def test_who_deletes_notes_and_keeps_a_newer_one_has_read_them(world: World) -> None:
+    for text in "abcd":
+        world.add(text)
+    world.look(seconds=5)
+    world.save(note("a") + note("d"))
+    (edit,) = world.look()
+    assert edit.unread == 0
+    later = note("f").replace(b"06:05", b"06:06")
+    world.add("e")
+    world.projections.write(world.commit_data(MEMORY, later))
+    world.look(seconds=7200)
+    edited = note("a") + later.replace(b"- f", b"- feather")  # in other words: it was read
+    world.save(edited)
+    (edit,) = world.look()
+    assert (edit.unread, world.text) == (0, edited)

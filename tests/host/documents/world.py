@@ -114,7 +114,7 @@ class World:
     def take_in(self) -> list[Edit]:
         found = self.documents.look()
         first = self.journal.next_seq
-        self.journal.next_seq += len(found) + self.documents.waiting
+        self.journal.next_seq += 2 * len(found) + self.documents.waiting
         return self.documents.take_in(found, first)
 
     def checkpoint(self) -> None:

@@ -1,0 +1,68 @@
+"""Notes that a save took out and its author may not have read: an older text saved back, or the newest notes deleted
+together with something else. They are told with the change that brings them back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.documents.merge import is_note, merge, units_of
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.edits import Edit, EditReader
+
+_TOLD_DAYS: Final = 3  # over a weekend; `log` says it for good
+
+
+def unread_notes(newest: bytes, merged: bytes, saved: bytes) -> list[bytes]:
+    """Return the newest notes that a save lacks and that are gone, newest first; empty when it is only one.
+
+    Args:
+        newest: version before the save.
+        merged: version after it.
+    """
+    notes, read, stays = ([*filter(is_note, units_of(text))] for text in (newest, saved, merged))
+    has_read, has_stayed = ({note.strip() for note in some} for some in (read, stays))
+    headings = Counter(map(_heading, notes))
+    headings.subtract(map(_heading, read))
+    unread: list[bytes] = []
+    for note in reversed(notes):
+        if note.strip() in has_read or headings[_heading(note)] <= 0:  # there, or there in other words
+            break
+        headings[_heading(note)] -= 1
+        if note.strip() not in has_stayed:
+            unread.append(note)
+    return unread if len(unread) > 1 else []
+
+
+def with_unread(newest: bytes, merged: bytes, unread: list[bytes]) -> bytes:
+    """Return what a save would have made of the newest version if the unread notes had stayed."""
+    left = [*reversed(units_of(newest))]
+    for unit in unread:
+        left.remove(unit)
+    return merge(b"".join(reversed(left)), newest, merged)
+
+
+def removed_unread(home: Path, journal: Path, now: float) -> list[Edit]:
+    """Return the edits of the last days that took unread notes, newest first, but for those whose notes are back.
+
+    Args:
+        now: seconds since the epoch.
+    Raises:
+        JournalError, WorldFailed.
+    """
+    if not journal.exists():
+        return []
+    since = round((now - _TOLD_DAYS * 86_400) * 1000)
+    return [edit for edit in EditReader(journal).unread(since) if not _is_back(home, edit)]
+
+
+def _is_back(home: Path, edit: Edit) -> bool:
+    """Return whether all that an edit took out is in its file."""
+    there = {unit.strip() for unit in units_of(read_whole(home / edit.file) or b"")}
+    gone = units_of(b"".join(line for hunk in edit.hunks or () for line in hunk.removed))
+    return all(unit.strip() in there for unit in gone if is_note(unit))
+
+
+def _heading(unit: bytes) -> bytes:
+    return unit.partition(b"\n")[0]
