@@ -71,7 +71,7 @@ class WaitingProposals:
     def count(self, group: str) -> int:
         """Return the number of waiting proposals of a group, with those that cannot be read."""
         known, found = self._known.get(group, {}), dict[str, tuple[float, bool]]()
-        folder = signature_of(self._home / f"groups/{group}/proposals")
+        folder = signature_of(f"{self._home}/groups/{group}/proposals")
         if group in self._folders and self._folders[group] == folder and not any(waits for _, waits in known.values()):
             return 0
 

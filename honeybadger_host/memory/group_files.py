@@ -147,7 +147,7 @@ class GroupFiles:
     def size_warning(self, group: str) -> str | None:
         """Return what is to be said of a MEMORY.md that is larger than half the limit."""
         try:
-            size = os.stat(self._home / "groups" / group / MEMORY, follow_symlinks=False).st_size
+            size = os.stat(f"{self._home}/groups/{group}/{MEMORY}", follow_symlinks=False).st_size
         except OSError:
             return None
         if size <= MAX_FILE_BYTES // 2:

@@ -451,7 +451,7 @@ def _folders(home: Path) -> Sequence[Path]:
     except OSError:
         return ()
     return [
-        path
+        Path(folder)
         for group in sorted(groups)
-        if has_tasks(os.path.basename(group)) and os.path.isdir(path := Path(group, "tasks"))
+        if has_tasks(os.path.basename(group)) and os.path.isdir(folder := f"{group}/tasks")
     ]
