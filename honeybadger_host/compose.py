@@ -37,8 +37,8 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.memory import group_files
+from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.memory.compaction import CompactionLimits
-from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
@@ -139,6 +139,9 @@ def _put_together(
     documents = Documents(home, journal, unsynced, group_of=document_group, author_of=name_of, changed=changed)
     projections = Projections(home, documents, unsynced, changed=changed)
     memory = _memory_of(home, settings, journal, projections, opened)
+    changed_files = ChangedFiles(home, journal.path, documents, memory.entry_files)
+    if not journal.has_adopted:
+        documents.in_use.adopt(changed_files.every())
     _recover(home, journal, projections)
 
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
@@ -180,9 +183,8 @@ def _put_together(
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
 
-    edits = EditRecorder(home, journal.path, projections, memory.entry_files)
     unit = UnitOfWork(
-        [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states, edits]
+        [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
     )
     keeps_secrets = settings.security.secrets == "off"
     turns = turn_dependencies(settings, memory, runtime)
@@ -202,7 +204,7 @@ def _put_together(
         passed,
     )
 
-    forgetter = Forgetter(memory, edits, pipeline, changed=changed)
+    forgetter = Forgetter(memory, documents, pipeline, changed=changed)
     return Host(
         home=home,
         settings=settings,
@@ -210,7 +212,7 @@ def _put_together(
         journal=journal,
         projections=projections,
         memory=memory,
-        edits=edits,
+        changed_files=changed_files,
         edited_entries=EditedEntries(Superseding(memory.entry_files, memory.whole_files), pipeline.change),
         spool=spool,
         replies=replies,

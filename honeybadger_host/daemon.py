@@ -107,7 +107,7 @@ def serve_box(
     with contextlib.closing(build(home, settings)) as host:
         if searched is not None:
             host.memory.index.read_all(searched)
-        for _ in host.edits.sweep_changed():
+        for _ in host.changed_files.sweep_changed():
             pass
         _take_in_saves(host)
         anyio.run(_serve_box, host, inbox, keeps_house)
@@ -120,12 +120,13 @@ def _take_in_saves(host: Host) -> None:
     documents.touch_changed()
     until = time.monotonic() + _MAX_SAVING_SECONDS
     while True:
-        found = documents.look()
-        edits = documents.take_in(found, journal.next_seq)
+        found = documents.saves.look()
+        edits = documents.saves.take_in(found, journal.next_seq)
         journal.next_seq += len(edits)
-        if not documents.touched or time.monotonic() > until:
-            return
+        if not documents.in_use.touched or time.monotonic() > until:
+            break
         time.sleep(0.05)
+    documents.in_use.keep_marks(journal.committed_seq, now=True)
 
 
 async def _serve_box(host: Host, inbox: Path, keeps_house: bool) -> None:
@@ -259,11 +260,11 @@ class _Hints:
             file = f"{folder.removeprefix(self._home)}/{name}"
             host.memory.files.drop(file)
             host.memory.index.touch(file)
-            host.edits.touch(file)
+            host.projections.documents.touch(file)
             host.scheduler.touch_file(file)
             if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
                 host.memory.index.touch_folder(file)
-                host.edits.touch_folder(file.rstrip("/"))
+                host.changed_files.touch_folder(file.rstrip("/"))
             return
         if not self._is_scheduled:
             self._is_scheduled = True

@@ -35,16 +35,13 @@ QUICK: Final[Mapping[str, object]] = {
     "spool.request.UNFINISHED_SECONDS": 0.3,
     "ops.maintenance.EDITS_SECONDS": 0.2,
     "ops.maintenance._SWEEP_CHANGED_SECONDS": 1.0,
-    "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.5,
 }
 # For a test that waits until notes have settled and people's edits are recorded.
 AT_ONCE: Final[dict[str, object]] = {
     "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
-    "documents.store.DELETED_SECONDS": 0.2,
+    "documents.saves.DELETED_SECONDS": 0.2,
     "ops.forget.SETTLE_LOOK_SECONDS": 0.05,
-    "memory.edit_recorder.QUIET_SECONDS": 0.1,
-    "documents.store.QUIET_SECONDS": 0.1,
-    "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.2,
+    "documents.saves.QUIET_SECONDS": 0.1,
     "ops.maintenance.EDITS_SECONDS": 0.05,
 }
 PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")

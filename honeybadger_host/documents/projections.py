@@ -51,8 +51,9 @@ class Batch:
         self._hashes: dict[str, hashlib._Hash] = {}
         """Document -> hash of its text after the changes placed so far."""
 
-    def is_document(self, file: str) -> bool:
-        return self._documents.covers(file)
+    def keeps_replaced(self, change: Change) -> bool:
+        """Return whether the journal needs what a change replaces: of JSON the change before has it."""
+        return isinstance(change, FileWritten) and change.file.endswith(".md") and self._documents.covers(change.file)
 
     def make_way(self, change: Change) -> None:
         """See that a change can be written. Raises WorldFailed; nothing was changed but folders made."""
@@ -60,10 +61,10 @@ class Batch:
         if isinstance(change, NotesRevised):
             if file in self._hashes:
                 raise WorldFailed(f"{file} was changed just now")
-            self._documents.check_base(file, change.base)
+            self._documents.renderer.check_base(file, change.base)
         elif self._documents.covers(file):
             if file not in self._hashes:
-                self._documents.check(file)
+                self._documents.renderer.check(file)
         elif isinstance(change, FileWritten | FileRemoved):
             self._projections.make_room(file)
         elif file not in self._ends:
@@ -149,7 +150,7 @@ class Projections:
             files.setdefault(row.file, []).append(row)
         for file, some in files.items():
             if self.documents.covers(file):
-                self.documents.apply(some)
+                self.documents.renderer.apply(some)
             else:
                 self._pending[file] += some
                 self._bring_up(file, is_first=len(self._pending[file]) == len(some))
@@ -189,7 +190,7 @@ class Projections:
         """Try again what could not be written; return what is to be made durable."""
         for file in [*self._pending]:
             self._bring_up(file, is_first=False)
-        self.documents.render_pending()
+        self.documents.renderer.render_failed()
         oldest = {file: rows[0].seq for file, rows in self._pending.items()}
         return Settled(self._unsynced.paths, oldest | self.documents.pending)
 
@@ -206,7 +207,7 @@ class Projections:
             self._unsynced.add_folders(path)  # the run before may have made them and not come to the fsync
             folders[path.parent].add(path.name)
             if self.documents.covers(file):
-                self.documents.recover(file, some)
+                self.documents.renderer.recover(file, some)
             else:
                 self._pending[file] = some
                 self._bring_up(file, is_first=False)

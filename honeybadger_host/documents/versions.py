@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import islice
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import Final, NamedTuple, TypeAlias
 from honeybadger_host.documents.merge import units_of
 from honeybadger_host.domain import NOTE_RESTORED, REMOVED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.edits import Edit, EditReader, SavedText
+from honeybadger_host.storage.edits import Edit, EditReader, SavedText, digest_of
 from honeybadger_host.storage.journal_connection import read_rows, reading
-from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
+from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import apply_hunks, lines_of, reversed_hunks
 from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
 
@@ -68,12 +69,17 @@ def before(text: bytes, event: Event) -> bytes:
     return text[: -len(event.data)]
 
 
-def read_events(journal: Path, file: str, since: int) -> list[Event]:
+def read_events(journal: Path, file: str, since: int, last: int) -> list[Event]:
     """Return what changed a file since a time (milliseconds since the epoch), oldest first, and one event before.
 
+    Args:
+        last: number of its newest event that counts.
     Raises JournalError.
     """
     with reading(journal) as connection:
+        query = "SELECT at FROM changes WHERE seq = ? UNION ALL SELECT at FROM edits WHERE seq = ?"
+        if any(at < since for (at,) in connection.execute(query, (last, last))):
+            return []
         newest = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
         low, high = 0, newest + 1
         while low < high:  # times never fall
@@ -82,9 +88,9 @@ def read_events(journal: Path, file: str, since: int) -> list[Event]:
             seq, at = connection.execute(query, (middle,)).fetchone() or (high, since)
             low, high = (max(seq, middle) + 1, high) if at < since else (low, middle)
     reader = EditReader(journal)
-    edits = [edit for edit in reader.edits_of([file], -1, LAST_SEQ) if edit.at >= since]
+    edits = [edit for edit in reader.edits_of([file], -1, last) if edit.at >= since]
     first = min([low, *(edit.seq for edit in edits)])
-    rows = [row for row in reader.changes(first, LAST_SEQ, [file]) if row.at >= since]
+    rows = [row for row in reader.changes(first, last, [file]) if row.at >= since]
     events: list[Event] = sorted([*rows, *edits], key=lambda event: event.seq)
     query = "SELECT * FROM changes WHERE seq < ? AND file = ? ORDER BY seq DESC LIMIT 1"
     if events and isinstance(events[0], Row) and events[0].kind in WHOLE_KINDS:  # else it is followed back
@@ -131,6 +137,20 @@ def versions_back(newest: bytes, events: Sequence[Event]) -> Iterator[Version]:
                 text = before(text, events[at])
         except ValueError:
             return
+
+
+def objects_in(events: Sequence[Event], newest: bytes) -> list[bytes]:
+    """Return the texts of a JSON document that its events tell of, the newest first: each change has a whole one."""
+    wholes = [event.data for event in reversed(events) if isinstance(event, Row)]
+    known = {digest_of(text): text for text in (newest, *wholes)}
+    for event in reversed(events):
+        if isinstance(event, Edit):
+            for digest, other in ((event.after, before), (event.before, after)):
+                if digest in known:
+                    with suppress(ValueError):
+                        text = other(known[digest], event)
+                        known.setdefault(digest_of(text), text)
+    return [*known.values()]
 
 
 def _before_whole(events: Sequence[Event]) -> bytes:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import anyio.to_thread
 import orjson
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, new_id
 from honeybadger_agent.wire import Refusal, Wire
+from honeybadger_host.documents.document import Found
 from honeybadger_host.domain import Asked, Change, ChangeHandler, Outcome
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.archive import archive_entry, archived_file
@@ -22,7 +22,6 @@ from honeybadger_host.memory.entry import Entry, memory_folder
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
-from honeybadger_host.storage.edits import Edit
 
 log = structlog.get_logger()
 
@@ -120,38 +119,36 @@ class EditedEntries:
     superseding: Superseding
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
 
-    async def follow(self, edits: Iterable[Edit]) -> None:
-        """Do what edits say, before they are kept: after a kill they are found again. What cannot be done is logged."""
-        for edit in edits:
+    async def follow(self, saves: Iterable[Found]) -> None:
+        """Do what saves say, before they are kept: after a kill they are found again. What cannot be done is logged."""
+        for saved in saves:
             try:
-                named = await anyio.to_thread.run_sync(self._named_in, edit)
-                if named is not None:
-                    await self._supersede(edit, *named)
+                if (named := self._named_in(saved)) is not None:
+                    await self._supersede(*named)
             except WorldFailed as error:
-                log.warning("entry.not_superseded", file=edit.file, why=str(error))
+                log.warning("entry.not_superseded", file=saved.file, why=str(error))
 
-    def _named_in(self, edit: Edit) -> tuple[Entry, Sequence[str]] | None:
-        """Return an entry and the ids that an edit has written into its `supersedes`; None: there are none."""
-        if edit.after is None or not edit.file.startswith(f"{memory_folder(edit.group)}/"):
+    def _named_in(self, saved: Found) -> tuple[str, str, Entry, Sequence[str]] | None:
+        """Return file and group of an entry, it, and the ids that came into its `supersedes`; None: there are none."""
+        group = saved.file.partition("/")[2].partition("/")[0]
+        if saved.data is None or b'"supersedes"' not in saved.data:
             return None
-        data = read_whole(self.superseding.entries.home / edit.file)
-        if data is None or b'"supersedes"' not in data:
+        if not saved.file.startswith(f"{memory_folder(group)}/"):
             return None
         try:
-            entry = self.superseding.entries.parse(edit.file, data)
+            entry = self.superseding.entries.parse(saved.file, saved.data)
         except ValueError:
             return None
-        came = None if edit.hunks is None else b"\n".join(line for hunk in edit.hunks for line in hunk.added)
-        ids = [id_ for id_ in entry.standing.supersedes if came is None or f'"{id_}"'.encode() in came]
-        return (entry, ids) if ids else None
+        ids = [id_ for id_ in entry.standing.supersedes if f'"{id_}"'.encode() not in saved.newest]
+        return (saved.file, group, entry, ids) if ids else None
 
-    async def _supersede(self, edit: Edit, entry: Entry, ids: Sequence[str]) -> None:
+    async def _supersede(self, file: str, group: str, entry: Entry, ids: Sequence[str]) -> None:
         for id_ in ids:  # one at a time: a wrong one does not keep the others
-            digest = hashlib.sha256(f"{edit.file} {id_}".encode()).digest()
-            asked = Asked(edit.group, HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
+            digest = hashlib.sha256(f"{file} {id_}".encode()).digest()
+            asked = Asked(group, HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
             reply = orjson.loads(await self.change(asked, "edit_memory", self._handler(entry, id_)))
             if not reply["ok"]:
-                log.warning("entry.not_superseded", file=edit.file, id=id_, why=reply["error"]["message"])
+                log.warning("entry.not_superseded", file=file, id=id_, why=reply["error"]["message"])
 
     def _handler(self, entry: Entry, id_: str) -> ChangeHandler[Mapping[str, Refusal | str]]:
         """Return what moves one entry to the archive, as another names it now."""

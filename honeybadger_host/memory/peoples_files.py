@@ -44,8 +44,18 @@ class PeoplesFile(NamedTuple):
 
 
 def document_group(file: str) -> str | None:
-    """Return the group of a Markdown file that people edit, None when a file is none; see `group_of`."""
-    return group_of(file) if file.endswith(".md") else None
+    """Return the group of a document, None when a file is none: all that `group_of` says, and JSON beside it."""
+    match file.split("/"):
+        case ["groups", group, "tasks" | "proposals", name] | ["groups", group, "archive", *_, name] if is_json_name(
+            name
+        ):
+            return group if NAME.fullmatch(group) and _is_text(file) else None
+        case _:
+            return group_of(file)
+
+
+def is_json_name(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith(".")
 
 
 def group_of(file: str) -> str | None:
@@ -55,7 +65,7 @@ def group_of(file: str) -> str | None:
             return GLOBAL_GROUP
         case ["config", "agents", agent, name] if name.endswith(".md") and NAME.fullmatch(agent):
             return GLOBAL_GROUP if _is_text(file) else None
-        case ["groups", group, "memory", *_, name] if name.endswith(".json") and not name.startswith("."):
+        case ["groups", group, "memory", *_, name] if is_json_name(name):
             return group if NAME.fullmatch(group) and _is_text(file) else None
         case ["groups", group, *rest] if "/".join(rest) in TEXTS:
             return group if NAME.fullmatch(group) else None

@@ -25,10 +25,10 @@ import structlog
 
 from honeybadger_agent.mailbox import OPERATOR, REPLIES, REQUESTS, TURNS, new_id
 from honeybadger_agent.wire import Forget, Refusal, Wire
+from honeybadger_host.documents.store import Documents
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.handlers import Dependencies
-from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.forgotten_files import files_of, tidied
 from honeybadger_host.ops.forget_plan import check_is_there, plan_of
 from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
@@ -45,7 +45,6 @@ from honeybadger_host.storage.forgetting import (
     find,
     keep_forgetting,
     read_forgetting,
-    seen_without,
 )
 from honeybadger_host.text.phrases import Phrases
 
@@ -94,20 +93,19 @@ class Forgetter:
     """Forgets one thing at a time. Event loop.
 
     Args:
-        edits: may look at files only while `recording` is held.
+        documents: what people save is taken in only while `recording` is held.
         changed: called with each file that was written anew.
     """
 
     def __init__(
-        self, memory: Dependencies, edits: EditRecorder, pipeline: Pipeline, *, changed: Callable[[str], None]
+        self, memory: Dependencies, documents: Documents, pipeline: Pipeline, *, changed: Callable[[str], None]
     ) -> None:
         self._home = memory.entry_files.home
         self._journal = memory.journal
         self._whole_files = memory.whole_files
         self._index = memory.index
         self._ledger = memory.ledger
-        self._edits = edits
-        self._documents = edits.documents
+        self._documents = documents
         self._pipeline = pipeline
         self._passed = pipeline.passed
         self._changed = changed
@@ -221,7 +219,6 @@ class Forgetter:
         """Take it out of journal, logs and files until nothing is found any more. Raises WorldFailed."""
         until = time.monotonic() + _MAX_ERASING_SECONDS
         while time.monotonic() < until:
-            self._edits.drop_replaced()
             done.removed.update(await self._read(self._incidental, plan))
             found = await self._read(find, self._journal.path, plan)
             files = await self._read(self._files_with, plan)
@@ -260,8 +257,7 @@ class Forgetter:
             if made != held or file.endswith(".json"):
                 anew[file] = (held, made)
         self._journal.change_past(partial(empty, plan=plan, found=found, files=anew))
-        self._edits.revise(lambda seen: seen_without(seen, phrases, anew))
-        self._documents.drop({*anew, *found.files})
+        self._documents.in_use.drop({*anew, *found.files})
         done.add(found)
         return is_all
 

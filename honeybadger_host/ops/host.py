@@ -15,7 +15,7 @@ from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.handlers.superseding import EditedEntries
-from honeybadger_host.memory.edit_recorder import EditRecorder
+from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages
@@ -47,7 +47,7 @@ class Host:
     journal: Journal
     projections: Projections
     memory: Dependencies
-    edits: EditRecorder
+    changed_files: ChangedFiles
     edited_entries: EditedEntries
     spool: Spool
     replies: ReplyRetention

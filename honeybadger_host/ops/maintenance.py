@@ -113,42 +113,33 @@ async def _index(host: Host) -> None:
 
 
 async def _record_edits(host: Host) -> None:
-    """Find what people changed in their files, and keep it in the journal."""
+    """Find what people changed in their files, and make it versions; keep how the files are."""
     limiter = anyio.CapacityLimiter(1)
-    edits, journal = host.edits, host.journal
+    in_use, files = host.projections.documents.in_use, host.changed_files
     all_at = changed_at = 0.0
     failing = _Failing(host, "edits.failed")
     while True:
         with failing.said():
             if (now := time.monotonic()) >= changed_at:
-                sweep = edits.sweep() if now >= all_at else edits.sweep_changed()
+                sweep = files.sweep() if now >= all_at else files.sweep_changed()
                 while await anyio.to_thread.run_sync(next, sweep, _DONE, limiter=limiter) is not _DONE:
                     await anyio.lowlevel.checkpoint()
                 all_at = now + _SWEEP_SECONDS if now >= all_at else all_at
                 took = time.monotonic() - now
                 changed_at = now + took + max(_SWEEP_CHANGED_SECONDS, _COMPARE_PAUSE * took)
             async with host.forgetter.recording:
-                looked = await anyio.to_thread.run_sync(edits.look, limiter=limiter) if edits.is_waiting else None
-                if looked is not None:
-                    await host.edited_entries.follow(looked.edits)
-                    first = journal.next_seq if looked.edits else 0
-                    journal.next_seq += len(looked.edits)
-                    await host.in_writers_place(journal.keep_looked, looked, first)
-                    edits.kept(looked, first)
-                    _tell_edits(host, looked.edits)
                 await _take_in_saves(host, limiter)
+                await host.in_writers_place(lambda: in_use.keep_marks(host.projections.written_seq))
         await anyio.sleep(EDITS_SECONDS)
 
 
 async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> None:
     """Merge what people saved of documents into their newest versions."""
-    documents = host.projections.documents
-    found = await anyio.to_thread.run_sync(documents.look, limiter=limiter)
-    if most := 2 * len(found) + documents.waiting:
-        edits = await host.pipeline.commit_edits(partial(documents.take_in, found), most)
-        _tell_edits(host, edits)
-        if edits:
-            host.edits.keep_soon()
+    saves = host.projections.documents.saves
+    found = await anyio.to_thread.run_sync(saves.look, limiter=limiter)
+    await host.edited_entries.follow(found)
+    if most := 2 * len(found) + saves.overtaken:
+        _tell_edits(host, await host.pipeline.commit_edits(partial(saves.take_in, found), most))
 
 
 def _tell_edits(host: Host, edits: Sequence[Edit]) -> None:

@@ -68,7 +68,7 @@ class BatchWriter:
             group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
             for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
                 place = change.file, batch.place(change)
-                if isinstance(change, FileWritten) and change.replaces is not None and batch.is_document(change.file):
+                if isinstance(change, FileWritten) and change.replaces is not None and batch.keeps_replaced(change):
                     texts.append((change.file, seq, change.replaces))
                 data = bytes(memoryview(change.data))  # kept until it is settled: orjson's own bytes take 4 to 10 times
                 rows.append(Row(seq, at, change.group, sender, request_id, change.row_kind, *place, data))

@@ -47,12 +47,12 @@ class WholeFiles:
     See `unit_of_work` for `load`, `view`, `apply` and `end_batch`.
 
     Args:
-        current: returns the newest version of a document, see `Documents.current`.
+        read: returns the newest version of a file, see `Documents.current`.
     """
 
-    def __init__(self, home: Path, current: Callable[[str], bytes | None] | None = None) -> None:
+    def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
         self._home = home
-        self._current = current
+        self._read = read or (lambda file: read_whole(path_in(home, file)))
         self._lock = threading.Lock()
         """Held to load and to write: what a decision has seen stays as it is until that is written."""
         self._held: dict[str, bytes | None] = {}
@@ -61,10 +61,7 @@ class WholeFiles:
         """Read a file; None: there is none. Raises WorldFailed: something that is not a file is in its place."""
         with self._lock:
             if file not in self._held:
-                if self._current is not None and file.endswith(".md"):
-                    self._held[file] = self._current(file)
-                else:
-                    self._held[file] = read_whole(path_in(self._home, file))
+                self._held[file] = self._read(file)
             return self._held[file]
 
     def view(self, file: str) -> bytes | None:

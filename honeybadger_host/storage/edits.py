@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,9 @@ from honeybadger_host.storage.line_hunks import Hunk
 # In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look at
 # a home is finished.
 LOOKED_AT: Final = "looked_at"
+# In `meta`: the files of all kinds of documents that were there are known since; else the value is another one.
+ADOPTED: Final = "adopted"
+ADOPTED_KINDS: Final = 2
 KEPT_SAVED_MS: Final = 3_600_000  # age limit of texts that were saved, in milliseconds
 EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")  # what `log` calls edits
 FORGOTTEN_DIGEST: Final = b""  # in place of the digest of a file that held what was forgotten since
@@ -190,10 +194,15 @@ def _packed(hunk: Hunk, lines: dict[bytes, bytes]) -> list[object]:
 
 
 class EditReader:
-    """Reads what is kept of people's files from a journal that a host may have open. Raises JournalError."""
+    """Reads what is kept of people's files from a journal that a host may have open. Raises JournalError.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        rows: runs a query on a connection that is open; None: each query opens one.
+    """
+
+    def __init__(self, path: Path, rows: Callable[[str, tuple[object, ...]], Iterable[tuple[Any, ...]]] | None = None):
         self._path = path
+        self._rows = rows or partial(read_rows, path)
 
     def looked_at(self) -> int | None:
         """Return up to which change the files were looked at; None: never to the end."""
@@ -227,6 +236,21 @@ class EditReader:
             "SELECT * FROM changes WHERE seq BETWEEN ? AND ? AND file IN (SELECT value FROM json_each(?)) ORDER BY seq"
         )
         return map(Row._make, self._rows(query, (first, last, _listed(files))))
+
+    def unmarked(self) -> Iterator[Row]:
+        """Yield the changes of files behind what `seen` says of them and `LOOKED_AT`, oldest first."""
+        query = (
+            "SELECT changes.* FROM changes LEFT JOIN seen USING (file) WHERE changes.seq > ? "
+            "AND changes.seq > coalesce(seen.seq, 0) ORDER BY changes.seq"
+        )
+        looked_at = self.looked_at()
+        return iter(()) if looked_at is None else map(Row._make, self._rows(query, (looked_at,)))
+
+    def written_at(self, seen: Seen) -> bytes | None:
+        """Return the data of the change that a mark is of, if that is what the file held."""
+        query = "SELECT data FROM changes WHERE seq = ? AND file = ?"
+        found = next(iter(self._rows(query, (seen.seq, seen.file))), None)
+        return None if found is None or digest_of(found[0]) != seen.digest else found[0]
 
     def written_as(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the bytes that the host gave files once, of those that had the wanted digest. Reads all changes."""
@@ -317,9 +341,6 @@ class EditReader:
             query = f"SELECT hash, text FROM lines WHERE hash IN ({','.join('?' * len(some))})"  # noqa: S608  question marks
             found |= {hash_.hex(): text for hash_, text in self._rows(query, tuple(some))}
         return found
-
-    def _rows(self, query: str, values: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
-        return read_rows(self._path, query, values)
 
 
 def _listed(names: Collection[str]) -> str:

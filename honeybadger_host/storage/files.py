@@ -263,8 +263,8 @@ def has_writer(fd: int) -> bool:
 
 
 @contextlib.contextmanager
-def alone_with(fd: int) -> Iterator[None]:
-    """Let nobody open a file that this process has open for writing, where the kernel can do that: others wait.
+def alone_with(fd: int) -> Iterator[bool]:
+    """Let nobody open a file that this process has open, where the kernel can do that: others wait. Yield whether.
 
     It cannot while another program has the file open, or where there are no leases.
     """
@@ -275,7 +275,7 @@ def alone_with(fd: int) -> Iterator[None]:
             fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
             is_held = True
     try:
-        yield
+        yield is_held
     finally:
         if is_held:
             fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)

@@ -20,7 +20,7 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
-from honeybadger_host.storage.edits import Looked, write_looked
+from honeybadger_host.storage.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
 from honeybadger_host.storage.files import identity_of
 from honeybadger_host.storage.journal_connection import (
     SharedLog,
@@ -353,6 +353,22 @@ class Journal:
         with self._transaction() as connection:
             saved = [one._replace(at=at) for one in looked.saved]
             write_looked(connection, looked._replace(edits=edits, saved=saved))
+
+    @property
+    def has_adopted(self) -> bool:
+        """Whether `keep_adopted` was called by a host with these kinds of documents."""
+        return bool(read_meta(self.path, ADOPTED) == ADOPTED_KINDS)
+
+    def keep_adopted(self) -> None:
+        """Keep that all documents that were there before this host are known. Raises as `commit`."""
+        with self._transaction() as connection:
+            connection.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (LOOKED_AT, self.committed_seq))
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (ADOPTED, ADOPTED_KINDS))
+
+    def rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Return what a query finds now. Any thread."""
+        with translating(self.path):
+            return self._reader.execute(query, values).fetchall()
 
     def task_records(self) -> list[tuple[str, bytes]]:
         """Return (group, newest record) of every task there ever was."""

@@ -32,7 +32,7 @@ QUICK: Final[Mapping[str, object]] = {
 
 # For a host that records what people edited without waiting for more of it.
 RECORDED_AT_ONCE: Final[Mapping[str, object]] = {
-    "memory.edit_recorder.QUIET_SECONDS": 0,
+    "documents.saves.QUIET_SECONDS": 0,
     "ops.maintenance.EDITS_SECONDS": 0.01,
 }
 

@@ -133,14 +133,14 @@ def _replace(where: Any, name: str, new: object) -> None:
 
 
 def _lose_patience() -> None:
-    from honeybadger_host.documents import store
+    from honeybadger_host.documents.saves import Saves
 
-    compare: Any = store.Documents._compare
+    compare: Any = Saves._compare
 
     def take_as_it_is(self: Any, file: str, signature: Any, author: str, data: bytes | None) -> Any:
         return compare(self, file, signature, author, data)._replace(merged=data or b"")
 
-    _replace(store.Documents, "_compare", take_as_it_is)
+    _replace(Saves, "_compare", take_as_it_is)
 
 
 def nurse(address: str, modules: Sequence[str]) -> None:

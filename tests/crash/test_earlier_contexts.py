@@ -30,8 +30,6 @@ _CHANGES: Final = 10_000 if IS_LONG else 250
 _CONTEXTS: Final = 500 if IS_LONG else 60
 _KILLS: Final = 40 if IS_LONG else 3
 _QUICKLY: Final = {
-    "memory.edit_recorder.QUIET_SECONDS": 0,
-    "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.1,
     "ops.maintenance.EDITS_SECONDS": 0.05,
     "consolidation.memory_window": 20,
     "log.level": "warning",

@@ -10,7 +10,6 @@ import pytest
 
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
-from honeybadger_host.storage.edits import Looked
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.host.documents.world import MEMORY, World, note
@@ -35,9 +34,7 @@ def commit(home: Path, file: str, before: bytes, entries: list[bytes]) -> None:
     if before:
         path.write_bytes(before)
     world = World(home)
-    world.documents.is_new_home = True  # what stands there was there before
     world.commit_data(file, *entries)
-    world.journal.keep_looked(Looked((), (), (), 0), 0)
     world.journal.close()
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from honeybadger_host.documents.store import DELETED_SECONDS
+from honeybadger_host.documents.saves import DELETED_SECONDS
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, assert_refused, request, run_cli, wait_for

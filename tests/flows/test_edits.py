@@ -142,7 +142,7 @@ def test_a_checkout_of_fifty_files_is_one_event_of_fifty_rows(stood: HostProcess
 def test_what_an_agent_replaced_before_anybody_looked_is_the_persons_with_its_text(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    looking(make_host({**AT_ONCE, "memory.edit_recorder.QUIET_SECONDS": 1.5}))
+    looking(make_host({**AT_ONCE, "documents.saves.QUIET_SECONDS": 1.5}))
     entry = {"content": "likes cake", "category": "food"}
     saved = stranger.do("e", "save_memory", **entry)["id"]
     file = f"groups/main/memory/food/{saved}.json"

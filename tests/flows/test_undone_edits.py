@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.documents.store import DELETED_SECONDS
+from honeybadger_host.documents.saves import DELETED_SECONDS
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter, read_log

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from honeybadger_host.documents.store import DELETED_SECONDS
+from honeybadger_host.documents.saves import DELETED_SECONDS
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, request, status_of, wait_for
 

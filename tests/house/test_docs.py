@@ -16,8 +16,9 @@ from honeybadger_agent.wire import REQUEST_TYPES
 from honeybadger_host.configuration import render_toml
 from honeybadger_host.curation import candidates, due_dreams, enriching, snapshot
 from honeybadger_host.curation.proposal import GateName
+from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.handlers import rewind
-from honeybadger_host.memory import edit_recorder, peoples_files, watermarks
+from honeybadger_host.memory import watermarks
 from honeybadger_host.settings import Consolidation, History
 from tests.hosting import HostProcess
 
@@ -144,8 +145,7 @@ def test_the_persona_of_the_project_is_the_one_that_init_makes() -> None:
         ("curation.md", f"after {due_dreams.QUIET_SECONDS:g} seconds without a change"),
         ("curation.md", f"entries that no context had in {candidates.UNUSED_AFTER.days} days"),
         ("looking-back.md", f"more than {rewind.MAX_FILES:,} files"),
-        ("looking-back.md", f"files over {peoples_files.MOST_BYTES >> 20} MiB, and what is beyond"),
-        ("looking-back.md", f"beyond {edit_recorder._MAX_KEPT_BYTES >> 20} MiB of lines saved at once"),
+        ("looking-back.md", f"files over {MAX_BYTES >> 20} MiB, and what"),
     ],
 )
 def test_a_figure_of_a_page_is_that_of_the_code(page: str, told: str) -> None:

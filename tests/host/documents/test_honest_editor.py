@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from honeybadger_host.documents import store
+from honeybadger_host.documents import rendering
 from honeybadger_host.domain import Added, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.revised import remove_notes
@@ -247,7 +247,7 @@ def test_what_an_editor_saves_into_the_file_that_was_replaced_is_merged(world: W
     rows = world.commit(removal(world, "b"))
     with pytest.MonkeyPatch.context() as patched, world.path.open("r+b", buffering=0) as editor:
         held = editor.read()
-        patched.setattr(store, "is_open_for_writing", lambda path: False)  # it opened the file in that microsecond
+        patched.setattr(rendering, "is_open_for_writing", lambda path: False)  # it opened the file in that microsecond
         world.projections.write(rows)
         world.look()
         editor.seek(0)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from honeybadger_host.documents import store
+from honeybadger_host.documents.saves import Saves
 from honeybadger_host.domain import Added
 from tests.host.documents.world import World, note
 
@@ -52,14 +52,14 @@ def things_in(text: bytes) -> Counter[bytes]:
 class Lives(RuleBasedStateMachine):
     """What must be there: every acknowledged note and every saved line that nobody who had read it took out."""
 
-    documents = store.Documents
+    saves = Saves
     young_seconds = HOUR
     """What is younger may come back once, when it is deleted together with another edit."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(dir=_IN_MEMORY)
-        self.world = World(Path(self.folder.name), self.documents)
+        self.world = World(Path(self.folder.name), self.saves)
         self.editors = [Editor(), Editor()]
         self.born: dict[bytes, float] = {}
         self.wanted: set[bytes] = set()
@@ -268,7 +268,7 @@ class Lives(RuleBasedStateMachine):
         assert self.world.documents.current("groups/main/MEMORY.md") in (self.world.text, None)
 
 
-def live(machine: type[Lives], lives: int, *, is_broken: bool = False) -> None:
+def live(machine: type[RuleBasedStateMachine], lives: int, *, is_broken: bool = False) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -288,14 +288,14 @@ def test_in_random_lives_no_note_and_no_typed_line_is_lost_or_doubled() -> None:
     live(Lives, LIVES)
 
 
-class MergesNothing(store.Documents):
+class MergesNothing(Saves):
     """The newest save is the newest version."""
 
     def _compare(self, file, signature, author, data):  # type: ignore[no-untyped-def]
         return super()._compare(file, signature, author, data)._replace(merged=data or b"")
 
 
-class DeletesNothing(store.Documents):
+class DeletesNothing(Saves):
     """What a save lacks stays."""
 
     def _compare(self, file, signature, author, data):  # type: ignore[no-untyped-def]
@@ -305,9 +305,9 @@ class DeletesNothing(store.Documents):
 
 
 @pytest.mark.parametrize("control", [MergesNothing, DeletesNothing])
-def test_lives_notice_a_merge_that_merges_or_deletes_nothing(control: type[store.Documents]) -> None:
+def test_lives_notice_a_merge_that_merges_or_deletes_nothing(control: type[Saves]) -> None:
     class Broken(Lives):
-        documents = control
+        saves = control
         young_seconds = 0.0
 
     with pytest.raises(AssertionError):

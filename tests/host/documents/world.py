@@ -11,10 +11,11 @@ from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.projections import Projections
+from honeybadger_host.documents.saves import Saves
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.domain import Added, Change, NotesRevised
 from honeybadger_host.memory.peoples_files import document_group
-from honeybadger_host.storage.edits import Edit, EditReader, Looked
+from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Receipt, Row
 from honeybadger_host.storage.unsynced import Unsynced
@@ -30,13 +31,13 @@ class World:
     """One home, from one start of its host to the next.
 
     Args:
-        documents: the class under test.
+        saves: the class under test.
     """
 
-    def __init__(self, home: Path, documents: type[Documents] = Documents) -> None:
+    def __init__(self, home: Path, saves: type[Saves] = Saves) -> None:
         self.home = home
         (home / "data").mkdir(exist_ok=True, parents=True)
-        self.documents_class = documents
+        self.saves = saves
         self.passed = 0.0
         self.numbers = itertools.count()
         self.start()
@@ -52,11 +53,11 @@ class World:
     def wall(self) -> float:
         return time.time() + self.passed
 
-    def start(self, *, is_new: bool = False) -> None:
+    def start(self) -> None:
         self.journal = Journal.open(self.home / "data" / "journal.db")
         self.journal._writer.execute("PRAGMA synchronous = OFF")  # no power is cut here
         unsynced = Unsynced(self.home)
-        self.documents = self.documents_class(
+        self.documents = Documents(
             self.home,
             self.journal,
             unsynced,
@@ -64,13 +65,14 @@ class World:
             author_of=lambda uid: HUMAN,
             wall=self.wall,
             clock=lambda: time.monotonic() + self.passed,
+            saves=self.saves,
         )
         self.projections = Projections(self.home, self.documents, unsynced)
+        if not self.journal.has_adopted:
+            there = [str(path.relative_to(self.home)) for path in (self.home / "groups").rglob("*.*")]
+            self.documents.in_use.adopt([file for file in there if self.documents.covers(file)])
         self.projections.recover(self.journal.unprojected())
         self.projections.written_seq = self.journal.committed_seq
-        if self.documents.is_new_home and not is_new:
-            self.journal.keep_looked(Looked((), (), (), 0), 0)
-            self.documents.is_new_home = False
 
     def kill(self) -> None:
         """End without an end, and start again."""
@@ -101,21 +103,21 @@ class World:
         """Append notes."""
         self.projections.write(self.commit(*(Added.of("note", "main", note(text)) for text in texts)))
 
-    def look(self, *, seconds: float = 1.0) -> list[Edit]:
+    def look(self, file: str = MEMORY, *, seconds: float = 1.0) -> list[Edit]:
         """Let time pass, and take in what people saved."""
         edits: list[Edit] = []
         for _ in range(2):
             self.passed += seconds
-            self.documents.touch(MEMORY)
+            self.documents.touch(file)
             edits += self.take_in()
         self.checkpoint()
         return edits
 
     def take_in(self) -> list[Edit]:
-        found = self.documents.look()
+        found = self.documents.saves.look()
         first = self.journal.next_seq
-        self.journal.next_seq += 2 * len(found) + self.documents.waiting
-        return self.documents.take_in(found, first)
+        self.journal.next_seq += 2 * len(found) + self.documents.saves.overtaken
+        return self.documents.saves.take_in(found, first)
 
     def checkpoint(self) -> None:
         paths, unsettled = self.projections.look()
@@ -140,16 +142,15 @@ class World:
         path.with_name("saved.tmp").rename(path)
         os.utime(path, (self.wall(), self.wall()))
 
-    def save(self, text: bytes, *, in_place: bool = False) -> None:
+    def save(self, text: bytes, *, in_place: bool = False, file: str = MEMORY) -> None:
         """Save as an editor does, at the time of the tests' clock."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        if in_place:
-            self.path.write_bytes(text)
-        else:
-            beside = self.path.with_name("saved.tmp")
-            beside.write_bytes(text)
-            beside.rename(self.path)
-        os.utime(self.path, (self.wall(), self.wall()))
+        if not in_place:
+            self.save_as_an_editor(text, file)
+            return
+        path = self.home / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+        os.utime(path, (self.wall(), self.wall()))
 
     def edits(self) -> Iterator[Edit]:
         return iter(EditReader(self.journal.path).edits_of([MEMORY], 0, LAST_SEQ))

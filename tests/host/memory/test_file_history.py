@@ -8,17 +8,15 @@ import orjson
 import pytest
 
 from honeybadger_host.handlers.undo_edits import put_back, undone_edit
-from honeybadger_host.memory import edit_recorder
 from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
 from honeybadger_host.memory.file_events import Past, read_past
 from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin, version_at
-from honeybadger_host.storage import file_cache
 from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
 from honeybadger_host.storage.edits import Edit, digest_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from tests.host.documents.recorded import ENTRY, Recorded
 from tests.host.documents.world import MEMORY, World
-from tests.host.memory.test_edit_recorder import ENTRY, Recorded
 
 
 def name(origin: Origin) -> int | str:
@@ -26,14 +24,7 @@ def name(origin: Origin) -> int | str:
 
 
 @pytest.fixture
-def looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edit_recorder, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(file_cache, "_GRAIN_NS", 0)
-    monkeypatch.setattr(edit_recorder, "_OWN_PAUSE_SECONDS", 0.0)
-
-
-@pytest.fixture
-def recorded(world: World, looked_at_once: None) -> Recorded:
+def recorded(world: World) -> Recorded:
     return Recorded(world)
 
 

@@ -1,0 +1,236 @@
+"""The documents in use: their newest versions, as the journal has them, and how the host left their files."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.documents.document import Document
+from honeybadger_host.documents.versions import is_append
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint, read_whole
+from honeybadger_host.storage.edits import EditReader, Looked, Seen, digest_of
+from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
+from honeybadger_host.storage.files import (
+    Signature,
+    append,
+    closing_fd,
+    is_open_for_writing,
+    open_to_append,
+    path_in,
+)
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
+
+MAX_BYTES: Final = 8 << 20  # size limit of a document; a larger file is appended to, and its text is not kept
+_MAX_TEXTS_BYTES: Final = 64 << 20
+_MAX_DOCUMENTS: Final = 1024  # in memory, besides those whose marks are not kept yet
+_KEEP_SECONDS: Final = 30.0  # how files are that only the host changed is kept this often
+
+
+class DocumentsInUse:
+    """See `Documents`. Any thread; what it returns is to be used under `lock`."""
+
+    def __init__(
+        self,
+        home: Path,
+        journal: Journal,
+        group_of: Callable[[str], str | None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._home = home
+        self._journal = journal
+        self.group_of = group_of
+        self.clock = clock
+        self.reader = EditReader(journal.path)
+        self._marks = EditReader(journal.path, journal.rows)
+        self.lock = threading.RLock()
+        self._documents: OrderedDict[str, Document] = OrderedDict()
+        self.touched: dict[str, tuple[Signature | None, float, float]] = {}
+        """File -> as it was found last, since when it has been so, and when it was touched first; monotonic."""
+        self._backlog: dict[str, list[Row]] = {}
+        """File -> changes of an earlier run that no mark has, oldest first."""
+        for row in self.reader.unmarked():
+            if self.covers(row.file):
+                self._backlog.setdefault(row.file, []).append(row)
+        self._kept_at = time.monotonic()
+        self._kept_up_to = 0
+        self._are_marks_due = False
+
+    def covers(self, file: str) -> bool:
+        """Return whether a file is a document."""
+        return self.group_of(file) is not None
+
+    def touch(self, file: str) -> None:
+        """Say that a file may have changed."""
+        if self.covers(file):
+            now = self.clock()
+            self.touched.setdefault(file, (NEVER_SEEN, now, now))
+
+    def get(self, file: str) -> Document | None:
+        """Return a document if it is in use."""
+        return self._documents.get(file)
+
+    def every(self) -> list[Document]:
+        with self.lock:
+            return [*self._documents.values()]
+
+    def put(self, document: Document) -> None:
+        self._documents[document.file] = document
+
+    def drop(self, files: Iterable[str]) -> None:
+        """Forget what is known of documents whose past was changed in the journal. In the writer's place."""
+        with self.lock:
+            for file in files:
+                if (document := self._documents.pop(file, None)) is not None:
+                    if first := document.unkept_seq:
+                        self._backlog[file] = [*self.reader.changes(first, LAST_SEQ, [file])]
+                    self.touch(file)
+
+    def load(self, file: str) -> Document:
+        """Return a document, as the journal has it. Raises WorldFailed."""
+        document = self._documents.get(file)
+        if document is None:
+            document = self._documents[file] = self._read(file)
+        self._documents.move_to_end(file)
+        return document
+
+    def is_nothing(self, file: str) -> bool:
+        """Return whether a document that is not in use has no version, as far as its file tells; see `load`."""
+        return file not in self._documents and file not in self._backlog and signature_of(self._home / file) is None
+
+    def _read(self, file: str) -> Document:
+        seen = self._marks.seen([file]).get(file)
+        path = path_in(self._home, file)
+        rows = self._backlog.get(file, [])
+        if seen is None:
+            document = Document(file, bytearray(), 0, is_there=False, left=None)
+            if rows:  # what came before it was removed is over
+                edits = self.reader.edits_of([file], 0, LAST_SEQ)
+                document.seq = max((edit.seq for edit in edits if edit.after is None), default=0)
+        else:
+            text = self._text_of(seen, path)
+            document = Document(file, bytearray(text), seen.seq, is_there=True, left=seen.signature)
+            document.is_written = seen.packed is None
+        for row in rows:
+            if row.seq > document.seq:
+                document.take(row)
+        left = signature_of(path)
+        if left != document.left or document.unkept_seq:
+            document.left = NEVER_SEEN
+            with contextlib.suppress(WorldFailed):
+                if read_whole(path) == document.newest:
+                    document.left = left
+            if document.left == NEVER_SEEN:
+                self.touch(file)
+        self._backlog.pop(file, None)
+        return document
+
+    def _text_of(self, seen: Seen, path: Path) -> bytes:
+        """Return the text that a mark is of. Raises WorldFailed."""
+        if (text := seen.text) is not None:
+            return text
+        held = read_whole(path) or b""
+        if digest_of(held) == seen.digest:
+            return held
+        return self._marks.written_at(seen) or self.reader.written_as({seen.file: seen.digest}).get(seen.file) or held
+
+    def evict(self) -> None:
+        """Forget the documents that were used least lately, as far as they can be read again."""
+        with self.lock:
+            size, count = sum(len(document.text) for document in self._documents.values()), len(self._documents)
+            for file, document in [*self._documents.items()]:
+                if size <= _MAX_TEXTS_BYTES and count <= _MAX_DOCUMENTS:
+                    return
+                if document.is_checked and not (document.unkept_seq or document.pending_seq or document.overtaken):
+                    size, count = size - len(self._documents.pop(file).text), count - 1
+
+    # ---------------------------------------------------------------------------------------------------------- marks
+
+    def mark_of(self, document: Document) -> Seen:
+        """Return how a document and its file are, as the journal is to have it."""
+        data = bytes(document.text)
+        is_kept = len(data) <= MAX_BYTES and not document.is_written
+        packed = zlib.compress(data, 1) if is_kept else None
+        left = NEVER_SEEN if document.pending_seq or document.left is None else document.left
+        return Seen(document.file, document.seq, left, len(data), digest_of(data), packed)
+
+    def keep_marks(self, up_to: int, *, now: bool = False) -> None:
+        """Keep how documents are whose files only the host changed, if that is due. In the writer's place.
+
+        Args:
+            up_to: all changes up to this one are taken in.
+        Raises WorldFailed, StorageFailed.
+        """
+        for file in [*islice(self._backlog, _MAX_DOCUMENTS)]:
+            with self.lock, contextlib.suppress(WorldFailed):
+                self.load(file)
+        unkept = [one for one in self.every() if one.unkept_seq]
+        is_over = time.monotonic() - self._kept_at > _KEEP_SECONDS and up_to > self._kept_up_to
+        if not (now or is_over or self._are_marks_due or len(unkept) >= _MAX_DOCUMENTS):
+            return
+        with self.lock:
+            changed = [one for one in unkept if not one.pending_seq and one.left != NEVER_SEEN][:_MAX_DOCUMENTS]
+            seen = [self.mark_of(document) for document in changed if document.is_there]
+            gone = [document.file for document in changed if not document.is_there]
+        kept = {document.file for document in changed}
+        firsts = [one.unkept_seq for one in unkept if one.file not in kept]
+        firsts += [rows[0].seq for rows in self._backlog.values()]
+        looked_at = min([up_to + 1, *firsts]) - 1
+        self._journal.keep_looked(Looked((), seen, gone, looked_at), 0)
+        for document in changed:
+            document.unkept_seq = 0
+        self._kept_at, self._kept_up_to, self._are_marks_due = time.monotonic(), up_to, False
+
+    def keep_marks_soon(self) -> None:
+        self._are_marks_due = True
+
+    def adopt(self, files: Collection[str]) -> None:
+        """Take files as they are of which nothing is known: they were there before anybody looked at them.
+
+        Raises WorldFailed, StorageFailed.
+        """
+        unprojected: dict[str, list[Row]] = {}
+        for row in self._journal.unprojected():
+            unprojected.setdefault(row.file, []).append(row)
+        names = [*files]
+        for start in range(0, len(names), _MAX_DOCUMENTS):
+            some = names[start : start + _MAX_DOCUMENTS]
+            known = self.reader.stamps(some)
+            adopted: list[Seen] = []
+            for file in some:
+                if file in known:
+                    continue
+                with contextlib.suppress(WorldFailed):
+                    adopted += self._adopted(file, unprojected.get(file, []))
+            self._journal.keep_looked(Looked((), adopted, (), None), 0)
+            for one in adopted:
+                later = [row for row in unprojected.get(one.file, []) if row.seq > one.seq]
+                self._backlog.pop(one.file, None)
+                if later:
+                    self._backlog[one.file] = later
+        self._journal.keep_adopted()
+
+    def _adopted(self, file: str, rows: list[Row]) -> list[Seen]:
+        """Return the mark of a file that has none; one that somebody is saving just now has none yet."""
+        path = path_in(self._home, file)
+        signature, data = signature_of(path), read_whole(path)
+        if data is None or signature is None or is_open_for_writing(path):
+            return []
+        seq = self._journal.committed_seq
+        if rows and rows[0].kind in WHOLE_KINDS:
+            is_behind = fingerprint(data) in [row.offset for row in rows]
+            seq = rows[0].seq - 1 if is_behind else seq
+        elif missing := b"".join(row.data for row in rows if is_append(row) and row.data.strip() not in data):
+            with closing_fd(open_to_append(path)) as fd:
+                append(fd, missing)
+            data, signature = data + missing, NEVER_SEEN
+        packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES else None
+        return [Seen(file, seq, signature, len(data), digest_of(data), packed)]

@@ -1,0 +1,101 @@
+"""Three JSON objects made one: what a person saved, the version it was made from, and the newest one. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_host.storage.files import BOM
+
+_MISSING: Final = object()
+
+
+def is_json_object(data: bytes) -> bool:
+    """Return whether a file holds a JSON object."""
+    try:
+        return isinstance(orjson.loads(data.removeprefix(BOM)), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
+    """Return the newest object with what a person changed between `base` and `saved`; empty where it is removed.
+
+    Objects are merged by member, lists of objects by their `id`, other lists as sets of their elements. Where both
+    sides changed the same value, the person's is taken.
+    """
+    if saved in (base, newest):
+        return newest
+    if newest == base or not (saved and newest and is_json_object(newest)):
+        return saved
+    was = orjson.loads(base.removeprefix(BOM)) if is_json_object(base) else {}
+    now, mine = (orjson.loads(text.removeprefix(BOM)) for text in (newest, saved))
+    merged = _merged(was, now, mine)
+    if merged in (now, mine):
+        return newest if merged == now else saved
+    return orjson.dumps(merged, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def nearest_json(candidates: Iterable[bytes], newest: bytes, saved: bytes) -> bytes:
+    """Return the candidate that differs from a save in the fewest values; of several the first; empty if none is one.
+
+    What the newest version lacks as well counts for nothing.
+    """
+    now, mine = values_in(newest), values_in(saved)
+
+    def distance(candidate: bytes) -> int:
+        was = values_in(candidate)
+        return (mine - was).total() + ((was - mine) & now).total()
+
+    return min((one for one in candidates if is_json_object(one)), key=distance, default=b"")
+
+
+def values_in(data: bytes) -> Counter[bytes]:
+    """Return each value of an object that is no object or list, with the members that lead to it."""
+    found: Counter[bytes] = Counter()
+    waiting: list[tuple[str, Any]] = [("", orjson.loads(data.removeprefix(BOM)) if is_json_object(data) else {})]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{place}/{name}", item) for name, item in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{place}/", item) for item in value]
+        else:
+            found[place.encode("utf-8", "surrogatepass") + orjson.dumps(value)] += 1
+    return found
+
+
+def _merged(base: Any, newest: Any, saved: Any) -> Any:
+    """Return a value of both sides; `_MISSING` stands for a member that is not there."""
+    if saved in (base, newest):
+        return newest
+    if newest == base:
+        return saved
+    if isinstance(newest, dict) and isinstance(saved, dict):
+        return _merged_members(base if isinstance(base, dict) else {}, newest, saved)
+    if isinstance(newest, list) and isinstance(saved, list):
+        was = base if isinstance(base, list) else []
+        objects = [one for one in map(_by_id, (was, newest, saved)) if one is not None]
+        if len(objects) == 3:
+            return [*_merged_members(*objects).values()]
+        kept = [one for one in saved if one in newest or one not in was]
+        return kept + [one for one in newest if one not in was and one not in kept]
+    return saved
+
+
+def _merged_members(base: dict[str, Any], newest: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for name in dict.fromkeys((*saved, *newest)):
+        value = _merged(base.get(name, _MISSING), newest.get(name, _MISSING), saved.get(name, _MISSING))
+        if value is not _MISSING:
+            members[name] = value
+    return members
+
+
+def _by_id(some: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the objects of a list by their ids; None: it is not a list of objects that each have one of their own."""
+    found = {one["id"]: one for one in some if isinstance(one, dict) and isinstance(one.get("id"), str)}
+    return found if len(found) == len(some) else None

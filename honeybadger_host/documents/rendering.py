@@ -1,0 +1,367 @@
+"""Files of documents: written as the newest version, unless a person has saved them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from honeybadger_host.documents.document import Document, is_json, merged_as
+from honeybadger_host.documents.in_use import DocumentsInUse
+from honeybadger_host.documents.versions import is_append, versions_back
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint, make_room, read_whole
+from honeybadger_host.storage.file_cache import NEVER_SEEN, is_young, signature_of
+from honeybadger_host.storage.files import (
+    FILE_MODE,
+    NotRegular,
+    Signature,
+    alone_with,
+    append,
+    closing_fd,
+    has_writer,
+    is_open_for_writing,
+    open_plain,
+    open_to_append,
+    path_in,
+    read_all,
+    sync_folder,
+    write_beside,
+)
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.unsynced import Unsynced
+
+log = structlog.get_logger()
+
+_NO_HARD_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # some file systems have none
+# A program that has a file open for writing and has not written for longer is not saving it.
+_RECENT_SECONDS: Final = 5.0
+
+
+class _Replaced(NamedTuple):
+    """A file that was replaced while another program had it open: that may still save into it.
+
+    Args:
+        fd: of the old file; `signature` is how it was, `held` its content.
+    """
+
+    file: str
+    fd: int
+    signature: Signature
+    held: bytes
+
+
+class Renderer:
+    """Writes documents. Whoever writes the journal at that time.
+
+    Args:
+        overtake: see `Saves.overtake`; told of each file that is written as a whole.
+        changed, wall: see `Documents`.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        in_use: DocumentsInUse,
+        unsynced: Unsynced,
+        *,
+        overtake: Callable[[Document, Row], object],
+        changed: Callable[[str], None],
+        wall: Callable[[], float],
+    ) -> None:
+        self._home = home
+        self._in_use = in_use
+        self._unsynced = unsynced
+        self._overtake = overtake
+        self._changed = changed
+        self._wall = wall
+        self._replaced: list[_Replaced] = []
+
+    def check(self, file: str) -> None:
+        """See that a file can be written. Raises WorldFailed; nothing was changed but its folders made."""
+        path = path_in(self._home, file)
+        self._unsynced.add_new_folders(path)
+        make_room(path)
+        if not os.access(path, os.W_OK) and path.exists():
+            raise WorldFailed(f"cannot open {path} for writing: Permission denied")
+        with self._in_use.lock:
+            self._in_use.load(file)
+
+    def check_base(self, file: str, base: bytes) -> None:
+        """See that a text is the newest version and that nobody saves the file just now. Raises WorldFailed."""
+        self.check(file)
+        path = path_in(self._home, file)
+        with self._in_use.lock:
+            document = self._in_use.load(file)
+            if document.text != base or document.pending_seq or signature_of(path) != document.left:
+                if read_whole(path) == base == bytes(document.text) and not document.pending_seq:
+                    document.left = signature_of(path)
+                else:
+                    self._in_use.touch(file)
+                    raise WorldFailed(f"{path} was changed meanwhile")
+        if is_open_for_writing(path):
+            raise WorldFailed(f"{path} is open for writing in another program")
+
+    def apply(self, rows: Sequence[Row]) -> None:
+        """Take in committed changes, and write them where nobody is saving the file."""
+        by_file: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            by_file[row.file].append(row)
+        for file, some in by_file.items():
+            with self._in_use.lock:
+                document = self._in_use.load(file)
+                new = [row for row in some if row.seq > document.seq]
+                is_only_added = all(map(is_append, new)) and not self.is_disturbed(document)
+                if new and not document.pending_seq and not is_only_added:
+                    document.rendered = bytes(document.text)
+                for row in new:
+                    if row.kind in WHOLE_KINDS:
+                        self._overtake(document, row)
+                    document.take(row)
+                if new:
+                    document.pending_seq = document.pending_seq or new[0].seq
+                added = b"".join(row.data for row in new) if new and document.rendered is None else None
+                self.render(document, added, is_durable=not is_json(file))
+            self._changed(file)
+
+    def is_disturbed(self, document: Document) -> bool:
+        """Return whether a file is not as the host left it."""
+        return signature_of(path_in(self._home, document.file)) != document.left
+
+    def is_recent(self, signature: Signature) -> bool:
+        return abs(self._wall() - signature.mtime_ns / 1e9) < _RECENT_SECONDS
+
+    def render(self, document: Document, added: bytes | None = None, *, is_durable: bool = True) -> bool:
+        """Write a document's file; return whether it is as its newest version.
+
+        It is not where somebody changed it, or it cannot be written: then it is tried again.
+
+        Args:
+            added: what is to be appended; None: not known.
+            is_durable: the journal does not tell by itself what a power cut leaves of it.
+        """
+        path = path_in(self._home, document.file)
+        try:
+            if self.is_disturbed(document):
+                self._keep_rendered(document, added)
+                self._in_use.touch(document.file)
+                return False
+            may_append = added is None and document.rendered is not None and document.is_there
+            if may_append and not is_json(document.file) and document.text.startswith(document.on_disk):
+                added = bytes(document.text[len(document.on_disk) :])
+            if added is not None:
+                is_done = self._append(document, path, added)
+            else:
+                is_done = self._replace(document, path, is_durable=is_durable)
+        except (WorldFailed, OSError) as error:
+            self._keep_rendered(document, added)
+            if not document.has_failed:
+                log.error("projection.failed", file=document.file, error=str(error))
+            document.has_failed = True
+            return False
+        if not is_done:
+            return False
+        if document.has_failed:
+            document.has_failed = False
+            log.info("projection.caught_up", file=document.file)
+        document.rendered, document.pending_seq, document.is_checked = None, 0, is_json(document.file)
+        self._unsynced.add(path)
+        return True
+
+    @staticmethod
+    def _keep_rendered(document: Document, added: bytes | None) -> None:
+        """Keep what a file holds that lacks what was to be appended."""
+        if document.rendered is None:
+            document.rendered = bytes(document.text[: len(document.text) - len(added or b"")])
+
+    def _append(self, document: Document, path: Path, added: bytes) -> bool:
+        """Append to a file that is as the host left it. Raises WorldFailed."""
+        if document.left is None:
+            return self._create(document, path, is_durable=True)
+        if not added:
+            return True
+        with closing_fd(open_to_append(path)) as fd:
+            status = os.fstat(fd)
+            if Signature.of(status) != document.left:
+                self._keep_rendered(document, added)
+                self._in_use.touch(document.file)
+                return False
+            append(fd, added)
+            left = Signature.of(os.fstat(fd))
+        if left.size != status.st_size + len(added) or signature_of(path) != left:
+            left = NEVER_SEEN  # somebody wrote to it just now
+            self._in_use.touch(document.file)
+        document.left = left
+        return True
+
+    def _create(self, document: Document, path: Path, *, is_durable: bool) -> bool:
+        """Make the file of a document, unless somebody has just made it. Raises WorldFailed, OSError."""
+        make_room(path)
+        self._unsynced.add_new_folders(path)
+        temporary = write_beside(path, bytes(document.text), mode=FILE_MODE, is_durable=is_durable)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            self._in_use.touch(document.file)
+            return False
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            os.rename(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        document.left = signature_of(path)
+        self._unsynced.add(path.parent)
+        return True
+
+    def _replace(self, document: Document, path: Path, *, is_durable: bool) -> bool:
+        """Give a file the newest text by rename, or remove it. Raises WorldFailed, OSError."""
+        if document.left is None:
+            return not document.is_there or self._create(document, path, is_durable=is_durable)
+        if self.is_recent(document.left) and is_open_for_writing(path):
+            self._in_use.touch(document.file)
+            return False
+        try:
+            fd, status = open_plain(path)
+        except (FileNotFoundError, NotRegular):
+            self._in_use.touch(document.file)
+            return False
+        temporary = None
+        try:
+            if document.is_there:
+                mode = stat.S_IMODE(status.st_mode) & 0o777
+                temporary = write_beside(path, bytes(document.text), mode=mode, is_durable=is_durable)
+            with alone_with(fd) as is_alone:
+                if signature_of(path) != document.left or Signature.of(os.fstat(fd)) != document.left:
+                    self._in_use.touch(document.file)
+                    return False
+                if temporary is None:
+                    os.unlink(path)
+                else:
+                    os.rename(temporary, path)
+            document.left = signature_of(path)
+            if is_durable:
+                sync_folder(path.parent)
+            else:
+                self._unsynced.add(path.parent)
+            if not is_alone:
+                signature = Signature.of(os.fstat(fd))
+                self._replaced.append(_Replaced(document.file, os.dup(fd), signature, document.on_disk))
+        finally:
+            os.close(fd)
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
+        return True
+
+    # -------------------------------------------------------------------------------------------------- looking again
+
+    def check_written(self, file: str) -> None:
+        """Write what is pending of a file, or compare it with its text: a save within a tick of the clock leaves no
+        other sign.
+        """
+        in_use = self._in_use
+        with in_use.lock, contextlib.suppress(WorldFailed):
+            document = in_use.load(file)
+            path = path_in(self._home, file)
+            left = document.left
+            if left is None or signature_of(path) != left:
+                if left is not None or document.pending_seq or os.path.lexists(path):
+                    in_use.touch(file)
+                if document.pending_seq and left is None and not os.path.lexists(path):
+                    self.render(document)
+                    self._changed(file)
+                return
+            if document.pending_seq:
+                if self.render(document):
+                    self._changed(file)
+                return
+            if document.is_checked or is_young(left, int(self._wall() * 1e9)):
+                return
+            if read_whole(path) != bytes(document.text) and signature_of(path) == left:
+                document.rendered, document.left = bytes(document.text), NEVER_SEEN
+                in_use.touch(file)
+            document.is_checked = True
+
+    def render_failed(self) -> None:
+        """Write the documents that could not be written before."""
+        for document in self._in_use.every():
+            with self._in_use.lock:
+                if document.has_failed and self.render(document):
+                    self._changed(document.file)
+
+    def look_at_replaced(self) -> None:
+        """Take in what a program saved into the file that a rename replaced: it had opened it just before."""
+        for one in [*self._replaced]:
+            now = Signature.of(os.fstat(one.fd))
+            is_saved = now.size != one.signature.size or now.mtime_ns != one.signature.mtime_ns
+            if has_writer(one.fd):
+                continue
+            text = read_all(one.fd, now.size) if is_saved else one.held
+            os.close(one.fd)
+            self._replaced.remove(one)
+            with self._in_use.lock:
+                document = self._in_use.load(one.file)
+                target = path_in(self._home, one.file)
+                if text != one.held and signature_of(target) == document.left and not document.pending_seq:
+                    document.rendered = bytes(document.text)
+                    merged = merged_as(one.file, one.held, bytes(document.text), text)
+                    os.rename(write_beside(target, merged, mode=FILE_MODE), target)
+                    log.info("projection.kept", file=one.file, why="somebody saved it meanwhile")
+                    self._in_use.touch(one.file)
+
+    # ------------------------------------------------------------------------------------------------------- recovery
+
+    def recover(self, file: str, rows: Sequence[Row]) -> None:
+        """Bring a file up to date with changes that may not be in it.
+
+        Args:
+            rows: oldest first, the newest of the file.
+        """
+        path = path_in(self._home, file)
+        with self._in_use.lock:
+            try:
+                document = self._in_use.load(file)
+                signature, held = signature_of(path), read_whole(path)
+            except WorldFailed as error:
+                log.error("projection.failed", file=file, error=str(error))
+                return
+            if held == document.newest:
+                document.rendered, document.left, document.pending_seq = None, signature, 0
+                return
+            document.pending_seq = document.pending_seq or rows[0].seq
+            is_ours = document.seq == rows[-1].seq and _is_unfinished(held, bytes(document.text), rows)
+            if is_ours and not is_open_for_writing(path):  # else a person saves it in place, it is no power cut
+                document.rendered, document.left = held or b"", signature
+                self.render(document)
+            else:
+                document.rendered, document.left = document.on_disk, NEVER_SEEN
+                self._in_use.touch(file)
+
+
+def _is_unfinished(data: bytes | None, newest: bytes, rows: Sequence[Row]) -> bool:
+    """Return whether a file is a version of since `rows` began, or the beginning of one that was being written."""
+    whole = [row for row in rows if not is_append(row)]
+    held = data or b""
+    if fingerprint(data) in [row.offset for row in whole]:
+        return True  # it was not replaced yet
+    if data is not None and any(row.data.startswith(held.rstrip(b"\0")) for row in whole if row.kind in WHOLE_KINDS):
+        return True
+    for version, run, _ in versions_back(newest, rows):
+        start = len(version) - sum(len(row.data) for row in run)
+        if len(held) <= len(version) and held[:start] == version[:start]:
+            wrong = held[start:] != version[start : len(held)]
+            if not wrong or _is_torn(held[start:], version[start : len(held)]):
+                return True
+    return False
+
+
+def _is_torn(held: bytes, wanted: bytes) -> bool:
+    """Return whether all bytes that are wrong are zeros, which a file system puts for what it lost."""
+    return not any(has for has, needs in zip(held, wanted, strict=True) if has != needs)

@@ -1,0 +1,382 @@
+"""What people saved: noticed when nobody writes to the file any more, merged, and made a version."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.documents.document import (
+    MAX_SAVE_SECONDS,
+    Document,
+    Found,
+    Half,
+    is_json,
+    may_be_version,
+    merged_as,
+)
+from honeybadger_host.documents.in_use import MAX_BYTES, DocumentsInUse
+from honeybadger_host.documents.merge import units_of
+from honeybadger_host.documents.merge_json import nearest_json
+from honeybadger_host.documents.rendering import Renderer
+from honeybadger_host.documents.unread import unread_notes, with_unread
+from honeybadger_host.documents.versions import (
+    MAX_CANDIDATES,
+    Event,
+    Saved,
+    is_append,
+    objects_in,
+    read_events,
+    versions_back,
+)
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.atomic_files import fingerprint, read_whole
+from honeybadger_host.storage.edits import Edit, Looked, SavedText, Seen, digest_of
+from honeybadger_host.storage.file_cache import signature_of
+from honeybadger_host.storage.files import (
+    NotRegular,
+    Signature,
+    closing_fd,
+    is_open_for_writing,
+    open_plain,
+    path_in,
+    read_all,
+)
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from honeybadger_host.storage.unsynced import Unsynced
+
+QUIET_SECONDS = 0.5  # A file that changed is looked at after so long without another change
+NEAREST_SECONDS: Final = 3600.0  # age of the oldest version that a save may have been made from
+# A note this much older than a save that goes back to an earlier version was read before it was deleted.
+DELETED_SECONDS = 2.0
+# The same text saved again within this time is the same editor's; later it goes back to that text.
+_SAVED_AGAIN_SECONDS: Final = 60.0
+FILES_AT_ONCE: Final = 256
+# Files that are saved one after the other, as by `git checkout`, are one event of at most this length.
+_MAX_GROUPING_SECONDS: Final = 5.0
+_ATTEMPTS: Final = 5
+
+
+class Saves:
+    """What people save of the documents of a home; see `Documents`."""
+
+    renderer: Renderer
+
+    def __init__(
+        self,
+        home: Path,
+        in_use: DocumentsInUse,
+        journal: Journal,
+        unsynced: Unsynced,
+        *,
+        author_of: Callable[[int], str],
+        changed: Callable[[str], None],
+        wall: Callable[[], float],
+    ) -> None:
+        self._home = home
+        self._in_use = in_use
+        self._journal = journal
+        self._unsynced = unsynced
+        self._author_of = author_of
+        self._changed = changed
+        self._wall = wall
+        self._event = 0
+        """Number of the event that goes on with the next saves; 0: none does."""
+        self._has_more = False
+
+    # -------------------------------------------------------------------------------------------------------- reading
+
+    def current(self, file: str) -> bytes | None:
+        """Return the newest version with what a person saved; None: there is no such file. Raises WorldFailed."""
+        in_use, path = self._in_use, path_in(self._home, file)
+        if in_use.is_nothing(file):
+            return None
+        for _ in range(_ATTEMPTS):
+            signature = signature_of(path)
+            with in_use.lock:
+                document = in_use.load(file)
+                if signature == document.left:
+                    return document.newest
+            data = read_whole(path)
+            if signature_of(path) == signature:
+                break
+        else:
+            raise WorldFailed(f"{path} is being saved by another program")
+        if data is None or signature is None:
+            return None
+        return self.view(file, data, signature)
+
+    def view(self, file: str, data: bytes, signature: Signature) -> bytes:
+        """Return what a reader gets who has found `data` in a file: the newest version, with what a person saved."""
+        document = self._in_use.get(file)
+        if document is None:
+            return data
+        with self._in_use.lock:
+            newest = document.newest
+            if newest is not None and (signature == document.left or not may_be_version(file, data)):
+                return newest
+            if data == document.on_disk:
+                return bytes(document.text)
+        found = self._compare(file, signature, "", data)
+        return merged_as(file, found.newest, newest or b"", found.merged)
+
+    # -------------------------------------------------------------------------------------------------------- looking
+
+    def look(self) -> list[Found]:
+        """Return the files that people saved and nobody is saving any more."""
+        in_use = self._in_use
+        self.renderer.look_at_replaced()
+        in_use.evict()
+        for document in in_use.every():
+            if (not document.is_checked or document.pending_seq) and document.file not in in_use.touched:
+                self.renderer.check_written(document.file)
+        found: list[Found] = []
+        if self._is_going_on():
+            return found
+        waiting = [*in_use.touched]
+        self._has_more = len(waiting) > FILES_AT_ONCE
+        for file in waiting[:FILES_AT_ONCE]:
+            try:
+                one = self._look_at(file)
+            except (OSError, NotRegular, WorldFailed) as error:
+                if isinstance(error, NotRegular) or not os.path.lexists(path_in(self._home, file)):
+                    in_use.touched.pop(file, None)
+                continue
+            if one is not None:
+                found.append(one)
+        return found
+
+    def _is_going_on(self) -> bool:
+        """Return whether files are being saved one after the other; leave out those that are as the host left them."""
+        now, touched = self._in_use.clock(), self._in_use.touched
+        is_recent = is_long = False
+        for file, (before, since, first) in [*touched.items()]:
+            signature = signature_of(path_in(self._home, file))
+            document = self._in_use.get(file)
+            if document is not None and signature == document.left:
+                touched.pop(file, None)
+                self.renderer.check_written(file)
+                continue
+            if signature != before:
+                since = now
+                touched[file] = signature, since, first
+            is_long = is_long or now - first > _MAX_GROUPING_SECONDS
+            is_recent = is_recent or self._age(signature, since) < QUIET_SECONDS
+        return is_recent and not is_long
+
+    def _age(self, signature: Signature | None, since: float) -> float:
+        """Return for how many seconds a file has been as it is."""
+        age = self._in_use.clock() - since
+        if signature is None:
+            return age
+        return max(age, self._wall() - _stamp_of(signature))
+
+    def _look_at(self, file: str) -> Found | None:
+        """Return what a person saved; None: nothing, or not yet. Raises OSError, NotRegular, WorldFailed."""
+        path, touched = path_in(self._home, file), self._in_use.touched
+        signature = signature_of(path)
+        if file not in touched or signature != touched[file][0]:  # see `_is_going_on`
+            return None
+        _, since, first = touched[file]
+        with self._in_use.lock:
+            document = self._in_use.load(file)
+            if signature == document.left and not (signature is None and document.pending_seq):
+                touched.pop(file, None)
+                self.renderer.check_written(file)
+                return None
+        if self._age(signature, since) < QUIET_SECONDS:
+            return None
+        if signature is None:
+            touched.pop(file, None)
+            return self._compare(file, None, "", None)
+        is_patient = self._in_use.clock() - first < MAX_SAVE_SECONDS and self.renderer.is_recent(signature)
+        if is_patient and is_open_for_writing(path):
+            return None
+        fd, status = open_plain(path)
+        with closing_fd(fd):
+            data = read_all(fd, status.st_size)
+            if Signature.of(os.fstat(fd)) != signature or signature_of(path) != signature:
+                return None
+        touched.pop(file, None)
+        if not may_be_version(file, data):
+            return None  # whoever mends it saves it again
+        return self._compare(file, signature, self._author_of(status.st_uid), data)
+
+    def _compare(self, file: str, signature: Signature | None, author: str, data: bytes | None) -> Found:
+        """Return what a save was made from, and what it makes of the newest version."""
+        with self._in_use.lock:
+            document = self._in_use.load(file)
+            newest, on_disk, half, seq = bytes(document.text), document.on_disk, document.half, document.seq
+            lately = [SavedText(file, digest_of(saved), 0, saved) for _, saved in document.overtaken]
+        found = Found(file, signature, author or self._author_of(os.geteuid()), data, on_disk, newest, newest)
+        text = data or b""
+        if data == on_disk:
+            return found
+        now = self._wall()
+        if half is not None and half.is_begun(now, text):
+            whole = merged_as(file, half.after, newest, half.before)  # as if the first half had not been saved
+            return found._replace(base=half.base, merged=merged_as(file, half.base, whole, text), half=half)
+        saved_at = now if signature is None else min(now, _stamp_of(signature))
+        reader, since = self._in_use.reader, int((saved_at - NEAREST_SECONDS) * 1000)
+        events = read_events(self._journal.path, file, since, seq)
+        lately += reader.saved(file, since)
+        same = next((one for one in lately if data is not None and one.text == text), None)
+        if same is not None and (saved_at * 1000 <= same.at or saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS):
+            return found._replace(base=text)
+        later: list[Row] | None = None
+        objects = objects_in(events, newest) if is_json(file) else []
+        if objects:
+            is_earlier = same is not None or text in objects
+        else:
+            later = _later_than(text, newest, events)
+            is_earlier = later is not None or same is not None or reader.has_version(file, fingerprint(text))
+        if data is None or is_earlier:  # it is not merged: a deletion, or a checkout
+            rows = later
+            if rows is None:
+                rows = [event for event in events if isinstance(event, Row) and is_append(event)]
+            young_since = (saved_at - DELETED_SECONDS) * 1000
+            young = [row.data for row in rows if row.at >= young_since and row.data.strip() in newest]
+            kept = [data for data in young if data.strip() not in text]
+            return found._replace(base=text, merged=text + b"".join(kept))
+        if objects:
+            base = nearest_json([*objects[:MAX_CANDIDATES], *(one.text for one in lately)], newest, text)
+        else:
+            saved = Saved(text, newest)
+            base = saved.nearest(saved.candidates(newest, events, lately))
+        return found._replace(base=base, merged=merged_as(file, base, newest, text))
+
+    # ------------------------------------------------------------------------------------------------------ taking in
+
+    def overtake(self, document: Document, row: Row) -> None:
+        """Take in that a change was decided upon a text that somebody had saved just before."""
+        if fingerprint(document.newest) == row.offset:
+            return
+        path = path_in(self._home, document.file)
+        with contextlib.suppress(WorldFailed):
+            left, data = signature_of(path), read_whole(path)
+            if data is None or left is None:
+                return
+            read = self.view(document.file, data, left)
+            if fingerprint(read) == row.offset:
+                saved = replace(document, text=bytearray(read), is_there=True)
+                document.overtaken.append((self._edit(document, saved, self._author_of(os.geteuid())), data))
+                document.left, document.rendered = left, data
+
+    @property
+    def overtaken(self) -> int:
+        """How many edits are to be kept that no file shows any more."""
+        return sum(len(document.overtaken) for document in self._in_use.every())
+
+    def take_in(self, some: Sequence[Found], first: int) -> list[Edit]:
+        """Keep what people saved, and write it where it was merged; return the edits, numbered from `first` on.
+
+        Raises WorldFailed, StorageFailed; nothing was changed.
+        """
+        edits: list[Edit] = []
+        seen: list[Seen] = []
+        gone: list[str] = []
+        lately: list[SavedText] = []
+        done: list[tuple[Found, Document]] = []
+        in_use = self._in_use
+        at = max(self._journal.last_at, int(self._wall() * 1000))
+        event = self._event or first
+        with in_use.lock:
+            for document in in_use.every():
+                for edit, text in document.overtaken:
+                    edits.append(edit._replace(seq=first + len(edits), event=event))
+                    lately.append(SavedText(document.file, digest_of(text), at, text))
+                document.overtaken = []
+            for found in some:
+                if signature_of(path_in(self._home, found.file)) != found.signature:
+                    in_use.touch(found.file)
+                    continue
+                document = in_use.load(found.file)
+                taken = self._taken(document, found)
+                if taken.newest != document.newest:
+                    changed = self._edits(document, taken, found, first + len(edits))
+                    edits += (edit._replace(event=event) for edit in changed)
+                    if taken.is_there:
+                        seen.append(in_use.mark_of(taken))
+                    else:
+                        gone.append(found.file)
+                if found.data is not None and taken.pending_seq:
+                    lately.append(SavedText(found.file, digest_of(found.data), at, found.data))
+                done.append((found, taken))
+            if edits or lately:
+                self._journal.keep_looked(Looked(edits, seen, gone, None, lately), first, at)
+            units_of.cache_clear()
+            for found, taken in done:
+                in_use.put(taken)
+                if taken.pending_seq:
+                    self.renderer.render(taken)
+                else:
+                    self._unsynced.add(path_in(self._home, found.file))
+                self._changed(found.file)
+        self._event = event if self._has_more and edits else 0
+        if edits:
+            in_use.keep_marks_soon()
+        return edits
+
+    def _taken(self, document: Document, found: Found) -> Document:
+        """Return a document as it is once a save is taken in."""
+        file, newest = document.file, bytes(document.text)
+        merged = merged_as(file, found.newest, newest, found.merged)
+        is_there = found.data is not None or bool(merged)
+        is_same = merged == newest and is_there == document.is_there
+        taken = replace(document, text=bytearray(merged), is_there=is_there, left=found.signature, hash=None)
+        is_rendered = merged == (found.data or b"") and is_there == (found.data is not None)
+        taken.rendered = None if is_rendered else found.data or b""
+        taken.pending_seq = 0 if is_rendered else document.pending_seq or document.seq or 1
+        taken.is_checked = not is_rendered or is_json(file)
+        if is_same:
+            return taken
+        taken.unkept_seq, taken.is_written = 0, False
+        if found.data is not None and found.data != found.base:
+            half = found.half
+            before = newest if half is None else merged_as(file, half.after, newest, half.before)
+            taken.half = Half(self._wall(), found.data, found.base, before, merged)
+        return taken
+
+    def _edits(self, document: Document, taken: Document, found: Found, first: int) -> list[Edit]:
+        """Return what a save changed; unread notes that went are an edit of their own, which can be undone alone."""
+        newest, merged = bytes(document.text), bytes(taken.text)
+        is_text = found.data is not None and not is_json(found.file)
+        unread = unread_notes(newest, merged, found.data or b"") if is_text else []
+        stayed = replace(document, seq=first)
+        if unread:
+            stayed.text = bytearray(with_unread(newest, merged, unread))
+        is_only_that = stayed.text == document.text
+        taken.seq = first if is_only_that else first + 1
+        last = self._edit(stayed, taken, found.author)._replace(unread=len(unread))
+        return [last] if is_only_that else [self._edit(document, stayed, found.author), last]
+
+    def _edit(self, document: Document, taken: Document, author: str) -> Edit:
+        before, after = (None if one.newest is None else digest_of(one.newest) for one in (document, taken))
+        texts = bytes(document.text), bytes(taken.text)
+        hunks = None if max(map(len, texts)) > MAX_BYTES else hunks_between(*map(lines_of, texts))
+        group = self._in_use.group_of(document.file) or ""
+        return Edit(taken.seq, 0, group, author, 0, document.file, before, after, hunks)
+
+
+def _stamp_of(signature: Signature) -> float:
+    """Return when a file was saved, in seconds since the epoch; a copy may have the time of another file."""
+    return max(signature.mtime_ns, signature.ctime_ns) / 1e9
+
+
+def _later_than(text: bytes, newest: bytes, events: Sequence[Event]) -> list[Row] | None:
+    """Return the appends behind the version that a text is; None: it is none of those that are followed back."""
+    later: list[Row] = []
+    for version, run, _ in versions_back(newest, events):
+        end = len(version)
+        while run and end > len(text):
+            end -= len(run[-1].data)
+            later.append(run.pop())
+        if end == len(text) and version.startswith(text):
+            return later[::-1]
+        later += reversed(run)
+    return None

@@ -1,0 +1,114 @@
+"""The documents of a home by name: found where people keep them, and those that changed though no event told of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.documents.store import Documents
+from honeybadger_host.domain import ROOT_GLOBAL_FILE
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_places import groups_in
+from honeybadger_host.memory.peoples_files import TEXTS
+from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.file_cache import signature_of
+from honeybadger_host.storage.files import names_in
+
+_FILES_AT_ONCE: Final = 256
+_PAUSE: Final = 50  # so many times as long as a comparison of a folder took, the next one waits
+_AGENTS: Final = "config/agents"
+_JSON_FOLDERS: Final = ("tasks", "proposals")
+
+
+class ChangedFiles:
+    """Finds documents that changed. One thread at a time, but for `touch_folder`.
+
+    Args:
+        journal: path of the journal.
+    """
+
+    def __init__(self, home: Path, journal: Path, documents: Documents, entries: EntryFiles) -> None:
+        self._home = home
+        self._reader = EditReader(journal)
+        self._documents = documents
+        self._entries = entries
+        self._folders: dict[str, int | None] = {}
+        """Folder -> its stamp when it was listed last."""
+        self._not_before: dict[str, float] = {}
+
+    def touch_folder(self, folder: str) -> None:
+        """Say that a folder below the home is watched from now on: the next comparison looks at every file in it."""
+        self._folders.pop(folder, None)
+        self._not_before.pop(folder, None)
+
+    def every(self) -> list[str]:
+        """Return all documents that are there."""
+        folders = self._json_folders()
+        files = [f"{folder}/{name}" for folder in folders for name in names_in(self._home / folder)]
+        every = [*self._texts(), *files]
+        return [file for file in every if self._documents.covers(file) and os.path.lexists(self._home / file)]
+
+    def _texts(self) -> list[str]:
+        files = [ROOT_GLOBAL_FILE, *(f"groups/{group}/{name}" for group in groups_in(self._home) for name in TEXTS)]
+        for agent in names_in(self._home / _AGENTS):
+            files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(self._home / _AGENTS / agent))
+        return files
+
+    def _json_folders(self) -> list[str]:
+        folders: list[str] = []
+        for group in groups_in(self._home):
+            folders += [f"groups/{group}/{name}" for name in _JSON_FOLDERS]
+            folders += self._entries.folders(group)
+            folders += self._entries.folders(f"{group}/archive")
+        return folders
+
+    def sweep_changed(self) -> Iterator[None]:
+        """Find the texts that changed, and what came or went in folders of JSON; yield now and then."""
+        files = self._texts()
+        for start in range(0, len(files), _FILES_AT_ONCE):
+            self._compare(files[start : start + _FILES_AT_ONCE])
+        yield
+        now = time.monotonic()
+        for folder in self._json_folders():
+            if self._not_before.get(folder, 0.0) <= now and self._folders.get(folder) != self._stamp_of(folder):
+                yield from self._compare_folder(folder)
+                self._not_before[folder] = now + _PAUSE * (time.monotonic() - now)
+
+    def sweep(self) -> Iterator[None]:
+        """Find everything that changed, and yield now and then."""
+        self._folders.clear()
+        self._not_before.clear()
+        yield from self.sweep_changed()
+        last = ""
+        while names := self._reader.names(last, _FILES_AT_ONCE):
+            for file in names:
+                if not os.path.lexists(self._home / file):
+                    self._documents.touch(file)
+            last = names[-1]
+            yield
+
+    def _compare_folder(self, folder: str) -> Iterator[None]:
+        """Touch those files of a folder that are not as they were left."""
+        self._folders[folder] = self._stamp_of(folder)
+        names = [f"{folder}/{name}" for name in names_in(self._home / folder)]
+        for start in range(0, len(names), _FILES_AT_ONCE):
+            self._compare(names[start : start + _FILES_AT_ONCE])
+            yield
+
+    def _stamp_of(self, folder: str) -> int | None:
+        """Return what changes when a file comes into a folder, or goes."""
+        stamp = signature_of(self._home / folder)
+        return None if stamp is None else stamp.mtime_ns
+
+    def _compare(self, files: Sequence[str]) -> None:
+        """Touch those of some files that are not as they were left."""
+        files = [file for file in files if self._documents.covers(file)]
+        stamps = self._reader.stamps(files)
+        for file in files:
+            document = self._documents.in_use.get(file)
+            left = stamps.get(file) if document is None else document.left
+            if left != signature_of(self._home / file):
+                self._documents.touch(file)

@@ -1,0 +1,52 @@
+"""A world in which people's saves of several files are taken in."""
+
+from __future__ import annotations
+
+import time
+
+from honeybadger_host.domain import FileWritten
+from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.journal_reader import LogFilter
+from tests.host.documents.world import MEMORY, World
+
+PERSONA = "groups/main/CLAUDE.md"
+ENTRY = "groups/main/memory/drinks/tea.json"
+_FILES = (MEMORY, PERSONA, ENTRY)
+
+
+class Recorded:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        (world.home / ENTRY).parent.mkdir(parents=True)
+
+    def kill(self) -> None:
+        self.world.journal.close()
+        self.world.start()
+
+    def record(self) -> None:
+        """Let time pass until everything was taken in."""
+        deadline = time.monotonic() + 20
+        while True:
+            for file in _FILES:
+                self.world.documents.touch(file)
+            for _ in range(2):
+                self.world.passed += 1
+                self.world.take_in()
+            self.world.checkpoint()
+            if not self.world.documents.in_use.touched:
+                return
+            assert time.monotonic() < deadline, self.world.documents.in_use.touched
+
+    @property
+    def edits(self) -> list[Edit]:
+        return EditReader(self.world.journal.path).edits(LogFilter("main"), 1000)[::-1]
+
+    def write(self, data: bytes, file: str = PERSONA) -> None:
+        """Save as a person does."""
+        self.world.save_as_an_editor(data, file)
+
+    def save(self, data: bytes, file: str = ENTRY) -> None:
+        """Save as the host does, upon what a reader gets."""
+        held = self.world.documents.current(file)
+        with self.world.decided(FileWritten("main", "entry", file, data, held)):
+            pass

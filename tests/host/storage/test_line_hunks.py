@@ -1,0 +1,52 @@
+"""Differences of texts, line by line."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.storage.line_hunks import (
+    Overlapping,
+    apply_hunks,
+    carried_over,
+    hunks_between,
+    lines_of,
+    reversed_hunks,
+)
+
+_LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"", b"d"]), max_size=30).map(b"".join).map(lines_of)
+
+
+@given(_LINES, _LINES)
+def test_hunks_make_one_text_of_the_other_and_back(before: list[bytes], after: list[bytes]) -> None:
+    hunks = hunks_between(before, after)
+    assert apply_hunks(before, hunks) == after
+    assert apply_hunks(after, reversed_hunks(hunks)) == before
+    assert bool(hunks) == (before != after)
+
+
+@given(_LINES, _LINES, _LINES)
+def test_hunks_are_carried_over_to_what_others_made_of_the_text_or_overlap(
+    before: list[bytes], mine: list[bytes], others: list[bytes]
+) -> None:
+    hunks, since = hunks_between(before, mine), hunks_between(before, others)
+    try:
+        carried = carried_over(hunks, since)
+    except Overlapping:
+        return
+    assert len(apply_hunks(others, carried)) == len(mine) + len(others) - len(before)
+    assert carried_over(hunks, []) == hunks
+
+
+@given(st.binary(max_size=50))
+def test_the_lines_of_a_text_are_the_text(text: bytes) -> None:
+    assert b"".join(lines_of(text)) == text
+
+
+def test_two_texts_without_a_line_in_common_are_compared_in_no_time() -> None:
+    before, after = ([b"%d %d\n" % (side, number) for number in range(20_000)] for side in range(2))
+    begun = time.process_time()
+    (hunk,) = hunks_between(before, after)
+    assert (len(hunk.removed), len(hunk.added), time.process_time() - begun < 20) == (20_000, 20_000, True)
