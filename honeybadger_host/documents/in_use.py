@@ -49,8 +49,7 @@ class DocumentsInUse:
         self._journal = journal
         self.group_of = group_of
         self.clock = clock
-        self.reader = EditReader(journal.path)
-        self._marks = EditReader(journal.path, journal.rows)
+        self.reader = EditReader(journal.path, journal.rows)
         self.lock = threading.RLock()
         self._documents: OrderedDict[str, Document] = OrderedDict()
         self.touched: dict[str, tuple[Signature | None, float, float]] = {}
@@ -107,7 +106,7 @@ class DocumentsInUse:
         return file not in self._documents and file not in self._backlog and signature_of(self._home / file) is None
 
     def _read(self, file: str) -> Document:
-        seen = self._marks.seen([file]).get(file)
+        seen = self.reader.seen([file]).get(file)
         path = path_in(self._home, file)
         rows = self._backlog.get(file, [])
         if seen is None:
@@ -140,7 +139,7 @@ class DocumentsInUse:
         held = read_whole(path) or b""
         if digest_of(held) == seen.digest:
             return held
-        return self._marks.written_at(seen) or self.reader.written_as({seen.file: seen.digest}).get(seen.file) or held
+        return self.reader.written_at(seen) or self.reader.written_as({seen.file: seen.digest}).get(seen.file) or held
 
     def evict(self) -> None:
         """Forget the documents that were used least lately, as far as they can be read again."""

@@ -223,7 +223,7 @@ class Saves:
             return found._replace(base=half.base, merged=merged_as(file, half.base, whole, text), half=half)
         saved_at = now if signature is None else min(now, _stamp_of(signature))
         reader, since = self._in_use.reader, int((saved_at - NEAREST_SECONDS) * 1000)
-        events = read_events(self._journal.path, file, since, seq)
+        events = read_events(reader, file, since, seq)
         lately += reader.saved(file, since)
         same = next((one for one in lately if data is not None and one.text == text), None)
         if same is not None and (saved_at * 1000 <= same.at or saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS):

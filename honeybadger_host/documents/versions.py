@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import islice
-from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from honeybadger_host.documents.merge import units_of
 from honeybadger_host.domain import NOTE_RESTORED, REMOVED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import Edit, EditReader, SavedText, digest_of
-from honeybadger_host.storage.journal_connection import read_rows, reading
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import apply_hunks, lines_of, reversed_hunks
 from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
@@ -69,32 +67,31 @@ def before(text: bytes, event: Event) -> bytes:
     return text[: -len(event.data)]
 
 
-def read_events(journal: Path, file: str, since: int, last: int) -> list[Event]:
+def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Event]:
     """Return what changed a file since a time (milliseconds since the epoch), oldest first, and one event before.
 
     Args:
         last: number of its newest event that counts.
     Raises JournalError.
     """
-    with reading(journal) as connection:
-        query = "SELECT at FROM changes WHERE seq = ? UNION ALL SELECT at FROM edits WHERE seq = ?"
-        if any(at < since for (at,) in connection.execute(query, (last, last))):
-            return []
-        newest = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
-        low, high = 0, newest + 1
-        while low < high:  # times never fall
-            middle = (low + high) // 2
-            query = "SELECT seq, at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
-            seq, at = connection.execute(query, (middle,)).fetchone() or (high, since)
-            low, high = (max(seq, middle) + 1, high) if at < since else (low, middle)
-    reader = EditReader(journal)
+    at_last = reader.rows(
+        "SELECT at FROM changes WHERE seq = ?1 UNION ALL SELECT at FROM edits WHERE seq = ?1", (last,)
+    )
+    if any(at < since for (at,) in at_last):
+        return []
+    low, high = 0, last + 1
+    while low < high:  # times never fall
+        middle = (low + high) // 2
+        query = "SELECT seq, at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
+        seq, at = next(iter(reader.rows(query, (middle,))), (high, since))
+        low, high = (max(seq, middle) + 1, high) if at < since else (low, middle)
     edits = [edit for edit in reader.edits_of([file], -1, last) if edit.at >= since]
     first = min([low, *(edit.seq for edit in edits)])
     rows = [row for row in reader.changes(first, last, [file]) if row.at >= since]
     events: list[Event] = sorted([*rows, *edits], key=lambda event: event.seq)
     query = "SELECT * FROM changes WHERE seq < ? AND file = ? ORDER BY seq DESC LIMIT 1"
     if events and isinstance(events[0], Row) and events[0].kind in WHOLE_KINDS:  # else it is followed back
-        events[:0] = map(Row._make, read_rows(journal, query, (events[0].seq, file)))
+        events[:0] = map(Row._make, reader.rows(query, (events[0].seq, file)))
     return events
 
 

@@ -18,7 +18,7 @@ from honeybadger_host.documents.document import Found
 from honeybadger_host.domain import Asked, Change, ChangeHandler, Outcome
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.archive import archive_entry, archived_file
-from honeybadger_host.memory.entry import Entry, memory_folder
+from honeybadger_host.memory.entry import Entry, memory_folder, parse_entry
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
@@ -135,11 +135,14 @@ class EditedEntries:
             return None
         if not saved.file.startswith(f"{memory_folder(group)}/"):
             return None
+        before: Sequence[str] = ()
+        with contextlib.suppress(ValueError):
+            before = parse_entry(saved.newest, saved.file).standing.supersedes
         try:
             entry = self.superseding.entries.parse(saved.file, saved.data)
         except ValueError:
             return None
-        ids = [id_ for id_ in entry.standing.supersedes if f'"{id_}"'.encode() not in saved.newest]
+        ids = [id_ for id_ in entry.standing.supersedes if id_ not in before]
         return (saved.file, group, entry, ids) if ids else None
 
     async def _supersede(self, file: str, group: str, entry: Entry, ids: Sequence[str]) -> None:

@@ -202,7 +202,7 @@ class EditReader:
 
     def __init__(self, path: Path, rows: Callable[[str, tuple[object, ...]], Iterable[tuple[Any, ...]]] | None = None):
         self._path = path
-        self._rows = rows or partial(read_rows, path)
+        self.rows = rows or partial(read_rows, path)
 
     def looked_at(self) -> int | None:
         """Return up to which change the files were looked at; None: never to the end."""
@@ -212,30 +212,30 @@ class EditReader:
     def seen(self, files: Collection[str]) -> dict[str, Seen]:
         """Return those of some files that were looked at."""
         query = "SELECT * FROM seen WHERE file IN (SELECT value FROM json_each(?))"
-        rows = self._rows(query, (_listed(files),))
+        rows = self.rows(query, (_listed(files),))
         return {row[0]: Seen(row[0], row[1], Signature(*row[2:6]), *row[6:]) for row in rows}
 
     def stamps(self, files: Sequence[str]) -> dict[str, Signature]:
         """Return those of some files that were looked at, with their signatures then."""
         query = "SELECT file, inode, size, mtime_ns, ctime_ns FROM seen WHERE file IN (SELECT value FROM json_each(?))"
-        return {file: Signature(*stamp) for file, *stamp in self._rows(query, (_listed(files),))}
+        return {file: Signature(*stamp) for file, *stamp in self.rows(query, (_listed(files),))}
 
     def names(self, after: str, most: int) -> list[str]:
         """Return a few files that were looked at, in the order of names, behind one."""
         query = "SELECT file FROM seen WHERE file > ? ORDER BY file LIMIT ?"
-        return [file for (file,) in self._rows(query, (after, most))]
+        return [file for (file,) in self.rows(query, (after, most))]
 
     def changed(self, first: int, last: int) -> dict[str, int]:
         """Return the files that the host changed between two seqs, each with its first change."""
         query = "SELECT file, min(seq) FROM changes WHERE seq BETWEEN ? AND ? GROUP BY file"
-        return dict(self._rows(query, (first, last)))
+        return dict(self.rows(query, (first, last)))
 
     def changes(self, first: int, last: int, files: Collection[str]) -> Iterator[Row]:
         """Yield the host's changes of some files between two seqs, oldest first."""
         query = (
             "SELECT * FROM changes WHERE seq BETWEEN ? AND ? AND file IN (SELECT value FROM json_each(?)) ORDER BY seq"
         )
-        return map(Row._make, self._rows(query, (first, last, _listed(files))))
+        return map(Row._make, self.rows(query, (first, last, _listed(files))))
 
     def unmarked(self) -> Iterator[Row]:
         """Yield the changes of files behind what `seen` says of them and `LOOKED_AT`, oldest first."""
@@ -244,19 +244,19 @@ class EditReader:
             "AND changes.seq > coalesce(seen.seq, 0) ORDER BY changes.seq"
         )
         looked_at = self.looked_at()
-        return iter(()) if looked_at is None else map(Row._make, self._rows(query, (looked_at,)))
+        return iter(()) if looked_at is None else map(Row._make, self.rows(query, (looked_at,)))
 
     def written_at(self, seen: Seen) -> bytes | None:
         """Return the data of the change that a mark is of, if that is what the file held."""
         query = "SELECT data FROM changes WHERE seq = ? AND file = ?"
-        found = next(iter(self._rows(query, (seen.seq, seen.file))), None)
+        found = next(iter(self.rows(query, (seen.seq, seen.file))), None)
         return None if found is None or digest_of(found[0]) != seen.digest else found[0]
 
     def written_as(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the bytes that the host gave files once, of those that had the wanted digest. Reads all changes."""
         query = "SELECT file, data FROM changes WHERE file IN (SELECT value FROM json_each(?)) ORDER BY seq DESC"
         found: dict[str, bytes] = {}
-        for file, data in self._rows(query, (_listed(wanted),)) if wanted else ():
+        for file, data in self.rows(query, (_listed(wanted),)) if wanted else ():
             if file not in found and digest_of(data) == wanted[file]:
                 found[file] = data
                 if len(found) == len(wanted):
@@ -267,7 +267,7 @@ class EditReader:
         """Return (file, seq) -> what a document held right before a change that wrote it as a whole."""
         query = "SELECT file, seq, text FROM texts WHERE file IN (SELECT value FROM json_each(?))"
         try:
-            return {(file, seq): zlib.decompress(text) for file, seq, text in self._rows(query, (_listed(files),))}
+            return {(file, seq): zlib.decompress(text) for file, seq, text in self.rows(query, (_listed(files),))}
         except JournalError as error:
             if "no such table" in str(error):  # of an older host, and no new one has opened it yet
                 return {}
@@ -275,16 +275,16 @@ class EditReader:
 
     def saved(self, file: str, since: int) -> list[SavedText]:
         """Return the texts that people saved since a time (milliseconds since the epoch), the newest first."""
-        rows = self._rows("SELECT * FROM saved WHERE file = ? AND at >= ? ORDER BY at DESC", (file, since))
+        rows = self.rows("SELECT * FROM saved WHERE file = ? AND at >= ? ORDER BY at DESC", (file, since))
         return [SavedText(name, digest, at, zlib.decompress(packed)) for name, digest, at, packed in rows]
 
     def has_version(self, file: str, fingerprint: int) -> bool:
         """Return whether a file had a text with this fingerprint. Reads all changes."""
-        for before, after in self._rows("SELECT before, after FROM edits WHERE file = ?", (file,)):
+        for before, after in self.rows("SELECT before, after FROM edits WHERE file = ?", (file,)):
             if fingerprint in (fingerprint_of(before), fingerprint_of(after)):
                 return True
         query = "SELECT offset, data FROM changes WHERE file = ? AND offset IN (?, 0)"
-        rows = self._rows(query, (file, fingerprint))
+        rows = self.rows(query, (file, fingerprint))
         return any(offset or fingerprint_of(digest_of(data)) == fingerprint for offset, data in rows)
 
     def edits(self, wanted: LogFilter, limit: int) -> list[Edit]:
@@ -302,7 +302,7 @@ class EditReader:
             "SELECT file, author, at, max(seq) FROM edits "
             "WHERE after IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY file"
         )
-        rows = self._rows(query, (_listed(files),))
+        rows = self.rows(query, (_listed(files),))
         return {file: (author, at) for file, author, at, _ in rows}
 
     def edit(self, seq: int) -> Edit | None:
@@ -321,7 +321,7 @@ class EditReader:
     def _edits(self, where: str, values: tuple[object, ...]) -> list[Edit]:
         query = f"SELECT * FROM edits WHERE {where}"  # noqa: S608  a constant
         try:
-            rows = list(self._rows(query, values))
+            rows = list(self.rows(query, values))
         except JournalError as error:
             if "no such" in str(error):  # table or column: of an older host, and no new one has opened it yet
                 return []
@@ -339,7 +339,7 @@ class EditReader:
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
             query = f"SELECT hash, text FROM lines WHERE hash IN ({','.join('?' * len(some))})"  # noqa: S608  question marks
-            found |= {hash_.hex(): text for hash_, text in self._rows(query, tuple(some))}
+            found |= {hash_.hex(): text for hash_, text in self.rows(query, tuple(some))}
         return found
 
 

@@ -115,9 +115,9 @@ class World:
 
     def take_in(self) -> list[Edit]:
         found = self.documents.saves.look()
-        first = self.journal.next_seq
-        self.journal.next_seq += 2 * len(found) + self.documents.saves.overtaken
-        return self.documents.saves.take_in(found, first)
+        edits = self.documents.saves.take_in(found, self.journal.next_seq)
+        self.journal.next_seq += len(edits)
+        return edits
 
     def checkpoint(self) -> None:
         paths, unsettled = self.projections.look()
