@@ -1,0 +1,96 @@
+"""What people save of JSON documents is merged by member; a file that is no JSON changes nothing until it is mended."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from honeybadger_host.documents.merge_json import merge_json
+from honeybadger_host.domain import FileWritten
+from tests.host.documents.recorded import ENTRY
+from tests.host.documents.world import World
+
+
+def dumped(**members: object) -> bytes:
+    return orjson.dumps(members, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def write(world: World, data: bytes) -> None:
+    """Write as the host does, upon what a reader gets."""
+    held = world.documents.current(ENTRY)
+    with world.decided(FileWritten("main", "entry", ENTRY, data, held)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("base", "newest", "saved", "merged"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, {"a": 3}, {"a": 3, "b": 2}),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}, {"a": 1}, {"a": 1, "c": 3}),
+        ({"a": 1}, {"a": 2}, {"a": 3}, {"a": 3}),
+        ({"a": 1}, {}, {"a": 2}, {"a": 2}),
+        ({"m": {"x": 1}}, {"m": {"x": 2}}, {"m": {"x": 1, "y": 1}}, {"m": {"x": 2, "y": 1}}),
+        ({"t": ["a"]}, {"t": ["a", "b"]}, {"t": ["c"]}, {"t": ["c", "b"]}),
+        (
+            {"t": [{"id": "1", "s": 0}]},
+            {"t": [{"id": "1", "s": 1}, {"id": "2"}]},
+            {"t": [{"id": "1", "s": 0, "n": 1}]},
+            {"t": [{"id": "1", "s": 1, "n": 1}, {"id": "2"}]},
+        ),
+    ],
+)
+def test_objects_are_merged_by_member(
+    base: dict[str, object], newest: dict[str, object], saved: dict[str, object], merged: dict[str, object]
+) -> None:
+    assert orjson.loads(merge_json(dumped(**base), dumped(**newest), dumped(**saved))) == merged
+
+
+def test_a_change_that_was_decided_upon_a_save_replaces_it_and_the_save_is_the_persons(world: World) -> None:
+    write(world, dumped(content="tea", n=1))
+    world.look(ENTRY)
+    world.save(dumped(content="green tea", n=1), file=ENTRY)
+    write(world, dumped(content="green tea", n=2))
+    (edit,) = world.look(ENTRY)
+    assert edit.hunks == [(1, [b'  "content": "tea",\n'], [b'  "content": "green tea",\n'])]
+    assert (edit.author, orjson.loads(world.read(ENTRY))) == ("human", {"content": "green tea", "n": 2})
+
+
+def test_while_a_file_is_no_json_the_last_good_version_is_served_and_changed(world: World) -> None:
+    good = dumped(content="tea", n=1)
+    write(world, good)
+    world.look(ENTRY)
+    broken = dumped(content="green tea", n=1)[:-3]
+    world.save(broken, file=ENTRY)
+    assert not world.look(ENTRY)
+    assert world.documents.current(ENTRY) == good
+    write(world, dumped(content="tea", n=2))
+    world.kill()
+    assert (world.look(ENTRY), world.read(ENTRY)) == ([], broken)
+    world.save(broken + b"\n}\n", file=ENTRY)
+    assert len(world.look(ENTRY)) == 1
+    assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 2}
+
+
+def test_a_file_that_a_person_removes_is_an_edit_that_has_its_text(world: World) -> None:
+    write(world, dumped(content="tea"))
+    world.look(ENTRY)
+    (world.home / ENTRY).unlink()
+    (edit,) = world.look(ENTRY)
+    assert (edit.kind, [line for hunk in edit.hunks or () for line in hunk.removed]) == (
+        "edit_removed",
+        [b"{\n", b'  "content": "tea"\n', b"}\n"],
+    )
+    world.kill()
+    assert not world.look(ENTRY)
+    assert not (world.home / ENTRY).exists()
+
+
+def test_what_a_power_cut_left_of_a_file_is_made_whole(world: World) -> None:
+    write(world, dumped(content="tea"))
+    world.look(ENTRY)
+    for torn in (b"", b'{\n  "con', b'{\n  "\0\0\0\0', b"\0" * 9):
+        whole = dumped(content="tea", n=len(torn))
+        world.commit(FileWritten("main", "entry", ENTRY, whole, world.read(ENTRY)))
+        (world.home / ENTRY).write_bytes(torn)
+        world.kill()
+        assert (world.read(ENTRY), world.look(ENTRY)) == (whole, [])
