@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
+from functools import reduce
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
@@ -39,6 +40,14 @@ def after(text: bytes, event: Event) -> bytes:
     if event.kind in WHOLE_KINDS:
         return b"" if event.kind.endswith(REMOVED) else event.data
     return new_text(text, event) if event.kind in REVISED_KINDS else text + event.data
+
+
+def text_after(text: bytes, rows: Iterable[Row]) -> bytes | None:
+    """Return a text after some changes; None: they are not about this text."""
+    try:
+        return reduce(after, rows, text)
+    except ValueError:
+        return None
 
 
 def before(text: bytes, event: Event) -> bytes:

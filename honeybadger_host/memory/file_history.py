@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_host.documents.versions import text_after
 from honeybadger_host.domain import NOTE_RESTORED
-from honeybadger_host.memory.edits_found import with_changes
 from honeybadger_host.memory.file_events import GONE, Event, Past, read_past
 from honeybadger_host.memory.oldest_text import is_first, oldest_known
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
@@ -82,7 +82,7 @@ def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | Non
             now.is_known = True
         if not now.is_known and number == len(events) - 1 and past.seen is not None and past.seen.text is not None:
             rows = [row for row in events if isinstance(row, Row) and row.seq > past.seen.seq]
-            _set_lines(now, lines_of(with_changes(past.seen.text, rows) or b""), NOT_KEPT, gone)
+            _set_lines(now, lines_of(text_after(past.seen.text, rows) or b""), NOT_KEPT, gone)
             now.is_known = True
         yield event, now
 
@@ -145,8 +145,10 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
         _set_lines(now, [] if event.kind in GONE else lines_of(event.data), origin, gone)
         now.is_known, now.replaced = True, event.offset
     elif event.kind in REVISED_KINDS:
-        if now.is_known:
-            _set_lines(now, lines_of(with_changes(now.text, [event]) or b""), event, gone)
+        text = text_after(now.text, [event]) if now.is_known else None
+        if text is not None:
+            _set_lines(now, lines_of(text), event, gone)
+        now.is_known = text is not None
     else:
         if event.offset == 0 and not now.is_known:
             now.lines, now.origins, now.is_known = [], [], True

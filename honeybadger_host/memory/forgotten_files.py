@@ -11,9 +11,9 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.domain import ROOT_GLOBAL_FILE, Change, FileRemoved, FileWritten, WholeKind
-from honeybadger_host.memory.edits_found import hunks_of
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.peoples_files import TEXTS
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import put_back_lines
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
@@ -73,7 +73,7 @@ def tidied(group: str, file: str, held: bytes) -> Change | None:
     if name not in _ADDED_TO:
         return FileWritten(group, "text", file, text, held)
     try:
-        return put_back_lines(group, file, held, hunks_of(held, text))
+        return put_back_lines(group, file, held, hunks_between(lines_of(held), lines_of(text)))
     except UnicodeDecodeError:
         return None
 

@@ -10,7 +10,7 @@ import os
 import stat
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,16 +19,16 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_host import __version__
+from honeybadger_host.documents.in_use import MAX_BYTES
+from honeybadger_host.documents.versions import text_after
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.memory.edits_found import HostChanges, compare_text, compare_whole
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
-from honeybadger_host.memory.peoples_files import MOST_BYTES, PeoplesFile
 from honeybadger_host.ops.archive import appearing, packing, size_and_digest
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import EditReader, Seen, digest_of
 from honeybadger_host.storage.files import (
     NotRegular,
-    Signature,
     kind_of,
     make_folders,
     open_new,
@@ -36,6 +36,7 @@ from honeybadger_host.storage.files import (
 )
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_changed_files
+from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.journal_transfer import last_of, read_events, read_receipts, read_unsettled
 from honeybadger_host.transfer.exported import (
     CONTENT,
@@ -273,52 +274,49 @@ class _Exporter:
 
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield what is known of each file, and of those that a person has removed since the host looked."""
-        seen, changes = self._seen(seq)
+        known = self._known(seq)
         for place, copied in sorted(self._files.items()):
             line = {"file": place, "size": copied.size, "sha256": copied.sha256, "mtime_ns": copied.status.st_mtime_ns}
-            known = seen.pop(place, None)
-            yield line | {
-                "seen": None
-                if known is None
-                else self._seen_as(place, copied, known, changes.get(place, HostChanges()))
-            }
-        for place, known in sorted(seen.items()):
-            if place not in changes:
-                yield {"file": place, "size": None, "seen": _seen_line(known)}
+            yield line | {"seen": self._seen_as(place, copied, *known.pop(place, (None, [])))}
+        for place, (seen, rows) in sorted(known.items()):
+            if not rows:
+                yield {"file": place, "size": None, "seen": _seen_line(seen)}
 
-    def _seen(self, seq: int) -> tuple[dict[str, Seen], dict[str, HostChanges]]:
+    def _known(self, seq: int) -> dict[str, tuple[Seen, list[Row]]]:
         """Return place -> how each file was seen last, and the host's changes since."""
+        known: dict[str, tuple[Seen, list[Row]]] = {}
         if not self._journal.exists():
-            return {}, {}
-        reader, seen = EditReader(self._journal), dict[str, Seen]()
+            return known
+        reader = EditReader(self._journal)
         last = begin = f"groups/{self._group}/"
         while names := [name for name in reader.names(last, 256) if name.startswith(begin)]:
-            seen |= {place: one for name, one in reader.seen(names).items() if (place := self._place(name))}
+            for name, seen in reader.seen(names).items():
+                if place := self._place(name):
+                    known[place] = seen, []
             last = names[-1]
-        changed = reader.changed((reader.looked_at() or 0) + 1, seq)
-        changes: dict[str, HostChanges] = {}
-        for file, first in changed.items():
-            place = self._place(file)
-            if place is not None and (known := seen.get(place)) is not None:
-                later = HostChanges.of(reader.changes(max(first, known.seq + 1), seq, [file]))
-                if later.count:
-                    changes[place] = later
-        return seen, changes
+        for row in reader.unmarked():
+            if row.seq <= seq and (place := self._place(row.file)) in known:
+                known[place][1].append(row)
+        return known
 
-    def _seen_as(self, place: str, copied: _Copied, known: Seen, changes: HostChanges) -> str | dict[str, Any]:
-        """Return whether a file is as the host saw and left it, and else how that was."""
-        is_as_known = "known" if known.packed is None else "kept"
-        if copied.size > MOST_BYTES:
+    def _seen_as(
+        self, place: str, copied: _Copied, seen: Seen | None, rows: Sequence[Row]
+    ) -> str | dict[str, Any] | None:
+        """Return whether a file is as the host left it, and else how that was; None: no host ever looked at it."""
+        if seen is None:
+            return None
+        is_as_known = "known" if seen.packed is None else "kept"
+        if copied.size > MAX_BYTES:
             return is_as_known
         data = (self._to / CONTENT / place).read_bytes()
-        if digest_of(data) == known.digest:
+        if digest_of(data) == seen.digest:
             return is_as_known
-        status = copied.status
-        signature, digest = Signature.of(status), digest_of(data)
-        found = PeoplesFile(signature, status.st_uid, len(data), data, digest, digest_of(data[: known.size]))
-        if not (compare_whole if changes.is_whole else compare_text)(known.file, known, changes, found):
-            return is_as_known
-        return _seen_line(known)
+        text = text_after(seen.text or b"", rows) if seen.packed is not None or _is_whole(rows) else None
+        return is_as_known if text == data else _seen_line(seen)
+
+
+def _is_whole(rows: Sequence[Row]) -> bool:
+    return bool(rows) and rows[0].kind in WHOLE_KINDS
 
 
 def _seen_line(known: Seen) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
+from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.domain import Served
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.peoples_files import MOST_BYTES, group_of
+from honeybadger_host.memory.peoples_files import document_group
 from honeybadger_host.ops.archive import size_and_digest
 from honeybadger_host.storage.edits import Edit, Seen, digest_of
 from honeybadger_host.storage.file_cache import NEVER_SEEN
@@ -257,7 +258,7 @@ class _Loader:
         for value in self._lines(FILES):
             line = file_line(value)
             file = file_of(line.file, self._group)
-            if group_of(file) is None:
+            if document_group(file) is None:
                 continue
             if isinstance(line.seen, SeenLine):
                 text = None if line.seen.text is None else bytes_of(line.seen.text)
@@ -267,7 +268,7 @@ class _Loader:
                 yield self._as_it_is(line, file, seq)
 
     def _as_it_is(self, line: FileLine, file: str, seq: int) -> Seen:
-        if line.size is not None and line.size > MOST_BYTES:
+        if line.size is not None and line.size > MAX_BYTES:
             return Seen(file, seq, NEVER_SEEN, line.size, bytes.fromhex(line.sha256 or "")[:16], None)
         data = staged_file(self._home, file).read_bytes()
         packed = zlib.compress(data, 1) if line.seen == "kept" else None
