@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
@@ -17,12 +18,26 @@ from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
 # The first line of a note that the host wrote.
 _HEADING: Final = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")
 
+_HEADINGS: Final = re.compile(rb"^## ", re.MULTILINE)
+# A note of one line with blank lines below it, as nearly all are: 5,000 of them take 8 ms, line by line 45.
+_SIMPLE: Final = re.compile(rb"(## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)[^\S\n]*\n- [^\n]*\n)(\n*)")
+
 
 @lru_cache(maxsize=4)  # one save asks for the same three texts again and again: 10 ms each for 1 MiB
 def units_of(text: bytes) -> tuple[bytes, ...]:
     """Return the units of a text in order; joined they are the text again."""
+    starts = [0, *(found.start() for found in _HEADINGS.finditer(text)), len(text)]
     units: list[bytes] = []
-    lines = lines_of(text)
+    for start, end in pairwise(starts):
+        if simple := _SIMPLE.fullmatch(text, start, end):
+            units += [simple[1], *[b"\n"] * len(simple[2])]
+        elif start < end:
+            units += _units_in(lines_of(text[start:end]))
+    return tuple(units)
+
+
+def _units_in(lines: Sequence[bytes]) -> list[bytes]:
+    units: list[bytes] = []
     at = 0
     while at < len(lines):
         end = at + 1
@@ -30,7 +45,7 @@ def units_of(text: bytes) -> tuple[bytes, ...]:
             end = _end_of_note(lines, at)
         units.append(b"".join(lines[at:end]))
         at = end
-    return tuple(units)
+    return units
 
 
 def is_note(unit: bytes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import reduce
@@ -197,14 +197,17 @@ class Saved:
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
         old_lines = Counter(lines_of(versions[-1].text))
-        read, unread, above = 0, list[bytes](), newest
+        read, unread = 0, list[bytes]()
+        above = Counter(unit.strip() for unit in units_of(newest) if unit.strip())
+        lacking = {unit for unit in above if unit not in self._units}
         for number in range(len(events), 0, -1):
             event = events[number - 1]
             if isinstance(event, Edit):
                 is_read = self._shows(event, old_lines)
             elif is_append(event):
-                above = _without(above, [event.data])
-                is_read = self._has(event, typed, above)
+                units = [unit.strip() for unit in units_of(event.data) if unit.strip()]
+                above.subtract(units)
+                is_read = self._has(units, typed, above, lacking)
                 unread += [] if is_read else [event.data]
             else:
                 continue
@@ -246,20 +249,20 @@ class Saved:
         is_reworked = _places(one, gone, shared) <= _places(other, new, shared)
         return len(removed) + len(added) - (2 * _alike(removed, added) if is_reworked else 0)
 
-    def _has(self, row: Row, typed: Sequence[bytes], above: bytes) -> bool:
+    def _has(
+        self, units: Sequence[bytes], typed: Sequence[bytes], above: Counter[bytes], lacking: Collection[bytes]
+    ) -> bool:
         """Return whether the text has what was appended, also with changed words or another heading.
 
         Args:
             typed: units that no version has.
-            above: what was appended below.
+            above: units that stand above; `lacking` are those of the newest version that the text lacks.
         """
-        units = [unit.strip() for unit in units_of(row.data) if unit.strip()]
         if all(self._units[unit] for unit in units):
-            return not any(unit in above and self._units[unit] <= _count(above, unit) for unit in units)
+            return not any(0 < self._units[unit] <= above[unit] for unit in units)
         for part in {part for unit in units for part in unit.split(b"\n", 1)}:
             if count := sum(part in unit.split(b"\n", 1) for unit in typed):  # else of an earlier one just like it
-                lacking = [unit for each in units_of(above) if (unit := each.strip()) not in self._units]
-                return count > sum(part in unit.split(b"\n", 1) for unit in lacking)
+                return count > sum(above[unit] for unit in lacking if part in unit.split(b"\n", 1))
         return False
 
 
@@ -288,10 +291,6 @@ def _has_unit(text: bytes, unit: bytes) -> bool:
     if not unit.startswith(b"## ") or b"\n" in unit:
         return unit in text
     return re.search(rb"%s[ \t\r]*(?:\n(?!- )|\Z)" % re.escape(unit), text) is not None
-
-
-def _count(text: bytes, wanted: bytes) -> int:
-    return sum(unit.strip() == wanted for unit in units_of(text))
 
 
 def _without(text: bytes, parts: Sequence[bytes]) -> bytes:

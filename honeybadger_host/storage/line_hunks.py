@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
-_MAX_COMPARED: Final = 1_000_000  # pairs of lines; what differs in more is taken for one piece, which takes no time
+_MAX_COMPARED: Final = 1_000_000  # pairs of lines; more are compared between lines that are there once
 
 
 class Hunk(NamedTuple):
@@ -39,10 +41,37 @@ def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if not old and not new:
         return []
-    if len(old) * len(new) > _MAX_COMPARED:
+    if len(old) * len(new) <= _MAX_COMPARED:
+        matcher = SequenceMatcher(None, old, new, autojunk=False)
+        return [Hunk(start + a, old[a:b], new[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+    anchors = _anchors(old, new)
+    if not anchors:
         return [Hunk(start, old, new)]
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    return [Hunk(start + a, old[a:b], new[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+    hunks: list[Hunk] = []
+    before_at = after_at = 0
+    for one, other in [*anchors, (len(old), len(new))]:
+        between = hunks_between(old[before_at:one], new[after_at:other])
+        hunks += (hunk._replace(at=start + before_at + hunk.at) for hunk in between)
+        before_at, after_at = one, other
+    return hunks
+
+
+def _anchors(before: Sequence[bytes], after: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Return where lines stand that both sides have just once, as many as are in the same order on both."""
+    once, again = ({line for line, count in Counter(side).items() if count == 1} for side in (before, after))
+    unique = once & again
+    places = {line: at for at, line in enumerate(after) if line in unique}
+    pairs = [(at, places[line]) for at, line in enumerate(before) if line in places]
+    ends: list[int] = []  # the least last place of a row of so many; see "longest increasing subsequence"
+    rows: list[int] = []
+    for _, place in pairs:
+        rows.append(bisect_left(ends, place))
+        ends[rows[-1] : rows[-1] + 1] = [place]
+    found: list[tuple[int, int]] = []
+    for pair, row in zip(reversed(pairs), reversed(rows), strict=True):
+        if row == len(ends) - 1 - len(found) and (not found or pair[1] < found[-1][1]):
+            found.append(pair)
+    return found[::-1]
 
 
 def signed_lines(hunks: Iterable[Hunk]) -> list[tuple[str, bytes]]:
