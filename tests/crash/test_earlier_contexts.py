@@ -31,6 +31,7 @@ _CONTEXTS: Final = 500 if IS_LONG else 60
 _KILLS: Final = 40 if IS_LONG else 3
 _QUICKLY: Final = {
     "ops.maintenance.EDITS_SECONDS": 0.05,
+    "documents.saves.QUIET_SECONDS": 0.05,
     "consolidation.memory_window": 20,
     "log.level": "warning",
 }
