@@ -103,7 +103,7 @@ class DocumentsInUse:
 
     def is_nothing(self, file: str) -> bool:
         """Return whether a document that is not in use has no version, as far as its file tells; see `load`."""
-        return file not in self._documents and file not in self._backlog and signature_of(self._home / file) is None
+        return not (file in self._documents or file in self._backlog or signature_of(f"{self._home}/{file}"))
 
     def _read(self, file: str) -> Document:
         seen = self.reader.seen([file]).get(file)

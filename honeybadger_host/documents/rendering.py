@@ -87,9 +87,11 @@ class Renderer:
     def check(self, file: str) -> None:
         """See that a file can be written. Raises WorldFailed; nothing was changed but its folders made."""
         path = path_in(self._home, file)
-        self._unsynced.add_new_folders(path)
+        is_new = signature_of(path) is None
+        if is_new and not path.parent.exists():
+            self._unsynced.add_folders(path)
         make_room(path)
-        if not os.access(path, os.W_OK) and path.exists():
+        if not is_new and not os.access(path, os.W_OK):
             raise WorldFailed(f"cannot open {path} for writing: Permission denied")
         with self._in_use.lock:
             self._in_use.load(file)
@@ -203,8 +205,9 @@ class Renderer:
 
     def _create(self, document: Document, path: Path, *, is_durable: bool) -> bool:
         """Make the file of a document, unless somebody has just made it. Raises WorldFailed, OSError."""
-        make_room(path)
-        self._unsynced.add_new_folders(path)
+        if not path.parent.exists():
+            make_room(path)
+            self._unsynced.add_folders(path)
         temporary = write_beside(path, bytes(document.text), mode=FILE_MODE, is_durable=is_durable)
         try:
             os.link(temporary, path)

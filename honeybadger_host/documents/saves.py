@@ -156,11 +156,12 @@ class Saves:
         now, touched = self._in_use.clock(), self._in_use.touched
         is_recent = is_long = False
         for file, (before, since, first) in [*touched.items()]:
-            signature = signature_of(path_in(self._home, file))
+            signature = signature_of(f"{self._home}/{file}")
             document = self._in_use.get(file)
             if document is not None and signature == document.left:
                 touched.pop(file, None)
-                self.renderer.check_written(file)
+                if document.pending_seq or not document.is_checked:
+                    self.renderer.check_written(file)
                 continue
             if signature != before:
                 since = now

@@ -91,12 +91,17 @@ class ChangedFiles:
             yield
 
     def _compare_folder(self, folder: str) -> Iterator[None]:
-        """Touch those files of a folder that are not as they were left."""
+        """Touch those files of a folder that are not as they were left, or not there any more."""
         self._folders[folder] = self._stamp_of(folder)
+        known = {one.file for one in self._documents.in_use.every() if one.is_there}
+        known.update(self._reader.names_below(f"{folder}/"))
         names = [f"{folder}/{name}" for name in names_in(self._home / folder)]
         for start in range(0, len(names), _FILES_AT_ONCE):
             self._compare(names[start : start + _FILES_AT_ONCE])
             yield
+        for file in known.difference(names):
+            if file.rpartition("/")[0] == folder:
+                self._documents.touch(file)
 
     def _stamp_of(self, folder: str) -> int | None:
         """Return what changes when a file comes into a folder, or goes."""

@@ -225,10 +225,10 @@ class EditReader:
         query = "SELECT file FROM seen WHERE file > ? ORDER BY file LIMIT ?"
         return [file for (file,) in self.rows(query, (after, most))]
 
-    def changed(self, first: int, last: int) -> dict[str, int]:
-        """Return the files that the host changed between two seqs, each with its first change."""
-        query = "SELECT file, min(seq) FROM changes WHERE seq BETWEEN ? AND ? GROUP BY file"
-        return dict(self.rows(query, (first, last)))
+    def names_below(self, folder: str) -> list[str]:
+        """Return the files that were looked at below a folder, whose name ends with a slash."""
+        query = "SELECT file FROM seen WHERE file > ? AND file < ?"
+        return [file for (file,) in self.rows(query, (folder, f"{folder[:-1]}0"))]  # the character behind the slash
 
     def changes(self, first: int, last: int, files: Collection[str]) -> Iterator[Row]:
         """Yield the host's changes of some files between two seqs, oldest first."""

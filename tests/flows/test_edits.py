@@ -104,6 +104,15 @@ def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawS
     edits(stood.home, 2)
 
 
+def test_an_entry_that_is_removed_as_soon_as_it_is_saved_is_an_edit(stood: HostProcess, stranger: RawSender) -> None:
+    saved = stranger.do("t", "save_memory", content="likes tea", category="drinks")["id"]
+    path = stood.home / f"groups/main/memory/drinks/{saved}.json"
+    size = len(path.read_bytes().splitlines())
+    path.unlink()
+    (edit,) = edits(stood.home, 1)
+    assert told(edit)[1:5] == ("edit_removed", f"groups/main/memory/drinks/{saved}.json", 0, size)
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_edits_while_no_host_ran_are_recorded_at_its_start(
     stood: HostProcess, stranger: RawSender, is_killed: bool
