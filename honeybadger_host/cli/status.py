@@ -103,8 +103,8 @@ def _print_journal(status_: dict[str, Any]) -> None:
     """Print how far the journal is, and the cluster's log; and the files that the host cannot write now."""
     journal, cluster = status_["journal"], status_.get("cluster")
     young = journal["seq"] - journal["projected_seq"]  # written, too; a start would look whether they are still there
-    settled = f"the last {young} not settled yet" if young else "all settled"
-    print(f"journal   at {journal['seq']}, {settled}")
+    written = f"the last {young} on their way into the files" if young else "all in the files"
+    print(f"journal   at {journal['seq']}, {written}")
     if cluster:
         print(f"cluster   {cluster['node']} owns the home, epoch {cluster['epoch']}, log at {cluster['seq']}")
     for file in status_["files_behind"]:

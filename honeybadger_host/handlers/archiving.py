@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 
 from honeybadger_agent.wire import ArchiveMemory, Refusal
 from honeybadger_host.curation.notes import NOTE_ID
@@ -15,19 +14,15 @@ from honeybadger_host.memory.archive import Retired, archive_entry, archive_note
 _WHY = "the operator archived it"
 
 
-def archive_memory(places: EntryPlaces, journal: Path) -> ChangeHandler[tuple[bytes, tuple[int, int]] | None]:
-    """Return the handler of `archive_memory`.
-
-    Args:
-        journal: it says which notes have not settled, see `edit_note`.
-    """
+def archive_memory(places: EntryPlaces) -> ChangeHandler[tuple[bytes, tuple[int, int]] | None]:
+    """Return the handler of `archive_memory`."""
     files = places.files
 
     def prepare(asked: Asked) -> tuple[bytes, tuple[int, int]] | None:
         """Return the bytes of MEMORY.md and the span of a note; None: it is an entry, whose files are loaded."""
         payload: ArchiveMemory = asked.payload
         if payload.id.startswith(NOTE_ID):
-            held, note = signed_note(asked, payload.id, journal, files)
+            held, note = signed_note(asked, payload.id, files)
             return held, note.span
         if "#" in payload.id:
             raise Refusal("invalid", f"{payload.id} is neither an entry nor a note", field="payload.id")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -61,18 +60,14 @@ def _saved(note: RenderedNote, screened: Mapping[str, int]) -> dict[str, Any]:
     return with_neutralised({"file": MEMORY, "section": note.section}, Counter(note.changed) + Counter(screened))
 
 
-def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler[tuple[bytes, NotePlace]]:
-    """Return the handler of `edit_note`: a note changes where it stands, if it is the one that was read.
-
-    Args:
-        journal: it says which notes have not settled: the host itself would put them back.
-    """
+def edit_note(files: WholeFiles, screen: Screen) -> ChangeHandler[tuple[bytes, NotePlace]]:
+    """Return the handler of `edit_note`: a note changes where it stands, if it is the one that was read."""
 
     def prepare(asked: Asked) -> tuple[bytes, NotePlace]:
         payload: EditNote = asked.payload
         if payload.content is None and payload.pinned is None:
             raise Refusal("invalid", "payload says nothing that is to change", field="payload")
-        return signed_note(asked, payload.id, journal, files)
+        return signed_note(asked, payload.id, files)
 
     def decide(asked: Asked, found: tuple[bytes, NotePlace], now: datetime) -> Outcome:
         payload: EditNote = asked.payload
@@ -99,7 +94,7 @@ def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler
     return ChangeHandler(decide, prepare)
 
 
-def signed_note(asked: Asked, id_: str, journal: Path, files: WholeFiles) -> tuple[bytes, NotePlace]:
+def signed_note(asked: Asked, id_: str, files: WholeFiles) -> tuple[bytes, NotePlace]:
     """Return the bytes of MEMORY.md and a signed note in it. Raises Refusal."""
     file = memory_of(asked)
     held = files.load(file) or b""

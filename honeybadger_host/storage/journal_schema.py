@@ -20,8 +20,6 @@ LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
 LOG_SEQ: Final = "log_seq"
 # In `meta`: another machine has owned the home since the files of this one were kept up.
 FILES_BEHIND: Final = "files_behind"
-# In `meta`: the last change of a host that kept no versions of documents; missing where none did.
-DOCUMENTS_SINCE: Final = "documents_since"
 FORGOTTEN_BASE: Final = -2  # in place of the fingerprint of what a file held, of which something was forgotten since
 MAX_ID_LENGTH: Final = 60  # characters of a turn's id in its name
 # What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it.
@@ -146,7 +144,7 @@ FORWARD: Final = {
     4: _EDITS,
     5: _TASKS,
     6: _FORGOTTEN,
-    7: _SAVED + _TEXTS + f"INSERT INTO meta SELECT '{DOCUMENTS_SINCE}', coalesce(max(seq), 0) FROM changes",  # noqa: S608  a constant
+    7: _SAVED + _TEXTS,
     8: _UNREAD,
 }
 

@@ -385,7 +385,7 @@ def test_status_tells_what_the_host_does(make_host: HostFactory, client: MakeCli
     assert "3 (invalid 1, ok 2)" in text
     assert "not served: main/linked" in text
     assert "journal   at 1, " in text
-    wait_for(lambda: "journal   at 1, all settled" in cli_text("status", home=home))
+    wait_for(lambda: "journal   at 1, all in the files" in cli_text("status", home=home))
     host.kill()
     assert f"last served by process {host.pid}" in cli_error("status", home=home, code=7)
     assert orjson.loads(run_cli("status", "--json", home=home).stdout)["running"] is False
