@@ -172,6 +172,8 @@ def _side(units: Sequence[bytes], piece: _Piece, hunks: Sequence[Hunk]) -> list[
 
 def _joined(units: Sequence[bytes]) -> bytes:
     """Return a text of units; none is glued to one whose line end is missing."""
+    if all(unit.endswith(b"\n") for unit in units[:-1]):
+        return b"".join(units)
     parts: list[bytes] = []
     for unit in units:
         if parts and not parts[-1].endswith(b"\n") and not unit.startswith(b"\n"):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
@@ -180,10 +180,17 @@ class Saved:
     def __init__(self, text: bytes, newest: bytes) -> None:
         self.text = text
         units = units_of(text)
-        self._lines = Counter(lines_of(text))
-        self._newest_lines = Counter(lines_of(newest))
+        self._newest = newest
         self._units = Counter(unit.strip() for unit in units if unit.strip())
         self._typed = [*self._units.keys() - {unit.strip() for unit in units_of(newest)}]
+
+    @cached_property
+    def _lines(self) -> Counter[bytes]:
+        return Counter(lines_of(self.text))
+
+    @cached_property
+    def _newest_lines(self) -> Counter[bytes]:
+        return Counter(lines_of(self._newest))
 
     def candidates(self, newest: bytes, events: Sequence[Event], lately: Sequence[SavedText]) -> Iterator[bytes]:
         """Yield the texts that this one may have been made from, the newest first.
@@ -196,7 +203,8 @@ class Saved:
         """
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
-        old_lines = Counter(lines_of(versions[-1].text))
+        has_edits = any(isinstance(event, Edit) for event in events)
+        old_lines = Counter(lines_of(versions[-1].text) if has_edits else ())
         read, unread = 0, list[bytes]()
         above = Counter(unit.strip() for unit in units_of(newest) if unit.strip())
         lacking = {unit for unit in above if unit not in self._units}
@@ -239,7 +247,8 @@ class Saved:
         Not in lines: a person who goes on with a line they saved a minute ago has not saved an older text. What the
         newest version lacks as well counts for nothing.
         """
-        return min(candidates, key=self._distance, default=b"")
+        found = [*candidates]
+        return found[0] if len(found) == 1 else min(found, key=self._distance, default=b"")
 
     def _distance(self, text: bytes) -> int:
         one, other = _trimmed(text, self.text)

@@ -50,9 +50,10 @@ def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]
     hunks: list[Hunk] = []
     before_at = after_at = 0
     for one, other in [*anchors, (len(old), len(new))]:
-        between = hunks_between(old[before_at:one], new[after_at:other])
-        hunks += (hunk._replace(at=start + before_at + hunk.at) for hunk in between)
-        before_at, after_at = one, other
+        if before_at < one or after_at < other:
+            between = hunks_between(old[before_at:one], new[after_at:other])
+            hunks += (hunk._replace(at=start + before_at + hunk.at) for hunk in between)
+        before_at, after_at = one + 1, other + 1
     return hunks
 
 

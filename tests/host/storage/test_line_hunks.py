@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from honeybadger_host.storage import line_hunks
 from honeybadger_host.storage.line_hunks import (
     Overlapping,
     apply_hunks,
@@ -50,3 +52,21 @@ def test_two_texts_without_a_line_in_common_are_compared_in_no_time() -> None:
     begun = time.process_time()
     (hunk,) = hunks_between(before, after)
     assert (len(hunk.removed), len(hunk.added), time.process_time() - begun < 20) == (20_000, 20_000, True)
+
+
+def test_edits_at_both_ends_of_a_large_text_are_two() -> None:
+    before = [b"line %d\n" % number for number in range(3000)]
+    after = [b"first\n", *before[1:-1], b"last\n"]
+    hunks = hunks_between(before, after)
+    assert [(hunk.at, len(hunk.removed), len(hunk.added)) for hunk in hunks] == [(0, 1, 1), (2999, 1, 1)]
+
+
+@given(_LINES, _LINES)
+def test_hunks_between_lines_that_are_there_once_make_one_text_of_the_other(
+    before: list[bytes], after: list[bytes]
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(line_hunks, "_MAX_COMPARED", 0)
+        hunks = hunks_between(before, after)
+    assert apply_hunks(before, hunks) == after
+    assert apply_hunks(after, reversed_hunks(hunks)) == before
