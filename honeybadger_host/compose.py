@@ -45,7 +45,6 @@ from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group, name_of
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.task_states import TaskStates
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
@@ -54,9 +53,7 @@ from honeybadger_host.observe import Counters
 from honeybadger_host.ops import clock
 from honeybadger_host.ops.forget import Forgetter
 from honeybadger_host.ops.host import Host
-from honeybadger_host.ops.push import Pusher
 from honeybadger_host.ops.scheduler import Scheduler, wall_clock
-from honeybadger_host.schedule.times import read_cron, read_zone
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import DeadLetters
@@ -74,6 +71,9 @@ from honeybadger_host.storage.unsynced import Unsynced
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.transfer.placing import finish_loading
+from honeybadger_host.work.push import Pusher
+from honeybadger_host.work.task_states import TaskStates
+from honeybadger_host.work.times import read_cron, read_zone
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.cluster.member import Member

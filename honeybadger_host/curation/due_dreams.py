@@ -14,8 +14,8 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.memory.feedback import feedback_file
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.watermarks import Watermarks, dreamt_file
-from honeybadger_host.schedule.times import Cron, next_run
 from honeybadger_host.search.sources import groups_of, is_archive, sources
+from honeybadger_host.work.times import Cron, next_run
 
 log = structlog.get_logger()
 

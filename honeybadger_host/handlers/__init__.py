@@ -1,7 +1,7 @@
 """Request type -> handler: the table that the pipeline works with.
 
-May import: context, search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know
-the spool.
+May import: context, work, search, memory, storage, text, domain, errors, settings, and the agent's turn. It does
+not know the spool.
 
 Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `superseding`, `similar`, `entries` with
 `entry_texts`, `entry_places` and `entry_answers`, `editing`, `changing_many`, `archiving`, `listing`, `undo` with
@@ -61,6 +61,7 @@ from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.work.arrivals import Arrivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Dependencies:
     watermarks: Watermarks
     journal: Journal
     written_seq: Callable[[], int]
-    arrivals: messages.Arrivals = field(default_factory=messages.Arrivals)
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
 
 @dataclass(frozen=True, slots=True)

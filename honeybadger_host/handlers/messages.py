@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -18,38 +17,15 @@ from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_host.domain import Added, Asked, ChangeHandler, Outcome, WaitingHandler
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
-from honeybadger_host.memory.messages import Message, MessagesRead, dump_message, members_of, read_messages
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
+from honeybadger_host.work.arrivals import Arrivals
+from honeybadger_host.work.messages import Message, MessagesRead, dump_message, members_of, read_messages
 
 _DEFAULT_LIMIT: Final = 50
 # Readers that are woken at a time, so that a message with many readers leaves threads to others.
 _READ_AT_ONCE: Final = 2
 _MAX_NAMED: Final = 20
-ANY_GROUP: Final = ""  # stands for every group
-
-
-class Arrivals:
-    """Wakes who waits for a message of a group."""
-
-    def __init__(self) -> None:
-        self._next: dict[str, anyio.Event] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def next(self, group: str) -> anyio.Event:
-        """Return an event that is set at the next message of a group, or of any group. Event loop."""
-        self._loop = asyncio.get_running_loop()
-        return self._next.setdefault(group, anyio.Event())
-
-    def came(self, group: str) -> None:
-        """Note that a message stands in the group's file. Any thread."""
-        if self._loop is not None and (group in self._next or ANY_GROUP in self._next):
-            self._loop.call_soon_threadsafe(self._wake, group)
-
-    def _wake(self, group: str) -> None:
-        for key in (group, ANY_GROUP):
-            if (event := self._next.pop(key, None)) is not None:
-                event.set()
 
 
 def send_message(

@@ -32,13 +32,13 @@ from honeybadger_host.handlers.chat_turn import TurnDependencies
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.tasks import run_id
 from honeybadger_host.handlers.turns import begun
-from honeybadger_host.memory.messages import Message, dump_message
-from honeybadger_host.memory.task_files import TaskFile, task_file
-from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, fingerprint, read_whole
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
+from honeybadger_host.work.messages import Message, dump_message
+from honeybadger_host.work.task_files import TaskFile, task_file
+from honeybadger_host.work.task_states import Event, TaskState, TaskStates, recorded
 
 MOST_TURNS: Final = 10  # newest turns of its conversation that a run is given, within the budget of every history (HB7)
 _NOTHING: Final = ("", "NOTHING")

@@ -27,7 +27,9 @@ from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritt
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.edited import read_json
-from honeybadger_host.memory.task_files import (
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.work.task_files import (
     TaskFile,
     WrongSchedule,
     blank_member,
@@ -40,10 +42,8 @@ from honeybadger_host.memory.task_files import (
     tasks_folder,
     tasks_of,
 )
-from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded
-from honeybadger_host.schedule.times import Once, Schedule, next_run, runs
-from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.work.task_states import Event, TaskState, TaskStates, recorded
+from honeybadger_host.work.times import Once, Schedule, next_run, runs
 
 MOST_TASKS = 100  # that a group may have for another to be scheduled
 _SHOWN_RUNS: Final = 5

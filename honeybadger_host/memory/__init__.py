@@ -5,7 +5,7 @@ May import: storage, text, domain, errors, and the wire models. It does not know
 Reading order: `notes`, `edited_notes`, `notes_together`, `archive`, `group_files` and `large_notes`; `turn_log`,
 `turn_log_store`, `watermarks` and `summary_parts`; `entry_marks`, `entry`, `entry_store` and `conditions`;
 `working_memory` and `working_memory_store`; `session_document`, `compaction`, `session_files` and
-`session_document_store`; `feedback`; `messages`; `task_files` and `task_states`; `edited` and `labels` (rules that
-several share); `budget`; `served` and `injection_ledger`; `peoples_files`, `changed_files`,
-`file_events`, `oldest_text`, `file_history`, `blame`, `moments` and `past`; `group_places` and `forgotten_files`.
+`session_document_store`; `feedback`; `edited` and `labels` (rules that several share); `budget`; `served` and
+`injection_ledger`; `peoples_files`, `changed_files`, `file_events`, `oldest_text`, `file_history`,
+`blame`, `moments` and `past`; `group_places` and `forgotten_files`.
 """

@@ -20,7 +20,6 @@ from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages
 from honeybadger_host.ops.forget import Forgetter
-from honeybadger_host.ops.push import Pusher
 from honeybadger_host.ops.scheduler import Scheduler
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.pipeline import Pipeline
@@ -29,6 +28,7 @@ from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.home import HomeLock
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.work.push import Pusher
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics

@@ -32,7 +32,14 @@ from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.handlers.chat_turn import TurnDependencies
 from honeybadger_host.handlers.task_runs import Run, TaskChanged, not_run, noted, run_of, why_skipped
 from honeybadger_host.handlers.tasks import TaskDependencies, run_in, stamp_of
-from honeybadger_host.memory.task_files import (
+from honeybadger_host.spool.pipeline import Pipeline
+from honeybadger_host.spool.turn_queue import CutShort
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.file_cache import signature_of
+from honeybadger_host.storage.files import Signature
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.work.due import due, missed_before
+from honeybadger_host.work.task_files import (
     TaskFile,
     WrongSchedule,
     check_id,
@@ -43,15 +50,8 @@ from honeybadger_host.memory.task_files import (
     task_file,
     tasks_folder,
 )
-from honeybadger_host.memory.task_states import Event, TaskKey
-from honeybadger_host.schedule.due import due, missed_before
-from honeybadger_host.schedule.times import Schedule, next_run
-from honeybadger_host.spool.pipeline import Pipeline
-from honeybadger_host.spool.turn_queue import CutShort
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.file_cache import signature_of
-from honeybadger_host.storage.files import Signature
-from honeybadger_host.storage.journal import Journal
+from honeybadger_host.work.task_states import Event, TaskKey
+from honeybadger_host.work.times import Schedule, next_run
 
 log = structlog.get_logger()
 

@@ -26,7 +26,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import TASK_RECORD, MarkedKind, Served
 from honeybadger_host.errors import HostError
-from honeybadger_host.memory.task_states import TaskStates
 from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.storage.edits import EDIT_KINDS, Edit
 from honeybadger_host.storage.files import NotRegular, open_plain
@@ -35,6 +34,7 @@ from honeybadger_host.storage.journal_schema import Receipt, Row
 from honeybadger_host.storage.line_hunks import Hunk
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.transfer.places import ExportDamaged, file_of, place_of
+from honeybadger_host.work.task_states import TaskStates
 
 FORMAT: Final = 1
 MANIFEST: Final = "export.json"

@@ -26,12 +26,13 @@ LAYERS = [
     {"curation", "context"},
     {"observe"},
     {"search"},
+    {"work"},
     {"memory"},
     {"documents"},
     {"storage"},
     {"agents", "models"},
     {"domain"},
-    {"text", "schedule"},
+    {"text"},
     {"configuration"},
     {"settings"},
     {"errors"},
@@ -73,7 +74,7 @@ FOR_TURNS = {
 }
 
 PURE = [
-    *("schedule.times", "text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
+    *("work.times", "text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
     *("context.text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "sentences", "said", "answers", "gates", "candidates")),
     *(f"curation.{name}" for name in ("consolidation", "dream")),

@@ -109,7 +109,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "crash/test_acting.py::test_killed_at_random_each_run_and_delegation_is_made_once_and_each_message_is_kept_and_pushed_in_order",
         "flows/test_messages.py::test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over",
         "flows/test_push.py::test_a_webhook_gets_each_message_signed_in_order_and_what_came_before_it_was_set_up_is_not_sent",
-        "host/memory/test_messages.py::test_read_from_any_number_or_from_the_end_it_has_what_a_reading_of_all_lines_has",
+        "host/work/test_messages.py::test_read_from_any_number_or_from_the_end_it_has_what_a_reading_of_all_lines_has",
     ],
     "AM4 an absolute path as it is, else under the profile, else under home": [
         "flows/test_agents.py::test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once",

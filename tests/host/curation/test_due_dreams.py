@@ -13,7 +13,7 @@ import pytest
 from honeybadger_host.curation.due_dreams import DueDreams
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark
-from honeybadger_host.schedule.times import Cron
+from honeybadger_host.work.times import Cron
 
 NIGHTLY = Cron("30 3 * * *", ZoneInfo("UTC"))
 MADE = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -32,7 +32,6 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.task_states import TaskStates
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
@@ -41,6 +40,7 @@ from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
+from honeybadger_host.work.task_states import TaskStates
 from tests.host.indexes import index_of, ledger_of, made
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)

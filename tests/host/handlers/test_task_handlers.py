@@ -12,8 +12,8 @@ import pytest
 from honeybadger_host.domain import Added, FileRemoved
 from honeybadger_host.handlers import tasks
 from honeybadger_host.handlers.tasks import run_id, run_in
-from honeybadger_host.memory.task_files import parse_task
-from honeybadger_host.memory.task_states import TaskState, recorded
+from honeybadger_host.work.task_files import parse_task
+from honeybadger_host.work.task_states import TaskState, recorded
 from tests.host.handlers.room import NOW, Room
 
 DAILY: dict[str, Any] = {

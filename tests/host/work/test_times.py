@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.schedule.times import Cron, Interval, Once, Schedule, next_run, read_cron, read_zone, runs
+from honeybadger_host.work.times import Cron, Interval, Once, Schedule, next_run, read_cron, read_zone, runs
 
 MINUTE = timedelta(minutes=1)
 NAMES = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))}

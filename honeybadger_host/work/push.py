@@ -29,10 +29,10 @@ import structlog
 
 from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.messages import ANY_GROUP, Arrivals
-from honeybadger_host.memory.messages import Message, members_of, read_messages
 from honeybadger_host.settings import Push
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.work.arrivals import ANY_GROUP, Arrivals
+from honeybadger_host.work.messages import Message, members_of, read_messages
 
 log = structlog.get_logger()
 

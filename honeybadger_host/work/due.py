@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Final, Literal, TypeAlias
 
-from honeybadger_host.schedule.times import Schedule, next_run, runs
+from honeybadger_host.work.times import Schedule, next_run, runs
 
 Missed: TypeAlias = Literal["skip", "latest", "all"]
 

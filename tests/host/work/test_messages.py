@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.memory import messages
-from honeybadger_host.memory.messages import Message, dump_message, read_messages
+from honeybadger_host.work import messages
+from honeybadger_host.work.messages import Message, dump_message, read_messages
 
 
 def one(seq: int, content: str = "x") -> Message:

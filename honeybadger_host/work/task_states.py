@@ -14,8 +14,8 @@ import orjson
 from pydantic import TypeAdapter
 
 from honeybadger_host.domain import TASK_RECORD, Added, Change, FileRemoved, FileWritten
-from honeybadger_host.memory.task_files import place_of
 from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.work.task_files import place_of
 
 Event: TypeAlias = Literal[
     "scheduled", "done", "failed", "missed", "skipped", "paused", "resumed", "cancelled", "asked"

@@ -1,0 +1,6 @@
+"""What agents do by themselves, and tell people: scheduled tasks and their times, messages and where they are pushed.
+
+May import: memory, storage, text, domain, errors, settings. `ops.scheduler` runs the tasks.
+
+Reading order: `times`, `due`; `task_files`, `task_states`; `messages`, `arrivals`, `push`.
+"""
