@@ -43,8 +43,8 @@ _AT_ONCE: Final = 4
 SETTINGS: Final[Mapping[str, object]] = {
     "life.grace_seconds": 60,
     "log.level": "warning",
-    "ops.push.FIRST_PAUSE_SECONDS": 0.05,
-    "ops.push.MAX_PAUSE_SECONDS": 0.5,
+    "work.push.FIRST_PAUSE_SECONDS": 0.05,
+    "work.push.MAX_PAUSE_SECONDS": 0.5,
     "spool.turn_queue.ATTEMPTS": 1000,
     "tasks.least_seconds": 1,
 }

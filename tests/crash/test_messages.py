@@ -15,7 +15,7 @@ from tests.hosting import RawSender, request
 
 STRIDE: Final = 1 if IS_LONG else 29
 TEXTS: Final = [f"number {number}" for number in range(4)]
-SETTINGS: Final = {"ops.push.FIRST_PAUSE_SECONDS": 0.01}
+SETTINGS: Final = {"work.push.FIRST_PAUSE_SECONDS": 0.01}
 WAITING: Final = request("w1", "get_messages", payload={"after": 0, "wait_seconds": 300})
 PROGRAM: Final = "#!/bin/sh\nexec cat >> pushed\n"
 

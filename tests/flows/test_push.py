@@ -25,9 +25,9 @@ from tests.crash.story import read
 from tests.hosting import status_of, wait_for
 
 QUICK: dict[str, object] = {
-    "ops.push.FIRST_PAUSE_SECONDS": 0.05,
-    "ops.push.MAX_PAUSE_SECONDS": 0.2,
-    "ops.push.DELIVERY_SECONDS": 1.0,
+    "work.push.FIRST_PAUSE_SECONDS": 0.05,
+    "work.push.MAX_PAUSE_SECONDS": 0.2,
+    "work.push.DELIVERY_SECONDS": 1.0,
     "ops.status.STATUS_SECONDS": 0.1,
 }
 
