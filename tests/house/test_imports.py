@@ -265,7 +265,7 @@ def test_each_package_names_its_files_in_reading_order() -> None:
         "ops",
         "handlers",
         "text",
-        "schedule",
+        "work",
     )
     for package in (*host, "web", "cluster"):
         folder = ROOT / HOST / package
