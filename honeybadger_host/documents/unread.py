@@ -65,4 +65,4 @@ def _is_back(home: Path, edit: Edit) -> bool:
 
 
 def _heading(unit: bytes) -> bytes:
-    return unit.partition(b"\n")[0]
+    return unit.partition(b"\n")[0].replace(b" (pinned)", b"")  # whoever pins a note has read it

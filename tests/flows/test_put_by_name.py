@@ -13,7 +13,7 @@ from honeybadger_agent.errors import Conflict, Invalid, NotFound
 from honeybadger_agent.mailbox import new_id
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request
+from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, wait_for
 
 PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
 
@@ -144,12 +144,14 @@ def test_where_writes_are_reviewed_a_put_waits_and_is_stale_when_another_came_fi
         agent.get_memory(**PLAN)
 
 
-def test_a_damaged_file_in_its_place_is_kept(host: HostProcess, home: Path) -> None:
+def test_a_damaged_file_in_its_place_is_kept_until_it_is_mended(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     path = home / "groups/main" / agent.save_memory("in May", **PLAN, replace=True).file
+    good = path.read_bytes()
     path.write_text("{ not JSON")
     again = agent.save_memory("in June", **PLAN, replace=True)
-    assert path.read_text() == "{ not JSON"
-    assert orjson.loads((home / "groups/main" / again.file).read_bytes())["content"] == "in June"
+    assert (again.file, path.read_text()) == (str(path.relative_to(home / "groups/main")), "{ not JSON")
+    path.write_bytes(good)
+    wait_for(lambda: orjson.loads(path.read_bytes())["content"] == "in June", what="what waited for it is written")
     with pytest.raises(Invalid, match="payload needs either"):
         agent.get_memory()
