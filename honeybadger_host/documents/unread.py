@@ -10,6 +10,7 @@ from typing import Final
 from honeybadger_host.documents.merge import is_note, merge, units_of
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.line_hunks import lines_of
 
 _TOLD_DAYS: Final = 3  # over a weekend; `log` says it for good
 
@@ -25,9 +26,11 @@ def unread_notes(newest: bytes, merged: bytes, saved: bytes) -> list[bytes]:
     has_read, has_stayed = ({note.strip() for note in some} for some in (read, stays))
     headings = Counter(map(_heading, notes))
     headings.subtract(map(_heading, read))
+    kept = set(lines_of(saved)) - {b"\n"}
     unread: list[bytes] = []
     for note in reversed(notes):
-        if note.strip() in has_read or headings[_heading(note)] <= 0:  # there, or there in other words
+        is_there = note.strip() in has_read or headings[_heading(note)] <= 0  # perhaps in other words
+        if is_there or not kept.isdisjoint(lines_of(note)[1:]):  # who keeps a line of a note has read it
             break
         headings[_heading(note)] -= 1
         if note.strip() not in has_stayed:

@@ -56,8 +56,8 @@ class Beside:
     @property
     def busy(self) -> set[str]:
         """The queues from which nothing is taken now. Any thread."""
-        queries = list(self._queries.items())  # the event loop changes it meanwhile
-        return {group for group, count in queries if count >= _BUSY_QUERIES} | {*self._turn_queue.busy}
+        queries = dict(self._queries)  # in one step: the event loop changes it meanwhile
+        return {group for group, count in queries.items() if count >= _BUSY_QUERIES} | {*self._turn_queue.busy}
 
     @property
     def is_waiting(self) -> bool:

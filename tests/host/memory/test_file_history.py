@@ -81,15 +81,17 @@ class Life:
         self.before_edit, self.came_since = before, []
 
     def undo(self) -> None:
-        """Undo the newest edit; notes that came since stay."""
+        """Undo the newest save, which may be two edits; notes that came since stay."""
         if self.before_edit is None:
             return
         self.world.checkpoint()
         journal = self.world.journal.path
-        held = self.world.read()
-        change, _ = put_back(undone_edit(journal, self.recorded.edits[-1], held), held)
-        with self.world.decided(change):
-            pass
+        edits = self.recorded.edits
+        for edit in [each for each in reversed(edits) if each.event == edits[-1].event]:
+            held = self.world.read()
+            change, _ = put_back(undone_edit(journal, edit, held), held)
+            with self.world.decided(change):
+                pass
         self.ledger = [*self.before_edit, *self.came_since]
         self.before_edit = None
 
