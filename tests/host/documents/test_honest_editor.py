@@ -298,12 +298,3 @@ def test_who_deletes_notes_and_keeps_a_newer_one_has_read_them(world: World) -> 
     world.save(edited)
     (edit,) = world.look()
     assert (edit.unread, world.text) == (0, edited)
-
-
-def test_who_keeps_a_line_of_a_note_has_read_it(world: World) -> None:
-    for text in "abc":
-        world.add(text)
-    world.look(seconds=5)
-    world.save(note("a") + b"- b\n")  # its heading goes, and c
-    (edit,) = world.look()
-    assert (edit.unread, world.text) == (0, note("a") + b"- b\n")
