@@ -19,6 +19,7 @@ from bench.pipeline import Figure, percentile
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_connection import connect
 
 GROUPS: Final = 100
 SENDER: Final = "agent"
@@ -42,7 +43,7 @@ def reply_of(seq: int) -> bytes:
 def fill_journal(path: Path, count: int) -> None:
     """Put `count` notes with their receipts into the empty journal of a home, all of them settled."""
     now = time.time_ns() // 1_000_000
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as journal:
+    with contextlib.closing(connect(path)) as journal:
         journal.execute("PRAGMA synchronous = OFF")
         for first in range(1, count + 1, _BATCH):
             seqs = range(first, min(first + _BATCH, count + 1))
@@ -56,7 +57,7 @@ def fill_journal(path: Path, count: int) -> None:
 
 def settle(path: Path, seq: int, *, but: str | None = None) -> None:
     """Let a journal that nobody serves say that all changes up to a seq are settled, but for one file."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as journal:
+    with contextlib.closing(connect(path)) as journal:
         journal.execute("UPDATE meta SET value = ? WHERE key = 'settled_seq'", (seq,))
         journal.execute("DELETE FROM unsettled")
         if but is not None:

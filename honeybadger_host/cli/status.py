@@ -107,6 +107,8 @@ def _print_journal(status_: dict[str, Any]) -> None:
     print(f"journal   at {journal['seq']}, {written}")
     if cluster:
         print(f"cluster   {cluster['node']} owns the home, epoch {cluster['epoch']}, log at {cluster['seq']}")
+    for row in journal.get("damaged", ()):
+        _print_warning(f"changed by itself, see `honeybadger-host doctor`: {row}")
     for file in status_["files_behind"]:
         _print_warning(f"cannot be written now: {file}")
 

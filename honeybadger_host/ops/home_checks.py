@@ -33,7 +33,7 @@ from honeybadger_host.storage.home import (
     is_served,
     read_holder,
 )
-from honeybadger_host.storage.journal_position import check_journal
+from honeybadger_host.storage.journal_position import DAMAGED_NOW_WHAT, check_journal
 
 _STATUS_SECONDS: Final = 30.0  # A host that wrote no status for so long hangs, or cannot write
 _MAX_NAMED: Final = 20
@@ -96,6 +96,11 @@ def journal(home: Path) -> Iterator[Finding]:
         return
     if checked.verdict != "ok":
         yield problem("journal", f"{path} is damaged: {checked.verdict}", "restore it from a backup")
+        return
+    if checked.damaged:
+        rows = ", ".join(checked.damaged[:_MAX_NAMED])
+        number = count_of(len(checked.damaged), "row")
+        yield problem("journal", f"{number} of {path} changed by themselves: {rows}", DAMAGED_NOW_WHAT)
         return
     yield ok("journal", f"{count_of(checked.changes, 'change')}, {path.stat().st_size} bytes")
     behind = checked.last_at / 1000 - time.time()

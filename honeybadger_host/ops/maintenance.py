@@ -20,6 +20,7 @@ from honeybadger_host.ops.clock import WallClock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.storage.edits import Edit
+from honeybadger_host.storage.journal_position import damaged_rows, stretches
 
 log = structlog.get_logger()
 
@@ -31,6 +32,8 @@ EMBED_SECONDS = 1.0
 INDEX_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _TRIM_EVERY_SECONDS: Final = 1.0
+CHECK_ROWS_SECONDS = 86_400.0  # between two looks at all rows of the journal
+_CHECK_PAUSE: Final = 100  # the pause between two parts of it, as a multiple of how long a part takes
 # The pause after a comparison, as a multiple of its duration: a million files take 10 s of a core.
 _COMPARE_PAUSE: Final = 20
 _SWEEP_CHANGED_SECONDS: Final = 10.0
@@ -53,6 +56,7 @@ def keep_house(host: Host, tasks: TaskGroup) -> None:
         tasks.start_soon(_embed, host)
     tasks.start_soon(_remove_expired, host)
     tasks.start_soon(_trim, host)
+    tasks.start_soon(_check_rows, host)
 
 
 class _Failing:
@@ -161,6 +165,21 @@ async def _embed(host: Host) -> None:
             if count and not host.memory.index.unembedded:
                 log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
         await anyio.sleep(EMBED_SECONDS)
+
+
+async def _check_rows(host: Host) -> None:
+    """Look once a day whether a row of the journal is not as it was written, with one percent of a core."""
+    journal, failing = host.journal, _Failing(host, "journal.unreadable")
+    while True:
+        with failing.said():
+            damaged = list[str]()
+            for numbers in await anyio.to_thread.run_sync(stretches, journal.path):
+                begun = time.monotonic()
+                damaged += await anyio.to_thread.run_sync(damaged_rows, journal.path, numbers)
+                await anyio.sleep(_CHECK_PAUSE * (time.monotonic() - begun))
+            if damaged != journal.damaged:
+                await host.in_writers_place(journal.keep_damaged, damaged)
+        await anyio.sleep(CHECK_ROWS_SECONDS)
 
 
 async def _checkpoint(host: Host) -> None:

@@ -108,6 +108,7 @@ def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict
             "seq": host.journal.committed_seq,
             "projected_seq": host.journal.projected_seq,
             "commits": counters.commits,
+            "damaged": list(host.journal.damaged[:_MAX_SHOWN]),
         },
         "curation": _curation(host, now),
         "tasks": host.scheduler.status,

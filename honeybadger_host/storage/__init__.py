@@ -3,6 +3,6 @@
 May import: text, domain, errors. It does not know what a memory means.
 
 Reading order: `journal` with `journal_schema`, `journal_connection`, `journal_opening`, `journal_reader`,
-`journal_position`, `journal_transfer`, `edits` and `line_hunks`; `unit_of_work`; `files`, `unsynced`, `file_cache`,
-`lines_back`, `atomic_files` and `revised`; `tombstones` and `forgetting`; `home`.
+`journal_position`, `journal_transfer`, `digests`, `edits` and `line_hunks`; `unit_of_work`; `files`, `unsynced`,
+`file_cache`, `lines_back`, `atomic_files` and `revised`; `tombstones` and `forgetting`; `home`.
 """

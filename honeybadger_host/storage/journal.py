@@ -20,6 +20,7 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
+from honeybadger_host.storage.digests import CHECKED_AT_ONCE
 from honeybadger_host.storage.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
 from honeybadger_host.storage.files import identity_of
 from honeybadger_host.storage.journal_connection import (
@@ -33,7 +34,9 @@ from honeybadger_host.storage.journal_connection import (
     translating,
 )
 from honeybadger_host.storage.journal_opening import gone, make_or_check
+from honeybadger_host.storage.journal_position import DAMAGED_NOW_WHAT, damaged_rows
 from honeybadger_host.storage.journal_schema import (
+    DAMAGED,
     BegunTurn,
     Marks,
     Receipt,
@@ -51,6 +54,7 @@ ResultT = TypeVar("ResultT")
 
 _LONG_WAL: Final = 4096  # pages, 16 MiB
 _MAX_READER_SECONDS: Final = 10.0
+_MAX_ROWS_TOLD: Final = 20
 
 
 @dataclass(slots=True)
@@ -81,6 +85,8 @@ class Journal:
     """(group, sender) -> the greatest request id it has a receipt for, or greater."""
     _shared: SharedLog | None = None
     """With several machines: takes each transaction before it is committed."""
+    damaged: Sequence[str] = ()
+    """Rows that changed by themselves, as far as that is known."""
     _pruned_seq: int = 0
     """Up to here all receipts are among those that stay."""
 
@@ -105,6 +111,9 @@ class Journal:
             try:
                 journal = cls._from(path, writer, expected_identity=expected_identity, is_shared=is_shared)
                 journal._shared = shared
+                newest = range(max(1, journal.next_seq - CHECKED_AT_ONCE), journal.next_seq + 1)
+                known = orjson.loads(read_meta(path, DAMAGED) or "[]")
+                journal._tell_damaged(sorted({*known, *damaged_rows(path, newest)}))
                 return journal
             except BaseException:
                 writer.close()
@@ -384,6 +393,18 @@ class Journal:
         """Keep how long hosts served this home; see `clock.Ages`."""
         with self._of_this_machine() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('ages', ?)", (" ".join(map(repr, numbers)),))
+
+    def keep_damaged(self, rows: Sequence[str]) -> None:
+        """Tell which rows changed by themselves, see `damaged_rows`, and keep that for the next start to tell."""
+        self._tell_damaged(rows)
+        with self._of_this_machine() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (DAMAGED, orjson.dumps(rows).decode()))
+
+    def _tell_damaged(self, rows: Sequence[str]) -> None:
+        self.damaged = rows
+        if rows:
+            shown = rows[:_MAX_ROWS_TOLD]
+            log.error("journal.damaged", file=self.path, rows=shown, count=len(rows), now_what=DAMAGED_NOW_WHAT)
 
     def pushed(self) -> dict[str, dict[str, int]]:
         """Return what `keep_pushed` kept, nothing when it never did."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
+from honeybadger_host.storage.digests import know_digests
 
 SYNCHRONOUS: Final = "FULL"
 
@@ -84,6 +85,7 @@ def connect(path: Path, *, is_shared: bool = False) -> sqlite3.Connection:
         connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_shared else SYNCHRONOUS}")
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
         connection.execute("PRAGMA foreign_keys = OFF")
+        know_digests(connection)
     except BaseException:
         connection.close()
         raise
@@ -100,7 +102,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(connect_to_read(path)) as connection:
             yield connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the names of columns may be damaged, too
         raise JournalError(f"cannot read {path}: {error}") from error
 
 

@@ -6,13 +6,20 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.storage.digests import damaged_in, damaged_lines, know_digests, stretches_in
 from honeybadger_host.storage.files import open_new
 from honeybadger_host.storage.journal_connection import connect_to_read, reading
 from honeybadger_host.storage.journal_opening import bring_forward
-from honeybadger_host.storage.journal_schema import Marks, read_marks, write_marks
+from honeybadger_host.storage.journal_schema import SCHEMA_VERSION, Marks, read_marks, write_marks
+
+# What to do about rows that changed by themselves.
+DAMAGED_NOW_WHAT: Final = (
+    "a disk or memory fails: replace it; restore the last backup from before, or let another machine of the cluster "
+    "own the home; until then the rest is served"
+)
 
 
 class JournalPosition(NamedTuple):
@@ -32,12 +39,14 @@ class Checked(NamedTuple):
 
     Args:
         verdict: "ok", or the first damage.
+        damaged: see `damaged_rows`.
         last_at: stamp of the newest change, milliseconds since the epoch; 0 when there is none.
     """
 
     verdict: str
     changes: int
     last_at: int
+    damaged: list[str]
 
 
 def check_journal(path: Path) -> Checked:
@@ -46,7 +55,28 @@ def check_journal(path: Path) -> Checked:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         changes = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
         last = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
-    return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]))
+        is_old = connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION
+    damaged = [] if is_old else [row for numbers in stretches(path) for row in damaged_rows(path, numbers)]
+    return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]), damaged)
+
+
+def stretches(path: Path) -> list[range]:
+    """Return numbers of changes, edits and receipts to be checked together, the newest first. Raises JournalError."""
+    with reading(path) as connection:
+        return stretches_in(connection)
+
+
+def damaged_rows(path: Path, numbers: range) -> list[str]:
+    """Return which changes, edits and receipts of some numbers changed by themselves, as `changes 17`.
+
+    With number 0 also lines of edits. What cannot be read is among them.
+    """
+    try:
+        with reading(path) as connection:
+            lines = damaged_lines(connection) if 0 in numbers else []
+            return damaged_in(connection, numbers) + lines
+    except JournalError as error:
+        return [f"{numbers[0]} to {numbers[-1]}: {error}"]
 
 
 def read_position(path: Path) -> JournalPosition:
@@ -74,6 +104,7 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
             copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable
             source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
             copy.execute("PRAGMA journal_mode = DELETE")  # one file
+            know_digests(copy)
             bring_forward(copy, path)
             held = read_marks(copy)
             write_marks(copy, held.up_to(marks), held)

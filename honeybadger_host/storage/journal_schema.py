@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from honeybadger_host.domain import TASK_RECORD
+from honeybadger_host.storage.digests import DIGESTS
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 9
@@ -20,6 +21,8 @@ LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
 LOG_SEQ: Final = "log_seq"
 # In `meta`: another machine has owned the home since the files of this one were kept up.
 FILES_BEHIND: Final = "files_behind"
+# In `meta`: rows that were found damaged, as JSON; missing where none were looked for.
+DAMAGED: Final = "damaged"
 FORGOTTEN_BASE: Final = -2  # in place of the fingerprint of what a file held, of which something was forgotten since
 MAX_ID_LENGTH: Final = 60  # characters of a turn's id in its name
 # What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it.
@@ -133,7 +136,7 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_UNREAD}"""
+{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_UNREAD}{DIGESTS}"""
 # Not of the schema: a host that does not know it keeps it up all the same.
 EDITS_OF_FILE: Final = "CREATE INDEX IF NOT EXISTS edits_of_file ON edits (file, seq)"
 # Schema version -> what makes the next one of it.
@@ -145,7 +148,7 @@ FORWARD: Final = {
     5: _TASKS,
     6: _FORGOTTEN,
     7: _SAVED + _TEXTS,
-    8: _UNREAD,
+    8: _UNREAD + DIGESTS,
 }
 
 

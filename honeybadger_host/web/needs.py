@@ -62,6 +62,9 @@ def faults_in(status: dict[str, Any]) -> list[str]:
     told += [f"Over a limit within 10 minutes: {each}." for each in limits.get("reached_lately", ())]
     told += [f"Large: groups/{each}." for each in status.get("large_memories", ())]
     told += [f"Not served: {each}." for each in status.get("boxes_refused", ())]
+    told += [
+        f"The journal changed by itself, see the doctor: {row}." for row in status.get("journal", {}).get("damaged", ())
+    ]
     told += [f"Cannot be written now: {each}." for each in status.get("files_behind", ())]
     told += [f"An agent is as it was before: {file}: {why}." for file, why in agents.get("refused", {}).items()]
     told += [f"A task does not run: {each}." for each in (status.get("tasks") or {}).get("refused", ())]

@@ -11,13 +11,14 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.journal_connection import connect
 from honeybadger_host.storage.journal_schema import FILES_BEHIND
 from tests.conftest import HostFactory
 
 
 def forge_row(home: Path, kind: str, file: str) -> None:
     """Add a change behind the last one, as a record of several machines or a forged backup could."""
-    with closing(sqlite3.connect(home / "data/journal.db", isolation_level=None)) as journal:
+    with closing(connect(home / "data/journal.db")) as journal:
         seq, at = journal.execute("SELECT max(seq), max(at) FROM changes").fetchone()
         row = (seq + 1, at, "main", "x", "r", kind, file, -1, b"## Notes (x, 2026-01-01 00:00)\n- forged\n")
         journal.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_connection import connect
 from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.web.looking_back import activity, look_back, newest_seq, note_history
 
@@ -20,13 +20,15 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("journal") / "journal.db"
     Journal.open(path).close()
     turn = b'{"turn": 1, "sender": "ann", "content": "hello"}'
-    with closing(sqlite3.connect(path)) as connection, connection:
+    with closing(connect(path)) as connection:
         rows = [(1, 1000, "rare", "cook", "r1", "note", "groups/rare/MEMORY.md", 0, b"\n## Notes (cook, x)\n- tea\n")]
         rows += [
             (seq, 1000 + seq, "busy", "ann", f"t{seq}", "turn", "data/sessions/busy/main.jsonl", 0, turn)
             for seq in range(2, 45_002)
         ]
+        connection.execute("BEGIN")
         connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
+        connection.execute("COMMIT")
     return path
 
 
