@@ -16,6 +16,7 @@ from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.documents.unread import removed_unread
+from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import rest_after
@@ -45,7 +46,11 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
             begun = time.monotonic()
             large = await anyio.to_thread.run_sync(_large_memories, host)
             review = await anyio.to_thread.run_sync(_waiting_for_review, host, proposals)
-            unread = await anyio.to_thread.run_sync(_removed_unread, host)
+            try:
+                unread = await anyio.to_thread.run_sync(_removed_unread, host)
+            except (JournalError, WorldFailed) as error:  # as with too many open files: the next round tries again
+                if throttle.passes("status", str(error)) is not None:
+                    log.warning("status.failed", error=str(error))
             measure_at = time.monotonic() + rest_after(time.monotonic() - begun)
         status = _status(host, watcher, large)
         status["review"] = review
