@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from honeybadger_host.cluster.log import Log
 from honeybadger_host.cluster.records import Statement, dump_statements, write_position
 
-_READS: Final = ("SELECT", "PRAGMA")
+_WRITES: Final = ("INSERT", "UPDATE", "DELETE", "REPLACE")  # what another machine runs again
 
 
 class _Recorded:
@@ -20,15 +20,19 @@ class _Recorded:
         self.statements: list[Statement] = []
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        if not sql.lstrip().startswith(_READS):
-            self.statements.append((sql, [tuple(values)]))
+        if not sql.startswith("SELECT"):
+            self._keep(sql, [tuple(values)])
         return self._connection.execute(sql, values)
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> sqlite3.Cursor:
         kept = [tuple(row) for row in rows]
         if kept:
-            self.statements.append((sql, kept))
+            self._keep(sql, kept)
         return self._connection.executemany(sql, kept)
+
+    def _keep(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        assert sql.startswith(_WRITES), f"other machines cannot run it again: {sql}"  # noqa: S101  a bug here
+        self.statements.append((sql, rows))
 
 
 class Committing:
