@@ -212,10 +212,11 @@ class Relay:
         return True
 
     def close(self) -> None:
-        """End; what was not answered stays in the mailbox. May be called again, by any thread."""
+        """End; what was not answered stays in the mailbox. May be called again, by any thread, the relay's own, too."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._task.cancel)
-        self._thread.join(_CLOSE_SECONDS)
+        if threading.current_thread() is not self._thread:  # garbage may be collected there, and a finalizer closes
+            self._thread.join(_CLOSE_SECONDS)
 
     def _serve(self) -> None:
         with contextlib.suppress(asyncio.CancelledError):

@@ -278,6 +278,7 @@ def live(machine: type[RuleBasedStateMachine], lives: int, *, is_broken: bool = 
             suppress_health_check=list(HealthCheck),
             database=None,
             derandomize=LIVES == 20,
+            report_multiple_bugs=False,
             phases=[Phase.generate, *([] if is_broken else [Phase.shrink])],
         ),
     )
