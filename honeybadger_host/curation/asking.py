@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import anyio.to_thread
 import orjson
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
-from honeybadger_agent.models.model import Model, ModelFailed, Prompt, UserSaid
+from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, Prompt, UserSaid
 from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.budgets import Budget, Budgets
 from honeybadger_host.errors import FileProblem, WorldFailed
@@ -95,6 +96,7 @@ class Asker:
         _clean: removes text that must not become memory from an answer.
         max_output_tokens: limit of one answer, for the estimate.
         tokens: kind -> tokens used since the start.
+        _reserved: running question -> tokens that it may need besides those that are booked.
     """
 
     _journal: Journal
@@ -104,6 +106,7 @@ class Asker:
     _budgets: Budgets
     max_output_tokens: int
     tokens: Counter[str] = field(default_factory=Counter)
+    _reserved: dict[TurnKey, Spent] = field(default_factory=dict)
     _spent: tuple[str, Sequence[Spent]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,46 +163,71 @@ class Asker:
 
     async def _asked(self, question: Question) -> Answer:
         model = await self._open_model()
-        estimate = estimate_tokens(question.system) + estimate_tokens(question.text) + self.max_output_tokens
-        booked = Spent(_today(), question.group, question.kind, estimate)
-        await self._write(lambda: self._book(question, booked))
-        said = None
+        prompt = estimate_tokens(question.system) + estimate_tokens(question.text)
+        most = Spent(_today(), question.group, question.kind, prompt + self.max_output_tokens)
+        reserved = [*self.spent_today, *(each for each in self._reserved.values() if each.day == most.day)]
+        if (why := self._budgets.refusal(reserved, most)) is not None:
+            raise OverBudget(why)
+        self._reserved[question.key] = most
+        try:
+            said, booked = await self._said(model, question, most, prompt)
+        finally:
+            del self._reserved[question.key]
+        text = self._clean(said.text[:_MAX_ANSWER_CHARACTERS])
+        used_in = prompt if said.input_tokens is None else said.input_tokens
+        used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
+        answer = Answer(text, model.name, used_in, used_out, question.text)
+        await self._keep(question, _dump_answer(answer), most._replace(tokens=used_in + used_out - booked))
+        self.tokens[question.kind] += used_in + used_out
+        return answer
+
+    async def _said(self, model: Model, question: Question, most: Spent, prompt: int) -> tuple[ModelSaid, int]:
+        """Return the answer of a model, and the tokens that are booked for it.
+
+        The journal has always at least the cost so far, and at most twice of it: the host may be killed at any moment.
+        """
+        booked, heard = 0, 0.0
         silence = anyio.CancelScope(deadline=anyio.current_time() + SILENCE_SECONDS)
 
-        async def hear(piece: str) -> None:
-            silence.deadline = anyio.current_time() + SILENCE_SECONDS
+        async def book(step: bytes) -> None:
+            nonlocal booked
+            cost = prompt + math.ceil(heard)
+            more = max(cost, min(2 * cost, most.tokens)) - booked
+            await self._keep(question, step, most._replace(tokens=more))
+            booked += more
+            self._reserved[question.key] = most._replace(tokens=max(0, most.tokens - booked))
 
+        async def hear(piece: str) -> None:
+            nonlocal heard
+            silence.deadline = anyio.current_time() + SILENCE_SECONDS
+            heard += estimate_tokens(4 * piece) / 4
+            if prompt + heard > booked:
+                await book(b"{}")
+
+        await book(orjson.dumps({"asked": question.text}))
+        said = None
         try:
             with anyio.move_on_after(_MAX_ANSWER_SECONDS), silence:
                 said = await model.answer(Prompt(question.system, [UserSaid(question.text)]), hear)
         except ModelFailed as failure:
             if failure.is_free:
-                released = booked._replace(tokens=-estimate)
-                await self._write(lambda: self._keep(question, orjson.dumps({"released": estimate}), released))
+                await self._keep(question, b"{}", most._replace(tokens=-booked))
             raise
         if said is None:
             silent = f"said nothing for {SILENCE_SECONDS:g} s"
             endless = f"did not come to an end within {_MAX_ANSWER_SECONDS:g} s"
             why = silent if silence.cancelled_caught else endless
             raise ModelFailed(f"{model.name} {why}", is_passing=True)
-        text = self._clean(said.text[:_MAX_ANSWER_CHARACTERS])
-        used_in = estimate - self.max_output_tokens if said.input_tokens is None else said.input_tokens
-        used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
-        answer = Answer(text, model.name, used_in, used_out, question.text)
-        settled = booked._replace(tokens=used_in + used_out - estimate)
-        await self._write(lambda: self._keep(question, _dump_answer(answer), settled))
-        self.tokens[question.kind] += used_in + used_out
-        return answer
+        return said, booked
 
-    def _book(self, question: Question, booked: Spent) -> None:
-        """Book the cost of a call and keep its text. Raises OverBudget."""
-        if (why := self._budgets.refusal(self._journal.spent(booked.day), booked)) is not None:
-            raise OverBudget(why)
-        self._keep(question, orjson.dumps({"asked": question.text, "booked": booked.tokens}), booked)
+    async def _keep(self, question: Question, step: bytes, spent: Spent) -> None:
+        """Keep a step of a question and book tokens, in one commit. Raises WorldFailed."""
 
-    def _keep(self, question: Question, step: bytes, spent: Spent) -> None:
-        self._journal.keep_step(question.key, step, spent)
-        self._spent = (spent.day, self._journal.spent(spent.day))
+        def keep() -> None:
+            self._journal.keep_step(question.key, step, spent)
+            self._spent = (spent.day, self._journal.spent(spent.day))
+
+        await self._write(keep)
 
     async def _give_up(self, key: TurnKey) -> None:
         """End an attempt without counting it: the host did not end during it."""

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import re
+import sqlite3
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.curation.consolidation import SECTIONS
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.watermarks import watermark_file
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from honeybadger_host.text.neutralise import estimate_tokens
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, Work, kill_again
+from tests.crash.hosts import Nursery, Work, ended, kill_again
+from tests.endpoint import Answer, Asked, openai, served
+from tests.hosting import wait_for
 
 STRIDE: Final = 1 if IS_LONG else 83
 FACT: Final = "I am Ann, and I move to Lisbon on 12 March."
@@ -51,6 +58,39 @@ def test_killed_at_a_call_and_again_a_session_is_consolidated_once(
 ) -> None:
     work = Work(SETTINGS, begin, write_script, lambda home: (home / MARK).exists(), check)
     assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=60) >= 3
+
+
+def test_ten_kills_during_calls_are_booked_at_most_twice_and_never_less(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    home, paid = tmp_path / "home", Counter[str]()
+    begin(home)
+    log = (home / turns_file("main", "main")).read_bytes()
+    for n in range(3):  # a question that three kills cut short is given up: the next session asks the next one
+        (home / turns_file("main", f"more-{n}")).write_bytes(log)
+
+    def answering(asked: Asked) -> Answer:
+        """Charge for the prompt and for each piece that is sent, then hang."""
+        paid["tokens"] += estimate_tokens(asked.system) + estimate_tokens(str(asked.body["messages"][-1]["content"]))
+        said = ["".join(rng.choices("abcdefgh ", k=rng.randint(4, 80))) for _ in range(rng.choice([0, 9, 90, 400]))]
+        paid["tokens"] += estimate_tokens("".join(said))
+        paid["sent"] += 1
+        return openai(ModelSaid("".join(said)), pieces_of_text=said, then="hang")
+
+    with served(answering) as endpoint:
+        settings = {**SETTINGS, **endpoint.settings, "model.curation": "openai:test"}
+        for kill in range(1, 11):
+            with ended(nursery.start(home, settings)) as host:
+                wait_for(lambda: paid["sent"] == kill, what="a question")  # noqa: B023  called at once
+                wait_for(lambda: booked(home) >= paid["tokens"], what=f"{paid} booked: {booked(home)}")
+                host.kill()
+            assert paid["tokens"] <= booked(home) <= 2 * paid["tokens"], (kill, paid)
+
+
+def booked(home: Path) -> int:
+    """Return the tokens that the journal has booked."""
+    with contextlib.closing(sqlite3.connect(f"file:{home / JOURNAL_FILE}?mode=ro", uri=True)) as journal:
+        return int(journal.execute("SELECT total(tokens) FROM spent").fetchone()[0])
 
 
 def check(home: Path, where: str) -> None:

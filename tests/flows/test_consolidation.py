@@ -18,7 +18,6 @@ from bench.survival.world import SAYS, conversation
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.memory.watermarks import kept_turns
-from honeybadger_host.text.neutralise import estimate_tokens
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, refusal, served
@@ -514,31 +513,6 @@ def test_of_thirty_passes_the_fifth_is_taken_back_and_all_later_ones_stay(
         assert talk.file("MEMORY.md").count("- Fact number 4 of Ann.\n") == 1
         assert (talk.mark["turn"], talk.mark.get("again", [])) == (60, [])
         assert talk.file("summary.md") == before[1]
-
-
-def test_a_call_that_a_kill_cuts_short_stays_booked_and_no_other_is_marked(
-    make_host: HostFactory, home: Path, talk: Talk
-) -> None:
-    has_thought = threading.Event()
-
-    def think(_: Asked) -> Answer:
-        has_thought.wait(PATIENCE)
-        return openai(ModelSaid("{}"))
-
-    with served(think) as endpoint:
-        settings = {**SOON, **endpoint.settings, "model.max_output_tokens": 500}
-        host = make_host(settings).start()
-        talk.fill(11)
-        for number in range(1, 11):  # after three that the host did not survive it goes on without a model
-            wait_for(lambda: len(endpoint.asked) == number or talk.mark["turn"])  # noqa: B023
-            host.kill()
-            host.start()
-        talk.is_consolidated(6)
-        asked = endpoint.asked
-        estimate = 500 + estimate_tokens(asked[0].system) + estimate_tokens(text_of(asked[0]))
-        assert 1 <= len(asked) <= 3
-        assert status_of(home)["curation"]["tokens_today"] == len(asked) * estimate
-        has_thought.set()
 
 
 def test_a_model_that_says_nothing_is_given_up_and_what_people_ask_for_goes_first(

@@ -106,19 +106,16 @@ def test_a_budget_that_is_used_up_stops_its_group_or_kind_alone_and_says_until_w
     assert Budgets().refusal(spent, Spent(day, "main", "dream", 10**9)) is None
 
 
-def test_what_a_question_costs_is_booked_before_it_is_asked_and_settled_after(journal: Journal) -> None:
+def test_a_cost_is_booked_before_and_settled_after_a_question(journal: Journal) -> None:
     booked: list[list[Spent]] = []
 
     async def look(seconds: float) -> None:
         booked.append(journal.spent(spent.day))
-
-    async def ask() -> None:
-        await asking.ask(QUESTION)
-        with pytest.raises(OverBudget, match=r"curation\.groups\.main is 20: it waits until 2"):
+        with pytest.raises(OverBudget, match=r"curation\.groups\.main is 30: it waits until 2"):
             await asking.ask(Question("main", "dream-2", "dream", "Tidy up.", "Two notes say the same."))
 
-    asking = asker(journal, look, Budgets(groups={"main": 20}))
-    spent = Spent(datetime.now(UTC).date().isoformat(), "main", "dream", 17)
-    anyio.run(ask)
+    asking = asker(journal, look, Budgets(groups={"main": 30}))
+    spent = Spent(datetime.now(UTC).date().isoformat(), "main", "dream", 14)
+    anyio.run(asking.ask, QUESTION)
     assert booked == [[spent]]
     assert asking.spent_today == [spent._replace(tokens=9)]
