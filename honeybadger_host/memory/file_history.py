@@ -128,7 +128,8 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
     """Make a version the next one."""
     is_there = event.kind not in GONE and event.kind != "edit_removed"
     if isinstance(event, Edit):
-        if now.replaced == fingerprint_of(event.after):
+        is_removed = event.after is None and event.before == digest_of(now.text)
+        if now.replaced == fingerprint_of(event.after) and not is_removed:
             return  # the host replaced it before it was looked at
         later = _came_meanwhile(now, event)
         is_as_it_was = later is not None

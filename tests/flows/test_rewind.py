@@ -118,3 +118,30 @@ def test_two_at_once_and_a_kill_leave_all_or_nothing(host: HostProcess, stranger
     wait_for(lambda: held(home) == then, what="all of it")
     log = cli_json("log", "main", "--by", "operator", home=home)
     assert len({row["request"] for row in log}) == 1
+
+
+@pytest.mark.parametrize("how", ["undo", "rewind"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_an_entry_that_a_person_deleted_comes_back(
+    host: HostProcess, stranger: RawSender, how: str, changed: bool
+) -> None:
+    home = host.home
+    stranger.do("n", content="likes cake")
+    file = stranger.do("e", "save_memory", content="has a cat")["file"]
+    path = home / "groups" / "main" / file
+    settle(home)
+    if changed:
+        path.write_text(path.read_text().replace("a cat", "two cats"))
+        newest_edit(home, path.name)
+        settle(home)
+    saved, seq = path.read_bytes(), cli_json("log", "main", home=home)[0]["seq"]
+    path.unlink()
+    edit = newest_edit(home, path.name, 1 + changed)
+    assert edit.kind == "edit_removed"
+    if how == "undo":
+        back = run_cli("undo", edit.seq, home=home)
+        assert (back.returncode, back.stderr) == (0, ""), back.stderr
+    else:
+        assert [one["did"] for one in rewound(home, seq)["files"]] == ["restored"]
+    assert path.read_bytes() == saved
+    assert stranger.do("s", "get_memory", id=path.stem)["id"] == path.stem
