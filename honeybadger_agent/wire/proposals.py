@@ -50,6 +50,7 @@ class DecidedProposal(Result):
     waiting: int
     refused: int
     stale: int = Field(default=0, description="Operations whose sources have changed: they are not applied.")
+    kept: list[str] = Field(default_factory=list, description="With revert: files with later changes, which stay.")
 
 
 class DecideProposal(Request[DecidedProposal], changes=True, overwrites=True, audience="operator"):
@@ -57,7 +58,7 @@ class DecideProposal(Request[DecidedProposal], changes=True, overwrites=True, au
 
     proposal: ProposalId
     decision: Literal["accept", "strike", "revert"] = Field(
-        description="revert takes back all that was applied, and moves the session's watermark back."
+        description="revert takes back all that was applied but later changes, and moves the session's watermark back."
     )
     operations: list[Annotated[int, Field(ge=1, le=100_000)]] | None = Field(
         default=None, description="Their numbers; null: all that wait."

@@ -162,7 +162,9 @@ def _row(row: Mapping[str, Any]) -> str:
 
 def _told(action: str, result: Mapping[str, Any]) -> str:
     done = {"accept": "accepted", "strike": "struck", "revert": "taken back"}[action]
-    return f"{result['proposal']}: {done}" + (f"; {counts}" if (counts := _counts(result)) else "")
+    kept = result.get("kept") or ()
+    more = [_counts(result), "later changes stay in " + ", ".join(kept) if kept else ""]
+    return "; ".join([f"{result['proposal']}: {done}", *filter(None, more)])
 
 
 def _counts(result: Mapping[str, Any]) -> str:

@@ -1,22 +1,24 @@
 """Reverts the changes of a proposal: memory, the summary, and the session's watermark.
 
-The journal has the earlier content of each file. A proposal is not reverted when one of its files was changed since.
-Later passes keep their summary; the turns of an earlier pass are marked to be consolidated again.
+The journal has the earlier content of each file. What was changed since is merged with it; where both changed the same,
+the later change stays and is named. The turns of an earlier pass are marked to be consolidated again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, TypeGuard, cast
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.curation.proposal import Proposal
+from honeybadger_host.curation.proposal import OperationState, Proposal
 from honeybadger_host.curation.proposal_files import decided
+from honeybadger_host.documents.document import merged_as
+from honeybadger_host.documents.merge import merge
+from honeybadger_host.documents.merge_json import values_in
 from honeybadger_host.domain import (
     ARCHIVE,
     MEMORY,
@@ -32,10 +34,11 @@ from honeybadger_host.domain import (
     WholeKind,
 )
 from honeybadger_host.memory.archive import bring_back_notes, leave_archive, standing_span
+from honeybadger_host.memory.entry import name_in
 from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.memory.summary_parts import part_of, with_part
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
-from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles, fingerprint
+from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles
 from honeybadger_host.storage.journal_reader import read_requests_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import NotePlace, remove_notes, revision_of
@@ -49,12 +52,12 @@ class Prepared(NamedTuple):
 
     Args:
         added, removed: notes.
-        whole: the changes of each file, newest first, and its content before all of them.
+        whole: the changes of each file, newest first, each with the content before it.
     """
 
     added: Sequence[bytes]
     removed: Sequence[NotePlace]
-    whole: Sequence[tuple[Sequence[Row], bytes | None]]
+    whole: Sequence[Sequence[tuple[Row, bytes | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +81,18 @@ class Reverting:
         kept = _KEPT if self.proposal.session is not None else (*_KEPT, "watermark")
         rows = [row for row in read_requests_of(self.journal, self.file)[::-1] if row.kind not in kept]
         if not rows:
-            raise _changed(f"the journal does not know any more what proposal {self.proposal.id} changed")
-        by_file: defaultdict[str, list[Row]] = defaultdict(list)
+            raise _unknown(f"the journal does not know any more what proposal {self.proposal.id} changed")
+        by_file: defaultdict[str, list[tuple[Row, bytes | None]]] = defaultdict(list)
         for file in (self.file, *(f"groups/{self.proposal.group}/{name}" for name in (MEMORY, ARCHIVE))):
             self.files.load(file)
         for row in rows:
             self.files.load(row.file)
             if row.kind in WHOLE_KINDS:
-                by_file[row.file].append(row)
+                by_file[row.file].append((row, self._before(row)))
         return Prepared(
             [row.data for row in rows if row.kind == "note"],
             [note for row in rows if row.kind == NOTE_REMOVED for note in revision_of(row.data).notes],
-            [(changes, self._before(changes[-1])) for changes in by_file.values()],
+            [*by_file.values()],
         )
 
     def _before(self, row: Row) -> bytes | None:
@@ -98,38 +101,58 @@ class Reverting:
             return row.data
         before = None if row.offset == ABSENT else held_before(self.journal, row)
         if before is None and row.offset != ABSENT:
-            raise _changed(f"{row.file} held what a person had written, which the journal does not have")
+            raise _unknown(f"{row.file} held what a person had written, which the journal does not have")
         return before
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
-        """Return the opposite of each change. Raises Refusal: a file was changed since; nothing is changed."""
+        """Return the opposite of each change; what was changed since stays, and the result names it. Raises Refusal."""
         group = self.proposal.group
         if self.files.view(self.file) != self.kept:
-            raise _changed(f"proposal {self.proposal.id} was changed meanwhile")
-        changes = [*self._notes(prepared.added, prepared.removed)]
-        for rows, before in prepared.whole:
-            kind = rows[0].kind
-            if self.proposal.session is not None and kind in ("summary", "watermark"):
-                changes += self._summary(rows, before) if kind == "summary" else self._mark(rows[0].file, before)
-            else:
-                changes.append(self._whole(rows, before))
+            raise Refusal("conflict", f"proposal {self.proposal.id} was changed meanwhile; nothing was changed")
+        changes, kept = self._notes(prepared.added, prepared.removed)
+        for rows in prepared.whole:
+            (newest, _), (_, before) = rows[0], rows[-1]
+            if self.proposal.session is not None and newest.kind == "watermark":
+                changes += self._mark(newest.file, before)
+                continue
+            is_part = self.proposal.session is not None and newest.kind == "summary"
+            held = self.files.view(newest.file)
+            text, is_whole = self._summary(newest, before, held) if is_part else _undone(rows, held)
+            kept += [] if is_whole else [newest.file]
+            kind = cast(WholeKind, newest.kind.removesuffix(REMOVED))
+            if text is not None and text != held:
+                changes.append(FileWritten(group, kind, newest.file, text, held))
+            elif text is None and held is not None:
+                changes.append(FileRemoved(group, kind, newest.file, held))
+        stays = {
+            name_in(file) for file in kept if f"groups/{group}/memory/" in file
+        }  # an entry that moved and changed since is not restored beside itself
+        changes = [each for each in changes if not (_restores(each) and name_in(each.file) in stays)]
         if self.proposal.session is not None:
             span = f"{self.proposal.first_turn}-{self.proposal.last_turn}"
             said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {self.proposal.session})\n\n"
             changes.append(Added.of("history", group, said.encode()))
-        return decided(self.proposal, {each.n: "struck" for each in self.proposal.operations}, self.kept, changes)
+        states: dict[int, OperationState] = {each.n: "struck" for each in self.proposal.operations}
+        outcome = decided(self.proposal, states, self.kept, changes)
+        return replace(outcome, result={**outcome.result, "kept": kept})
 
-    def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace]) -> Sequence[Change]:
-        """Return the changes that remove added notes and restore removed ones."""
+    def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace]) -> tuple[list[Change], list[str]]:
+        """Return the changes that remove added notes and restore removed ones, and the places that changed since."""
         group = self.proposal.group
         file = f"groups/{group}/{MEMORY}"
-        held, archive = self.files.view(file), self.files.view(f"groups/{group}/{ARCHIVE}")
-        spans = {span for note in added if (span := standing_span(held or b"", note)) is not None}
+        held, archive = self.files.view(file) or b"", self.files.view(f"groups/{group}/{ARCHIVE}")
+        found = [standing_span(held, note) for note in added]
+        kept = (
+            [file]
+            if any(span is None and _heading(note) in held for note, span in zip(added, found, strict=True))
+            else []
+        )
+        spans = {span for span in found if span is not None}
         if not spans:
-            return bring_back_notes(group, held, archive, removed) if removed else ()
+            return [*(bring_back_notes(group, held, archive, removed) if removed else ())], kept
         back = (Added.of("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
         left = leave_archive(group, archive, [note.data for note in removed])
-        return [remove_notes(group, file, held or b"", sorted(spans)), *back, *left]
+        return [remove_notes(group, file, held, sorted(spans)), *back, *left], kept
 
     @property
     def _is_newest(self) -> bool:
@@ -143,18 +166,18 @@ class Reverting:
         except ValueError:
             return None
 
-    def _summary(self, rows: Sequence[Row], before: bytes | None) -> Sequence[Change]:
-        """Return the change that restores the session's part of summary.md; none when a later pass wrote it."""
-        file, session, held = rows[0].file, self.proposal.session or "", self.files.view(rows[0].file)
-        now, then, ours = ((data or b"").decode(errors="replace") for data in (held, before, rows[0].data))
-        if part_of(now, session) != part_of(ours, session):
-            if self._is_newest:
-                raise _changed(f"{file} was changed since")
-            return ()
-        data = with_part(now, session, part_of(then, session)).encode()
-        if before is None and not data.strip() and held is not None:
-            return [FileRemoved(self.proposal.group, "summary", file, held)]
-        return [FileWritten(self.proposal.group, "summary", file, data, held)]
+    def _summary(self, newest: Row, before: bytes | None, held: bytes | None) -> tuple[bytes | None, bool]:
+        """Return summary.md with the earlier part of the session, as `_undone`; a later pass keeps its part."""
+        session = self.proposal.session or ""
+        now, then, ours = ((data or b"").decode(errors="replace") for data in (held, before, newest.data))
+        part, written, earlier = (part_of(text, session) for text in (now, ours, then))
+        if part == written:
+            data = with_part(now, session, earlier).encode()
+            return (None if before is None and not data.strip() else data), True
+        if part is None or written is None or not self._is_newest:
+            return held, not self._is_newest
+        merged = merge(*(f"{text or ''}\n".encode() for text in (written, part, earlier))).decode().strip("\n")
+        return with_part(now, session, merged or None).encode(), False
 
     def _mark(self, file: str, before: bytes | None) -> Sequence[Change]:
         """Return the change that moves the watermark back, or marks the turns of an earlier pass."""
@@ -169,19 +192,37 @@ class Reverting:
             moved = mark.model_copy(update={"again": tuple(sorted({*mark.again, span}))})
         return [FileWritten(group, "watermark", file, dump_watermark(moved), held)]
 
-    def _whole(self, rows: Sequence[Row], before: bytes | None) -> Change:
-        """Return the change that restores the content of a file before its changes, given newest first."""
-        newest, file, group = rows[0], rows[0].file, self.proposal.group
-        held, kind = self.files.view(file), cast(WholeKind, newest.kind.removesuffix(REMOVED))
-        if held != (None if newest.kind.endswith(REMOVED) else newest.data):
-            was = "is there again" if newest.kind.endswith(REMOVED) else "is gone" if held is None else "was changed"
-            raise _changed(f"{file} {was} since")
-        if any(later.offset != fingerprint(earlier.data) for later, earlier in pairwise(rows)):
-            raise _changed(f"{file} was changed by somebody between two operations of this proposal")
-        if before is not None:
-            return FileWritten(group, kind, file, before, held)
-        return FileRemoved(group, kind, file, held or b"")
+
+def _undone(rows: Sequence[tuple[Row, bytes | None]], held: bytes | None) -> tuple[bytes | None, bool]:
+    """Return a file without changes, None: there is none, and whether nothing later stands in their way.
+
+    Args:
+        rows: the changes with the content before each, newest first.
+        held: its present content.
+    """
+    is_whole = True
+    for row, before in rows:
+        after = None if row.kind.endswith(REMOVED) else row.data
+        if held == after:
+            held = before
+        elif held is not None and after is not None and before is not None:
+            # Both ways are the same unless both sides changed one member: then the later change is taken.
+            merged = merged_as(row.file, after, before, held)
+            is_whole = is_whole and values_in(merged) == values_in(merged_as(row.file, after, held, before))
+            held = merged
+        else:
+            is_whole = is_whole and held == before
+    return held, is_whole
 
 
-def _changed(why: str) -> Refusal:
+def _restores(change: Change) -> TypeGuard[FileWritten]:
+    return isinstance(change, FileWritten) and change.kind == "entry" and change.replaces is None
+
+
+def _heading(note: bytes) -> bytes:
+    """Return the first line of a note, with its signature."""
+    return note.strip(b"\r\n").partition(b"\n")[0]
+
+
+def _unknown(why: str) -> Refusal:
     return Refusal("conflict", f"{why}; nothing was changed", field="payload.proposal")

@@ -422,10 +422,14 @@ def test_a_proposal_that_was_applied_in_parts_is_taken_back_whole(
     assert review(home, "accept", "main", name, "4")["applied"] == 4
     assert "hates" in talk.file("MEMORY.md")
 
-    def is_taken_back() -> bool:  # not before the notes have settled
-        return run_cli("review", "revert", "main", name, "--home", str(home)).returncode == 0
+    summary = home / "groups/main/summary.md"
+    summary.write_text(f"{talk.file('summary.md')}Ann is away in May.\n")
 
-    wait_for(is_taken_back)
+    def taken_back() -> str:  # not before the notes have settled
+        return run_cli("review", "revert", "main", name, "--home", str(home)).stdout
+
+    assert "later changes stay in groups/main/summary.md" in wait_for(taken_back)
+    assert talk.file("summary.md") == "## main\n\nAnn is away in May.\n"
     assert "Lisbon" not in talk.file("MEMORY.md")
     assert talk.mark["turn"] == 0
 

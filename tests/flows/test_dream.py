@@ -280,6 +280,30 @@ def test_a_model_joins_entries_and_refines_one_and_all_of_it_is_taken_back(
     assert (memory.entries(), memory.entries("archive/memory")) == (before, {})
 
 
+def test_what_was_changed_after_a_pass_stays_when_it_is_taken_back(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    refine = {"of": "E3", "aliases": ["chat"], "tags": ["fish"]}
+    make_host(answering(home, json.dumps({"join": [["E1", "E2"]], "refine": [refine]}))).start()
+    sources = {memory.save(RENT, "home"), memory.save(ALWAYS, "money")}
+    cats = {memory.save("The cat of Cora likes fish very much."), memory.save("The cat of Cora likes fish, and milk.")}
+    (proposal,) = memory.dream()["proposals"]
+    assert proposal["applied"] == 2, proposal["operations"]
+    now = memory.entries()
+    refined = next(name for name in cats if now[name].get("aliases"))
+    (joined,) = now.keys() - cats
+    memory.ask("edit_memory", id=refined, content="The cat of Cora likes fish, and sleeps.", tags=["fish", "cora"])
+    memory.ask("edit_memory", id=joined, content="The rent is 990 EUR.")
+    reverted = memory.review("revert", "main", proposal["id"])
+    assert [Path(file).stem for file in reverted["kept"]] == [joined]
+    now = memory.entries()
+    assert now.keys() == {*sources, *cats, joined}
+    assert now[joined]["content"] == "The rent is 990 EUR."
+    assert now[refined]["content"] == "The cat of Cora likes fish, and sleeps."
+    assert (now[refined].get("aliases"), now[refined]["tags"]) == (None, ["cora"])
+    assert memory.entries("archive/memory") == {}
+
+
 def test_what_is_retired_waits_and_joins_of_what_is_not_alike_do_too(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
