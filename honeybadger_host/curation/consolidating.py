@@ -27,8 +27,8 @@ from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies, proposed, taken
-from honeybadger_host.curation.proposal import Evidence, Proposal, counts_of
-from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored
+from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, counts_of
+from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, settled, stored
 from honeybadger_host.curation.said import Pick, quoted_in
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
@@ -38,6 +38,7 @@ from honeybadger_host.text.phrases import FORGOTTEN
 
 log = structlog.get_logger()
 
+_NAMED: Final = "consolidation-"
 _MAX_TURNS: Final = 2000
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -175,6 +176,15 @@ class Consolidations:
                 return True
         return False
 
+    def _not_waiting_yet(self, plan: _Plan, operations: Sequence[Operation]) -> list[Operation]:
+        """Return operations without those for a person that earlier proposals have; a session has one of its prose."""
+        found = stored(self._uses.home, plan.group, lambda name, _: name.startswith(_NAMED))
+        earlier = [each.proposal for each in found if each.proposal is not None and each.name != plan.name]
+        same = (each for one in earlier if one.session == plan.session for each in one.operations)
+        prose = {each.op for each in same if each.by and each.state == "waiting"} - {"add"}
+        is_settled = settled(earlier)
+        return [each for each in operations if not (each.waits and (each.op in prose or is_settled(each)))]
+
     def _propose(self, plan: _Plan, question: Question, answer: Answer | None) -> Proposal:
         """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
         group, turns, material = plan.group, plan.turns, plan.material
@@ -185,6 +195,8 @@ class Consolidations:
             said = read_answer(answer.text, Consolidated)
             given = notes_in(answer.asked)  # it may be older than a restart: notes that are gone are left out
             operations = operations_of(said, material, given, answer.model, prose=self._uses.prose)
+        if any(each.waits for each in operations):
+            operations = self._not_waiting_yet(plan, operations)
         if plan.is_again:  # later passes keep their summary
             operations = [each for each in operations if each.op != "write_summary"]
         notes, digests = material.notes, digests_of(material.notes)
@@ -213,4 +225,4 @@ class Consolidations:
 
 def _named(session: str) -> str:
     """Return the prefix of the names of a session's consolidations; another session may share it."""
-    return f"consolidation-{_NO_NAME.sub('-', session[:24])}-"
+    return f"{_NAMED}{_NO_NAME.sub('-', session[:24])}-"

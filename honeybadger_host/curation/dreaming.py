@@ -19,11 +19,11 @@ from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.passes import Made, PassDependencies, proposed
 from honeybadger_host.curation.preferences import Preferences
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
+from honeybadger_host.curation.proposal_files import settled
 from honeybadger_host.curation.said import Turns, places_in
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, standing, take, turns_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, read_feedback
-from honeybadger_host.memory.labels import folded
 
 log = structlog.get_logger()
 
@@ -127,11 +127,11 @@ class Dreams:
         known = replace(known, texts={**known.texts, **standing(uses.home, group, [*by_rules, *by_model])})
         base = {source: snapshot.digests[source] for one in by_rules for source in one.sources}
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
-        told = {_told(each) for one in snapshot.earlier for each in one.operations if _is_settled(each)}
+        is_settled = settled(snapshot.earlier)
 
         def is_new(each: Operation) -> bool:
             is_there = any(failed.gate == "no_change" for failed in each.gates.failed)
-            return _told(each) not in told and not is_there and (each.state == "waiting" or each.n > len(by_rules))
+            return not is_settled(each) and not is_there and (each.state == "waiting" or each.n > len(by_rules))
 
         kept = partial(filter, is_new)
         return proposed(question, answer, [*by_rules, *by_model], known, kept, made_at=self._clock(), base=base)
@@ -147,14 +147,3 @@ def _told_of(made: Sequence[Made], more: str, is_trial: bool) -> str:
     if is_trial and lines:
         lines.append("a trial: nothing was changed")
     return "\n".join([*(lines or ["there is nothing to do"]), *([more] if more else [])])
-
-
-def _is_settled(operation: Operation) -> bool:
-    """Return whether an operation need not be proposed again: it waits, a person struck it, or a gate refused it."""
-    is_for_later = any(failed.gate == "too_much" for failed in operation.gates.failed)
-    return operation.state in ("waiting", "struck") or (operation.state == "refused" and not is_for_later)
-
-
-def _told(operation: Operation) -> tuple[str, frozenset[str], str]:
-    """Return the key by which an operation is compared with settled ones."""
-    return operation.op, frozenset(operation.sources), folded(operation.result or "")

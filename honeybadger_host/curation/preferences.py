@@ -25,11 +25,12 @@ from honeybadger_host.curation.dream import numbered, sections_text
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import Made, PassDependencies, proposed, taken
 from honeybadger_host.curation.proposal import FailedGate, Gates, Operation, Proposal
+from honeybadger_host.curation.proposal_files import settled
 from honeybadger_host.curation.said import Refs, Turns, fact, picked, places_in
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited
-from honeybadger_host.memory.labels import folded, is_below
+from honeybadger_host.memory.labels import is_below
 from honeybadger_host.memory.watermarks import inferred_file
 
 CATEGORY: Final = "user-preferences/inferred"
@@ -94,17 +95,12 @@ class Preferences:
         turns = turns_of(uses, snapshot.group, places_in(ref for each in said for ref in each.take))
         operations = [made for each in said if (made := operation_of(each, turns)) is not None]
         known = snapshot.known(turns, uses)
-        settled = {
-            folded(each.result or "")
-            for one in snapshot.earlier
-            for each in one.operations
-            if one.kind == "preferences" and each.state in ("waiting", "struck")
-        }
+        is_settled = settled(snapshot.earlier)
 
         def kept(checked: Iterable[Operation]) -> Iterator[Operation]:
             for each in checked:
                 is_there = any(failed.gate == "no_change" for failed in each.gates.failed)
-                if not is_there and folded(each.result or "") not in settled:
+                if not is_there and not is_settled(each):
                     yield counted(each, known)
 
         return proposed(question, answer, operations, known, kept, made_at=self.clock())

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_agent.wire.proposals import UNDECIDED
-from honeybadger_host.curation.proposal import OperationState, Proposal, counts_of, dump_proposal, parse_proposal
+from honeybadger_host.curation.proposal import (
+    Operation,
+    OperationState,
+    Proposal,
+    counts_of,
+    dump_proposal,
+    parse_proposal,
+)
 from honeybadger_host.domain import Change, FileWritten, Outcome
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.labels import folded
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import signature_of
 from honeybadger_host.storage.files import Signature
@@ -57,6 +66,29 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
             continue
         except (OSError, WorldFailed, ValueError) as error:
             yield Stored(name, None, str(error), changed_at)
+
+
+def settled(proposals: Iterable[Proposal]) -> Callable[[Operation], bool]:
+    """Return a test whether an operation need not be proposed again: one with all of its text waits or was decided.
+
+    What a gate refused counts as decided, except what it refused for this time alone.
+    """
+    known: defaultdict[object, list[str]] = defaultdict(list)
+    for proposal in proposals:
+        for each in proposal.operations:
+            is_for_later = any(failed.gate in ("too_much", "too_few") for failed in each.gates.failed)
+            if each.state in ("waiting", "struck") or (each.state == "refused" and not is_for_later):
+                known[_subject(each)].append(folded(each.result or ""))
+
+    def is_settled(operation: Operation) -> bool:
+        text = folded(operation.result or "")
+        return any(text in other for other in known[_subject(operation)])
+
+    return is_settled
+
+
+def _subject(operation: Operation) -> object:
+    return operation.op, operation.category, frozenset(operation.sources)
 
 
 class WaitingProposals:

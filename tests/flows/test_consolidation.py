@@ -7,6 +7,7 @@ import random
 import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -517,6 +518,37 @@ def test_of_thirty_passes_the_fifth_is_taken_back_and_all_later_ones_stay(
         assert talk.file("MEMORY.md").count("- Fact number 4 of Ann.\n") == 1
         assert (talk.mark["turn"], talk.mark.get("again", [])) == (60, [])
         assert talk.file("summary.md") == before[1]
+
+
+def test_what_a_model_writes_does_not_pile_up_in_a_day(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    written: list[str] = []
+
+    def tell(asked: Asked) -> Answer:
+        """Answer prose: a new history and summary each time, MEMORY.md with more, and without a note."""
+        written.append(f"Ann may like tea of kind {len(written) // 3}.")
+        update = "\n".join(f"- {line}" for line in [*written, "Ann hates Lisbon."])
+        told = f"Ann talked to the assistant, part {len(written)}."
+        answer = {"history_entry": told, "conversation_summary": f"So far: {told}", "memory_update": update}
+        return openai(ModelSaid(json.dumps(answer)))
+
+    operator = RawSender(home, sender="operator").make()
+    with served(tell) as endpoint:
+        make_host({**endpoint.settings, "consolidation.memory_window": 4}).start()
+        operator.note("n1", "The office is in Basel.")
+        talk.say("Hello.", "Hello.")
+        for number in range(12):
+            talk.say(f"Fact number {number} of Ann.", "Noted.")
+            operator.do(f"c{number}", "consolidate")
+    assert len(written) == 12
+    made = [json.loads(path.read_text()) for path in (home / "groups/main/proposals").glob("*.json")]
+    waiting = [each for proposal in made for each in proposal["operations"] if each["state"] == "waiting"]
+    assert Counter(each["op"] for each in waiting) == {
+        "write_history": 1,
+        "write_summary": 1,
+        "add": 1 + len({*written}),
+    }
+    assert sum(each["op"] == "retire" for one in made for each in one["operations"]) == 1
+    assert sum(each["op"] == "write_history" for one in made for each in one["operations"]) == 13
 
 
 def test_a_model_that_says_nothing_is_given_up_and_what_people_ask_for_goes_first(
