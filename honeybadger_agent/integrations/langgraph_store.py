@@ -18,18 +18,15 @@ from langgraph.store import base
 from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import NotFound, Unavailable
 from honeybadger_agent.escaping import escaped, unescaped
-from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, OPERATORS, EntriesResult, EntryRow
+from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, OPERATORS, EntriesResult, EntryResult, EntryRow
 
 _ROOT: Final = "store/langgraph"
+_UNKNOWN: Final = "1970-01-01T00:00:00Z"
 _INDEXED_WITHIN_SECONDS: Final = 30.0
 
 
 class GroupStore(base.BaseStore):  # type: ignore[misc]
-    """Items that stay, with their namespaces and keys as they are.
-
-    Args:
-        client: its mailbox carries the operations; items are signed with its sender.
-    """
+    """Items that stay, with their namespaces and keys as they are, signed with the client's sender."""
 
     def __init__(self, client: SyncClient) -> None:
         self._client = client
@@ -54,9 +51,7 @@ class GroupStore(base.BaseStore):  # type: ignore[misc]
                     results.append(None)
                 case _:
                     raise ValueError(f"Unknown operation type: {type(op)}")
-        changes = [_change(op) for op in puts.values()]
-        for start in range(0, len(changes), MAX_OPERATIONS):
-            self._write(changes[start : start + MAX_OPERATIONS])
+        self._write([_change(op) for op in puts.values()])
         return results
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
@@ -68,9 +63,7 @@ class GroupStore(base.BaseStore):  # type: ignore[misc]
             entry = self._client.get_memory(category=_category(op.namespace), name=escaped(op.key))
         except NotFound:
             return None
-        created, updated = _time(entry.created), _time(entry.updated)
-        value = json.loads(entry.content)
-        return base.Item(value=value, key=op.key, namespace=op.namespace, created_at=created, updated_at=updated)
+        return _item(base.Item, entry)
 
     def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
         category, where = _category(op.namespace_prefix), dict(_conditions("content", op.filter or {}))
@@ -78,7 +71,7 @@ class GroupStore(base.BaseStore):  # type: ignore[misc]
         while len(found) < op.limit:
             most = min(op.limit - len(found), MAX_LISTED)
             listed = self._listed(category, where=where, limit=most, offset=op.offset + len(found), with_content=True)
-            found += map(_item, listed.entries)
+            found += [_item(base.SearchItem, row) for row in listed.entries]
             if not listed.has_more:
                 break
         return found
@@ -102,8 +95,8 @@ class GroupStore(base.BaseStore):  # type: ignore[misc]
     def _write(self, changes: list[dict[str, Any]]) -> None:
         while changes:
             try:
-                self._client.change_many(changes)
-                return
+                self._client.change_many(changes[:MAX_OPERATIONS])
+                del changes[:MAX_OPERATIONS]
             except NotFound as error:  # an item that is to be deleted is not there
                 place = (error.field or "").removeprefix("payload.operations.").partition(".")[0]
                 del changes[int(place)]
@@ -121,14 +114,12 @@ def _namespace(category: str) -> tuple[str, ...]:
 
 
 def _change(op: base.PutOp) -> dict[str, Any]:
-    where = {"category": _category(op.namespace), "name": escaped(op.key)}
+    payload: dict[str, Any] = {"category": _category(op.namespace), "name": escaped(op.key)}
     if op.value is None:
-        return {"type": "delete_memory", "payload": where}
+        return {"type": "delete_memory", "payload": payload}
     content = json.dumps(op.value, ensure_ascii=False, allow_nan=False)
-    return {
-        "type": "save_memory",
-        "payload": {**where, "content": content, "metadata": {"key": op.key}, "replace": True},
-    }
+    payload |= {"content": content, "metadata": {"key": op.key}, "replace": True}
+    return {"type": "save_memory", "payload": payload}
 
 
 def _conditions(path: str, wanted: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -143,14 +134,13 @@ def _conditions(path: str, wanted: Mapping[str, Any]) -> Iterator[tuple[str, Any
             yield f"{path}.{name}", value
 
 
-def _item(row: EntryRow) -> base.SearchItem:
-    key = unescaped(row.name or "")
-    return base.SearchItem(
-        namespace=_namespace(row.category),
-        key=str((row.metadata or {})["key"]) if key is None else key,  # its name is a digest
-        value=json.loads(row.content or "{}"),
-        created_at=_time(row.created),
-        updated_at=_time(row.updated),
+def _item(kind: Any, entry: EntryRow | EntryResult) -> Any:
+    return kind(
+        namespace=_namespace(entry.category),
+        key=str((entry.metadata or {}).get("key", entry.name)),
+        value=json.loads(entry.content or "{}"),
+        created_at=datetime.fromisoformat(entry.created or _UNKNOWN),
+        updated_at=datetime.fromisoformat(entry.updated or _UNKNOWN),
     )
 
 
@@ -158,7 +148,3 @@ def _matches(condition: base.MatchCondition, namespace: tuple[str, ...]) -> bool
     path = condition.path
     labels = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
     return len(labels) == len(path) and all(map(lambda label, wanted: wanted in ("*", label), labels, path))
-
-
-def _time(text: str | None) -> datetime:
-    return datetime.fromisoformat(text or "1970-01-01T00:00:00Z")

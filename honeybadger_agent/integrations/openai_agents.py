@@ -47,11 +47,7 @@ class GroupSession:
         self._changing = asyncio.Lock()
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the newest items, oldest first; turns of other programs as messages. Raises `AgentError`.
-
-        Args:
-            limit: at most so many; default: that of the settings, else all.
-        """
+        """Return the newest items, oldest first; turns of other programs as messages. Raises `AgentError`."""
         most = resolve_session_limit(limit, self.session_settings)
         items: list[TResponseInputItem] = []
         before: int | None = None
@@ -109,8 +105,7 @@ def _turn_of(item: TResponseInputItem) -> dict[str, Any]:
     given = members.get("role")
     role: Role = _ROLES.get(given, "system" if given in ("system", "developer") else "tool")
     text = "\n".join(_texts(members))[:_MAX_SHOWN]
-    if role == "assistant":
-        text = Visible.of(text).text
+    text = Visible.of(text).text if role == "assistant" else text
     if not any(character.isprintable() and not character.isspace() for character in text):
         text = f"({members.get('type') or 'item'})"
     # each call adds new items, as the contract says: keys only tell a request that is sent again

@@ -125,7 +125,7 @@ TOLD: list[tuple[bool, str]] = [
         f"Here's the content of /memories/user/likes.md with line numbers:\n{LINES}",
     ),
     (True, "Path /memories/../../etc/passwd would escape /memories directory"),
-    (True, "Unknown command: 'forget'. The commands are view, create, str_replace, insert, delete, rename"),
+    (True, "Unknown command, or a member is missing or wrong: view, create, str_replace, insert, delete, rename"),
     (False, "Successfully deleted /memories/user/likes.md"),
 ]
 

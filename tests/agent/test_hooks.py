@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -334,35 +335,44 @@ def test_with_new_keys_at_each_try_turns_of_a_killed_hook_are_doubled(
     assert len(contents_of(home)) > len(transcript.said)
 
 
-@pytest.mark.timeout(3600 if IS_LONG else 120)
+@pytest.mark.timeout(7200 if IS_LONG else 120)
 def test_killed_at_random_each_turn_is_kept_once_in_order(
     host: HostProcess, home: Path, transcript: Transcript
 ) -> None:
-    """HB_CRASH_LONG kills 10,000 hooks."""
+    """HB_CRASH_LONG kills 10,000 hooks: every second one at some moment, the others before one of their calls."""
     chance = random.Random(1)
-    names = ("UserPromptSubmit", "Stop", "Stop", "SessionStart", "SessionEnd")
-    killed = 0
-    for number in range(10_000 if IS_LONG else 25):
+    killed: Counter[str] = Counter()
+    while killed.total() < (10_000 if IS_LONG else 25):
+        number = len(transcript.said) // 2
         transcript.user(f"Question {number}")
         transcript.assistant(f"Answer {number}")
-        name = chance.choice(names)
-        process = subprocess.Popen(
-            [sys.executable, "-IS", str(SOURCE), "claude-code"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=frozen_environment(HONEYBADGER_HOME=str(home)),
-        )
-        assert process.stdin is not None
-        process.stdin.write(event(transcript, name, prompt="Question 1", source="user").encode())
-        process.stdin.close()
-        time.sleep(chance.uniform(0.01, 0.08))
-        process.kill()
-        killed += process.wait() != 0
-    assert killed
+        name = chance.choice(("UserPromptSubmit", "Stop", "Stop", "SessionStart", "SessionEnd"))
+        said = event(transcript, name, prompt="Question 1", source="user")
+        if number % 2:
+            aimed = ("-c", DYING, str(SOURCE), str(chance.randrange(45)))
+            killed["before a call"] += run_hook(home, said, program=aimed).returncode == 9
+        else:
+            killed["at a moment"] += killed_after(home, said, chance.uniform(0.01, 0.08))
     run_hook(home, event(transcript, "SessionEnd"))
     await_requests(home)
     assert contents_of(home) == transcript.said
+
+
+def killed_after(home: Path, said: str, seconds: float) -> bool:
+    """Start a hook and kill it then; return whether it had not ended."""
+    process = subprocess.Popen(
+        [sys.executable, "-IS", str(SOURCE), "claude-code"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=frozen_environment(HONEYBADGER_HOME=str(home)),
+    )
+    assert process.stdin is not None
+    process.stdin.write(said.encode())
+    process.stdin.close()
+    time.sleep(seconds)
+    process.kill()
+    return process.wait() != 0
 
 
 def test_two_hooks_of_a_session_at_once_keep_each_turn_once(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
+import string
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -13,10 +15,12 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from honeybadger_agent import Client, SyncClient
+from honeybadger_agent import Client, SyncClient, wire
 from honeybadger_agent.errors import CommandFailed, ReplyTimeout
-from honeybadger_agent.integrations import memory_commands
+from honeybadger_agent.integrations import memory_tool
 from honeybadger_agent.integrations.memory_tool import AsyncMemoryTool, MemoryTool
 from tests.agent.conftest import Answering
 from tests.conftest import HostFactory
@@ -115,23 +119,22 @@ def test_a_folder_shows_two_levels_with_sizes_and_nothing_hidden(agent: Agent) -
     assert agent("view", "/memories/a/") == agent("view", "/memories/a")
     assert agent.text("/memories/.hidden") == "xxx"
     assert agent.refused("view", "/memories/nowhere")[0] == "not_found"
-    assert agent.refused("view", "/memories/no.where/x")[0] == "not_found"
 
 
 def test_what_others_saved_is_there_and_can_be_corrected(agent: Agent, member: MakeClient) -> None:
     saved = member("cook").save_memory("User drinks tea", "likes/drinks", title="Tea or coffee?")
     plain = member("cook").save_memory("The cat is called Ada")
-    name = f"tea-or-coffee.{saved.id}"
-    assert agent.listed() == ["likes/", "likes/drinks/", f"the-cat-is-called-ada.{plain.id}"]
+    name = f"tea-or-coffee~{saved.id}"
+    assert agent.listed() == ["likes/", "likes/drinks/", f"the-cat-is-called-ada~{plain.id}"]
     assert agent.listed("/memories/likes") == ["drinks/", f"drinks/{name}"]
     assert agent.text(f"/memories/likes/drinks/{name}") == "User drinks tea"
-    agent("str_replace", f"/memories/the-cat-is-called-ada.{plain.id}", old_str="Ada", new_str="Bo")
-    assert agent.text(f"/memories/the-cat-is-called-ada.{plain.id}") == "The cat is called Bo"
-    assert agent.listed()[-1] == f"the-cat-is-called-bo.{plain.id}"
-    assert agent.text(f"/memories/{plain.id}") == "The cat is called Bo"
-    assert agent.refused("view", f"/memories/likes/the-cat-is-called-bo.{plain.id}")[0] == "not_found"
-    assert agent.refused("create", f"/memories/x.{plain.id}", file_text="x")[0] == "conflict"
-    agent("rename", old_path=f"/memories/{plain.id}", new_path="/memories/cat.md")
+    agent("str_replace", f"/memories/the-cat-is-called-ada~{plain.id}", old_str="Ada", new_str="Bo")
+    assert agent.text(f"/memories/the-cat-is-called-ada~{plain.id}") == "The cat is called Bo"
+    assert agent.listed()[-1] == f"the-cat-is-called-bo~{plain.id}"
+    assert agent.text(f"/memories/~{plain.id}") == "The cat is called Bo"
+    assert agent.refused("view", f"/memories/likes/the-cat-is-called-bo~{plain.id}")[0] == "not_found"
+    assert agent.refused("create", f"/memories/x~{plain.id}", file_text="x")[0] == "conflict"
+    agent("rename", old_path=f"/memories/~{plain.id}", new_path="/memories/cat.md")
     assert member().search_memory("What is the cat called?").hits[0].text == "The cat is called Bo"
     agent("delete", f"/memories/likes/drinks/{name}")
     assert agent.listed() == ["cat.md"]
@@ -158,29 +161,24 @@ def test_names_and_texts_are_in_any_language(agent: Agent) -> None:
     agent("insert", "/memories/Gro\u0308ße 日本.md", insert_line=1, insert_text="مرحبا")
     assert agent.text("/memories/Größe 日本.md") == "naïve 👨‍👩‍👧 日本語\nمرحبا\n"
     assert agent.listed() == ["Größe 日本.md"]
-    assert "ASCII letters" in agent.refused("create", "/memories/Größe/x.md", file_text="x")[1]
+    assert "names of letters, digits, - and _" in agent.refused("create", "/memories/Größe/x.md", file_text="x")[1]
 
 
-def test_the_largest_file_is_read_and_changed_and_a_larger_one_says_what_to_do(agent: Agent) -> None:
+def test_the_largest_file_is_read_and_changed_and_a_larger_one_refused(agent: Agent) -> None:
     text = "0123456\n" * 4096
     agent("create", "/memories/big.txt", file_text=text)
     assert agent.text("/memories/big.txt") == text
-    code, why = agent.refused("insert", "/memories/big.txt", insert_line=0, insert_text="x")
-    assert (code, "has 32770 characters, the limit is 32768: split it" in why.replace("would have", "has")) == (
-        "too_large",
-        True,
-    )
+    assert agent.refused("insert", "/memories/big.txt", insert_line=0, insert_text="x")[0] == "too_large"
+    assert agent.refused("create", "/memories/big2.txt", file_text="x" * 32_769)[0] == "too_large"
     agent("str_replace", "/memories/big.txt", old_str=text[:-8], new_str="")
     assert agent.text("/memories/big.txt") == "0123456\n"
-    assert agent.refused("create", "/memories/big2.txt", file_text="x" * 32_769)[0] == "too_large"
-    many = agent.refused("str_replace", "/memories/big.txt", old_str="", new_str="x")
-    assert many == ("invalid", "No replacement was performed, `old_str` is empty.")
 
 
 def test_a_full_folder_shows_its_first_files_and_says_how_many_there_are(
     agent: Agent, asker: RawSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_commands, "MAX_SHOWN", 20)
+    monkeypatch.setattr(memory_tool, "MAX_SHOWN", 20)
+    monkeypatch.setattr(wire, "MAX_OPERATIONS", 25)
     folder = asker.memory.parent / "memory" / "many"
     folder.mkdir(parents=True)
     for number in range(30):
@@ -191,8 +189,8 @@ def test_a_full_folder_shows_its_first_files_and_says_how_many_there_are(
     assert shown[1] == "30B\t/memories/many"
     assert len(shown) == 23
     assert agent("view", "/memories").split("\n")[1:3] == ["30B\t/memories", "30B\t/memories/many/"]
-    agent("delete", "/memories/many")
-    assert agent.listed() == []
+    assert agent.refused("delete", "/memories/many")[0] == "too_large"
+    assert len(list(folder.iterdir())) == 30
 
 
 def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(agent: Agent, member: MakeClient) -> None:
@@ -204,9 +202,8 @@ def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(agent: Agent, me
         "Successfully renamed /memories/a to /memories/c/d"
     )
     assert agent.listed("/memories/c") == ["d/", "d/b/", "d/one.md"]
-    assert agent.listed("/memories/c/d/b") == [f"three.{saved.id}", "two.md"]
+    assert agent.listed("/memories/c/d/b") == [f"three~{saved.id}", "two.md"]
     assert agent.listed("/memories/ab") == ["other.md"]
-    assert agent.refused("rename", old_path="/memories/c", new_path="/memories/c/e")[0] == "invalid"
     assert agent.refused("rename", old_path="/memories/c", new_path="/memories/ab") == (
         "conflict",
         "The destination /memories/ab already exists",
@@ -223,34 +220,27 @@ def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(agent: Agent, me
 def test_the_notes_are_read_and_added_to_and_are_the_peoples_otherwise(agent: Agent, asker: RawSender) -> None:
     path = "/memories/MEMORY.md"
     assert agent.refused("view", path)[0] == "not_found"
-    created = agent("create", path, file_text="User likes tea")
-    assert created.startswith(f"File created successfully at: {path}\nIt is a note below the heading `Notes`")
+    agent("insert", path, insert_line=0, insert_text="User likes tea")
     text = agent.text(path)
     assert text.startswith("\n## Notes (claude, 20")
     assert text.endswith("\n- User likes tea\n")
     assert agent.listed() == ["MEMORY.md"]
-    assert agent.refused("create", path, file_text="x") == ("conflict", f"File {path} already exists")
     agent("insert", path, insert_line=3, insert_text="And milk")
     assert asker.memory_text().endswith("\n- And milk\n")
-    assert agent.refused("insert", path, insert_line=2, insert_text="x") == (
-        "forbidden",
-        (
-            f"{path} is the group's shared file of notes, which people edit: text can be added at its end only. "
-            "Use `insert_line` 6 to add a note"
-        ),
-    )
-    assert "[0, 7]" in agent.refused("insert", path, insert_line=8, insert_text="x")[1]
-    assert agent.refused("insert", path, insert_line=6, insert_text="\n")[0] == "invalid"
     before = asker.memory_text()
+    assert "`insert_line` 6" in agent.refused("insert", path, insert_line=2, insert_text="x")[1]
+    assert agent.refused("insert", path, insert_line=7, insert_text="x")[0] == "invalid"
+    assert agent.refused("insert", path, insert_line=6, insert_text="\n")[0] == "invalid"
+    assert agent.refused("create", path, file_text="x") == ("conflict", f"File {path} already exists")
+    agent("create", "/memories/x.md", file_text="x")
+    assert agent.refused("rename", old_path="/memories/x.md", new_path=path)[0] == "conflict"
     for command, members in (
         ("str_replace", {"path": path, "old_str": "tea", "new_str": "x"}),
         ("delete", {"path": path}),
-        ("rename", {"old_path": path, "new_path": "/memories/x.md"}),
+        ("rename", {"old_path": path, "new_path": "/memories/y.md"}),
     ):
         code, why = agent.refused(command, **members)
-        assert (code, "which people edit" in why) == ("forbidden", True)
-    agent("create", "/memories/x.md", file_text="x")
-    assert agent.refused("rename", old_path="/memories/x.md", new_path=path)[0] == "conflict"
+        assert (code, "what people edit" in why) == ("forbidden", True)
     assert asker.memory_text() == before
 
 
@@ -265,56 +255,41 @@ def test_notes_that_cannot_be_served_say_why(agent: Agent, asker: RawSender) -> 
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"command": "view", "path": "/etc/passwd"}, "forbidden", "Path must start with /memories, got: /etc/passwd"),
+    ({"command": "view", "path": "/memoriesX/a"}, "forbidden", "Path must start with /memories"),
     ({"command": "delete", "path": "/memories/../x"}, "forbidden", "would escape /memories directory"),
     ({"command": "create", "path": "/memories/%2e%2e/x", "file_text": "x"}, "forbidden", "would escape"),
+    ({"command": "create", "path": "/memories/..%5cx", "file_text": "x"}, "forbidden", "would escape"),
+    ({"command": "create", "path": "/memories/a\0", "file_text": "x"}, "invalid", "a name as a file has"),
+    ({"command": "create", "path": "/memories/" + "x" * 129, "file_text": "x"}, "too_large", "payload.name"),
     ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/tmp/x"}, "forbidden", "got: /tmp/x"),
-    ({"command": "rename", "old_path": "/memories/a.md"}, "invalid", "`new_path` must be a path"),
+    ({"command": "rename", "old_path": "/memories/a.md"}, "invalid", "a member is missing"),
     ({"command": "delete", "path": "/memories"}, "forbidden", "Cannot delete the /memories directory itself"),
     ({"command": "rename", "old_path": "/memories/", "new_path": "/memories/x"}, "forbidden", "Cannot rename"),
     ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories"}, "conflict", "already exists"),
     ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/a.md"}, "conflict", "already exists"),
     ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/d"}, "conflict", "already exists"),
     ({"command": "rename", "old_path": "/memories/no", "new_path": "/memories/x"}, "not_found", "does not exist"),
-    ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/a b/x"}, "invalid", "ASCII letters"),
+    ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/a b/x"}, "invalid", "names of letters"),
+    ({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/d.e"}, "invalid", "names of letters"),
     ({"command": "create", "path": "/memories/a.md", "file_text": "x"}, "conflict", "File /memories/a.md already ex"),
-    ({"command": "create", "path": "/memories/d", "file_text": "x"}, "conflict", "File /memories/d already exists"),
-    ({"command": "create", "path": "/memories/e/", "file_text": "x"}, "invalid", "names a folder"),
-    ({"command": "create", "path": "/memories", "file_text": "x"}, "invalid", "names a folder"),
-    ({"command": "create", "path": "/memories/e.md"}, "invalid", "`file_text` must be a text"),
-    ({"command": "create", "path": "/memories/e.md", "file_text": " \n"}, "invalid", "would be blank"),
-    ({"command": "create", "path": "/memories/e.md", "file_text": "\u200b"}, "invalid", "is blank"),
+    ({"command": "create", "path": "/memories/d/", "file_text": "x"}, "conflict", "File /memories/d already exists"),
+    ({"command": "create", "path": "/memories", "file_text": "x"}, "conflict", "already exists"),
+    ({"command": "create", "path": "/memories/e.md"}, "invalid", "a member is missing"),
+    ({"command": "create", "path": "/memories/e.md", "file_text": " \n"}, "invalid", "is blank"),
     ({"command": "create", "path": "/memories/e.md", "file_text": "\ud800"}, "invalid", "JSON object"),
     ({"command": "str_replace", "path": "/memories/no.md", "old_str": "a", "new_str": "b"}, "not_found", "not exist"),
     ({"command": "str_replace", "path": "/memories/d", "old_str": "a", "new_str": "b"}, "not_found", "not exist"),
-    (
-        {"command": "str_replace", "path": "/memories/a.md", "old_str": "four", "new_str": "b"},
-        "invalid",
-        "No replacement was performed, old_str `four` did not appear verbatim in /memories/a.md.",
-    ),
-    (
-        {"command": "str_replace", "path": "/memories/a.md", "old_str": "t", "new_str": "b"},
-        "invalid",
-        "No replacement was performed. Multiple occurrences of old_str `t` in lines: 2, 3. Please ensure it is unique",
-    ),
-    (
-        {"command": "str_replace", "path": "/memories/a.md", "old_str": "one\ntwo\nthree"},
-        "invalid",
-        "/memories/a.md would be blank: a file here says something. Delete it, if it is not needed",
-    ),
-    (
-        {"command": "insert", "path": "/memories/a.md", "insert_line": 4, "insert_text": "x"},
-        "invalid",
-        "Invalid `insert_line` parameter: 4. It should be within the range [0, 3].",
-    ),
+    ({"command": "str_replace", "path": "/memories/a.md", "old_str": ""}, "invalid", "did not appear verbatim"),
+    ({"command": "str_replace", "path": "/memories/a.md", "old_str": "four"}, "invalid", "did not appear verbatim"),
+    ({"command": "str_replace", "path": "/memories/a.md", "old_str": "t"}, "invalid", "in lines: 2, 3. Please"),
+    ({"command": "str_replace", "path": "/memories/a.md", "old_str": "one\ntwo\nthree"}, "invalid", "payload.content"),
+    ({"command": "insert", "path": "/memories/a.md", "insert_line": 4, "insert_text": "x"}, "invalid", "[0, 3]."),
     ({"command": "insert", "path": "/memories/a.md", "insert_line": -1, "insert_text": "x"}, "invalid", "[0, 3]"),
-    ({"command": "insert", "path": "/memories/a.md", "insert_line": "1", "insert_text": "x"}, "invalid", "a number"),
+    ({"command": "insert", "path": "/memories/a.md", "insert_line": "1", "insert_text": "x"}, "invalid", "or wrong"),
     ({"command": "insert", "path": "/memories/no.md", "insert_line": 0, "insert_text": "x"}, "not_found", "not exist"),
-    ({"command": "view", "path": "/memories/a.md", "view_range": [4, 5]}, "invalid", "[1, 3]"),
-    ({"command": "view", "path": "/memories/a.md", "view_range": [3, 2]}, "invalid", "[1, 3]"),
-    ({"command": "view", "path": "/memories/a.md", "view_range": "1-2"}, "invalid", "list of two integers"),
+    ({"command": "view", "path": "/memories/a.md", "view_range": "1-"}, "invalid", "is wrong"),
     ({"command": "delete", "path": "/memories/no.md"}, "not_found", "The path /memories/no.md does not exist"),
-    ({"command": "undo_edit", "path": "/memories/a.md"}, "invalid", "Unknown command: 'undo_edit'"),
-    ({"path": "/memories/a.md"}, "invalid", "Unknown command: None"),
+    ({"command": "undo_edit", "path": "/memories/a.md"}, "invalid", "Unknown command"),
     ({"command": "view", "path": object()}, "invalid", "JSON object"),
 ]
 
@@ -343,9 +318,24 @@ def test_what_is_refused_says_why_and_changes_nothing(
 
 def test_what_was_made_harmless_is_told(agent: Agent) -> None:
     said = agent("create", "/memories/a.md", file_text="my password is hunter2horse\r\nx")
-    assert "made harmless: 1 line break, 1 secret (password). View the file to see it." in said
+    assert "made harmless: 1 line break, 1 secret (password). View the file." in said
     assert "hunter2horse" not in agent.text("/memories/a.md")
     assert "made harmless" in agent("str_replace", "/memories/a.md", old_str="x", new_str="\u202ex")
+
+
+ALPHABET = "./\\%2ef5cE~ a\0\n\u2025\uff0e\uff0f\u202e" + string.ascii_letters
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text(ALPHABET, max_size=6), max_size=4))
+def test_whatever_path_a_model_writes_is_a_file_or_refused(agent: Agent, asker: RawSender, parts: list[str]) -> None:
+    path = "/".join(("/memories", *parts))
+    group = asker.memory.parent
+    with contextlib.suppress(CommandFailed):
+        agent("create", path, file_text="x")
+        assert agent("view", path).endswith(":\n     1\tx")
+    assert {found.relative_to(group).parts[0] for found in group.rglob("*")} <= {"memory"}
+    assert not [found for found in group.rglob("*") if not found.resolve().is_relative_to(group.resolve())]
 
 
 # ---------------------------------------------------------------------------------------------- others at the same time
@@ -388,27 +378,25 @@ def test_of_two_agents_that_create_one_file_one_is_told_that_it_exists(agent: Ag
 
 
 def test_an_editor_that_is_quicker_is_never_overwritten(
-    mailbox: Any, agent: Agent, asker: RawSender, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, asker: RawSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent("create", "/memories/a.md", file_text="tea")
     [file] = (asker.memory.parent / "memory").rglob("*.json")
-    saves = iter(["tea and milk", "tea and milk and honey"])
     ask = agent.client.call
 
     def editing(call: Any, **more: Any) -> Any:
-        if call.type_name == "edit_memory" and (text := next(saves, None)) is not None:
-            edited = orjson.loads(file.read_bytes()) | {"content": text}
+        if call.type_name == "edit_memory":
+            edited = orjson.loads(file.read_bytes()) | {"content": "tea and milk"}
             file.with_suffix(".tmp").write_bytes(orjson.dumps(edited))
             os.rename(file.with_suffix(".tmp"), file)
         return ask(call, **more)
 
     monkeypatch.setattr(agent.client, "call", editing)
+    assert agent.refused("str_replace", "/memories/a.md", old_str="tea", new_str="coffee")[0] == "conflict"
+    monkeypatch.undo()
+    assert agent.text("/memories/a.md") == "tea and milk"
     agent("str_replace", "/memories/a.md", old_str="tea", new_str="coffee")
-    assert agent.text("/memories/a.md") == "coffee and milk and honey"
-    saves = iter(f"tea {number}" for number in range(99))
-    code, why = agent.refused("insert", "/memories/a.md", insert_line=1, insert_text="x")
-    assert (code, "being changed by others all the time" in why) == ("conflict", True)
-    assert agent.text("/memories/a.md") == "tea 4"
+    assert agent.text("/memories/a.md") == "coffee and milk"
 
 
 # ---------------------------------------------------------------------------------------------------- kills and silence
@@ -558,22 +546,6 @@ def test_what_may_be_there_while_files_are_read_is_not_called_missing(mailbox: A
         assert agent.refused("delete", "/memories/d/")[0] == "unavailable"
 
 
-def test_a_limit_in_the_middle_of_a_folder_says_how_far_it_came(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host().start()
-    agent = Agent(client("claude"))
-    for number in range(3):
-        agent("create", f"/memories/a/{number}.md", file_text="x")
-    host.stop()
-    few: dict[str, object] = {"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 800}
-    host = make_host(few).start()
-    code, why = agent.refused("rename", old_path="/memories/a", new_path="/memories/b")
-    assert code == "rate_limited"
-    assert "1 files of /memories/a were renamed before, 1.md was not" in why
-    host.stop()
-    make_host().start()
-    assert agent.listed() == ["a/", "a/1.md", "a/2.md", "b/", "b/0.md"]
-
-
 async def test_the_tool_for_asyncio_does_the_same_and_a_cancelled_command_goes_on(
     home: Path, host: HostProcess
 ) -> None:
@@ -608,7 +580,7 @@ def test_a_command_says_that_its_write_waits_for_review(make_host: HostFactory, 
     agent = Agent(client("claude"))
     for told in (
         agent("create", "/memories/plan.md", file_text="tea"),
-        agent("create", "/memories/MEMORY.md", file_text="tea"),
+        agent("insert", "/memories/MEMORY.md", insert_line=0, insert_text="tea"),
     ):
         assert told.startswith("It waits for review as write-")
     assert agent.refused("view", "/memories/plan.md")[0] == "not_found"
