@@ -71,6 +71,7 @@ class Forget(Request[ForgetResult], audience="operator"):
     )
     sender: str | None = Field(default=None, max_length=64, description="All that this one said and saved.")
     session: Session | None = Field(default=None, description="What was said in it, and learnt from it.")
+    shared: bool = Field(default=False, description="From what every group reads (`global`), not from this group.")
     dry_run: bool = Field(default=False, description="Only tell what would go.")
 
     @property

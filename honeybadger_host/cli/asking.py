@@ -24,16 +24,24 @@ def check_group(folder: Path, group: str) -> None:
     from honeybadger_host.storage.edits import read_events
     from honeybadger_host.storage.home import JOURNAL_FILE
     from honeybadger_host.storage.journal_reader import LogFilter
-    from honeybadger_host.storage.journal_transfer import are_files_behind
 
     if not NAME.fullmatch(group):
         raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
     if group == GLOBAL_GROUP:
         return
     if not any((folder / part / group).is_dir() for part in ("groups", "data/sessions")):
-        if are_files_behind(folder / JOURNAL_FILE) and read_events(folder / JOURNAL_FILE, LogFilter(group), 1):
-            return  # its files are on another machine
+        if (folder / JOURNAL_FILE).exists() and read_events(folder / JOURNAL_FILE, LogFilter(group), 1):
+            return  # its files are on another machine, or somebody removed the folder
         raise NotFound(f"{folder} has no group {group!r}")
+
+
+def inbox_group(folder: Path) -> str:
+    """Return a group in whose inbox to ask for what is of all groups. Raises NotFound."""
+    names = sorted(path.name for path in (folder / "groups").glob("*/") if NAME.fullmatch(path.name))
+    found = next((name for name in names if name != GLOBAL_GROUP), None)
+    if found is None:
+        raise NotFound(f"{folder} has no group yet: `honeybadger-host init {folder} --group NAME` makes one")
+    return found
 
 
 def asked_of(

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.asking import asked_of
+from honeybadger_host.cli.asking import asked_of, inbox_group
 from honeybadger_host.cli.options import AsJson, Home, home_of, tell
 
 app = typer.Typer()
@@ -30,13 +31,15 @@ def forget(
 ) -> None:
     """Remove something for good, from every place. Then every byte below the home is searched for it.
 
-    It cannot be undone. Exit code 1 when something of it is left.
+    The group `global` is what every group reads. It cannot be undone. Exit code 1 when something of it is left.
     """
     wanted = {"id": id_, "text": text, "sender": sender, "session": session}
     if sum(value is not None for value in wanted.values()) != 1:
         raise typer.BadParameter("give one of --id, --text, --sender and --session")
-    payload = {**wanted, "dry_run": dry_run}
-    result = asked_of(call, home_of(home), group, "forget", payload)
+    folder, is_shared = home_of(home), group == GLOBAL_GROUP
+    asked_in = inbox_group(folder) if is_shared else group
+    payload = {**wanted, "shared": is_shared or None, "dry_run": dry_run}
+    result = asked_of(call, folder, asked_in, "forget", payload)
     tell(result, _told(result), as_json=as_json)
     if result["left"]:
         raise SystemExit(1)

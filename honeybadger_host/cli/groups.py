@@ -7,10 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
-from honeybadger_host.cli.asking import asked_of
+from honeybadger_host.cli.asking import asked_of, inbox_group
 from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, tell
-from honeybadger_host.errors import NotFound
 
 app = typer.Typer()
 
@@ -26,11 +24,7 @@ def groups(
     """List the groups of the home. Works with and without a running host."""
     folder = home_of(home)
     check_files(folder)
-    names = sorted(path.name for path in (folder / "groups").glob("*/") if NAME.fullmatch(path.name))
-    asked_in = next((name for name in names if name != GLOBAL_GROUP), None)
-    if asked_in is None:
-        raise NotFound(f"{folder} has no group yet: `honeybadger-host init {folder} --group NAME` makes one")
-    result = asked_of(call, folder, asked_in, "list_groups", {"named": named, "limit": limit})
+    result = asked_of(call, folder, inbox_group(folder), "list_groups", {"named": named, "limit": limit})
     tell(result, _table(result), as_json=as_json)
 
 

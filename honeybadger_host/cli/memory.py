@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from honeybadger_agent.cli.terminal import print_lines
-from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
-from honeybadger_host.cli.asking import asked_of, check_group, print_warnings_only, reply_to
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, print_warnings_only, reply_to
 from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json, tell
 from honeybadger_host.errors import HostError, NotFound
 
@@ -213,10 +213,7 @@ def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     from honeybadger_agent.wire import Undo
 
     row = _event(folder, seq)
-    group = row.group
-    if group == GLOBAL_GROUP:  # what is for every group has no inbox, and is undone through any
-        groups = sorted(path.name for path in (folder / "groups").iterdir() if NAME.fullmatch(path.name))
-        group = next((name for name in groups if name != GLOBAL_GROUP), "main")
+    group = inbox_group(folder) if row.group == GLOBAL_GROUP else row.group
     reply = reply_to(folder, group, Undo(seq=seq))
     if reply.error is not None:
         raise (NotFound if reply.error.code == "not_found" else HostError)(reply.error.message)

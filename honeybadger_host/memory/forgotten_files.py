@@ -12,7 +12,7 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.domain import ROOT_GLOBAL_FILE, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.memory.group_places import folders_of, single_files_of
-from honeybadger_host.memory.peoples_files import TEXTS
+from honeybadger_host.memory.peoples_files import TEXTS, group_of
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import put_back_lines
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
@@ -35,6 +35,7 @@ def files_of(home: Path, group: str) -> Iterator[str]:
 def _named_files(home: Path, group: str) -> Iterator[str]:
     if group == GLOBAL_GROUP:
         yield ROOT_GLOBAL_FILE
+        yield from (file for file in _below(home, "config/agents") if group_of(file) == group)
     top = f"groups/{group}"
     for file in _below(home, top):
         name = file.removeprefix(f"{top}/")
@@ -65,7 +66,7 @@ def tidied(group: str, file: str, held: bytes) -> Change | None:
     name = file.removeprefix(f"groups/{group}/")
     if (kind := _kind_of(group, file)) is not None:
         return FileRemoved(group, kind, file, held) if _says_nothing(held, _SAYS[kind]) else None
-    if name not in TEXTS and file != ROOT_GLOBAL_FILE:
+    if name not in TEXTS and (group != GLOBAL_GROUP or group_of(file) != group or file.endswith(".json")):
         return None
     text = without_blanks(held.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     if text == held:

@@ -23,7 +23,7 @@ import anyio.to_thread
 import orjson
 import structlog
 
-from honeybadger_agent.mailbox import OPERATOR, REPLIES, REQUESTS, TURNS, new_id
+from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REPLIES, REQUESTS, TURNS, new_id
 from honeybadger_agent.wire import Forget, Refusal, Wire
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome
@@ -137,8 +137,10 @@ class Forgetter:
         """
         wanted: Forget = asked.payload
         async with self._lock:
-            plan = await self._read(plan_of, self._home, self._journal.path, asked.group, wanted)
+            group = GLOBAL_GROUP if wanted.shared else asked.group
+            plan = await self._read(plan_of, self._home, self._journal.path, group, wanted)
             plan = replace(plan, sender=asked.sender, request=asked.request_id, digest=asked.digest.hex())
+            plan = replace(plan, asked_in=asked.group)
             if wanted.dry_run:
                 await self._read(check_is_there, self._home, plan, wanted)
                 return await self._looked(plan)
@@ -188,7 +190,7 @@ class Forgetter:
         if plan.is_erased and not texts:
             left = [Residue(".", "not looked through: a host that ended knew what to look for, this one does not")]
         result = await self._result(went, left)
-        by = Asked(plan.group, plan.sender, plan.request, "main", Wire(), bytes.fromhex(plan.digest))
+        by = Asked(_asked_in(plan), plan.sender, plan.request, "main", Wire(), bytes.fromhex(plan.digest))
         await self._pipeline.keep_answer(by, result, end_forgetting)
         log.info("forget.finished", group=plan.group, changes=sum(went["changes"].values()), left=len(left))
         return result
@@ -328,13 +330,15 @@ class Forgetter:
 
         Of a sender that is forgotten, all its replies go.
         """
-        group, phrases, found = plan.group, plan.phrases, list[str]()
+        phrases, found = plan.phrases, list[str]()
         forgotten = orjson.loads(plan.selector or "{}").get("sender")
-        for sender in names_in(self._home / "data" / "ipc" / group):
-            is_all = sender == forgotten and sender != OPERATOR
-            found += _remove(self._home, f"data/ipc/{group}/{sender}/{REPLIES}", phrases, is_removed, is_all=is_all)
-        for sender in names_in(self._home / "data" / "dead" / group):
-            found += _remove(self._home, f"data/dead/{group}/{sender}", phrases, is_removed)
+        readers = names_in(self._home / "data" / "ipc") if plan.group == GLOBAL_GROUP else [plan.group]
+        for group in readers:
+            for sender in names_in(self._home / "data" / "ipc" / group):
+                is_all = sender == forgotten and sender != OPERATOR
+                found += _remove(self._home, f"data/ipc/{group}/{sender}/{REPLIES}", phrases, is_removed, is_all=is_all)
+            for sender in names_in(self._home / "data" / "dead" / group):
+                found += _remove(self._home, f"data/dead/{group}/{sender}", phrases, is_removed)
         return found
 
     # -------------------------------------------------------------------------------------------------------- threads
@@ -353,8 +357,12 @@ def _name(plan: Forgetting) -> tuple[str, ...]:
     return plan.group, plan.sender, plan.request, plan.digest
 
 
+def _asked_in(plan: Forgetting) -> str:
+    return plan.asked_in or plan.group
+
+
 def _request_file(plan: Forgetting) -> str:
-    return f"data/ipc/{plan.group}/{plan.sender}/{REQUESTS}/{plan.request}.json"
+    return f"data/ipc/{_asked_in(plan)}/{plan.sender}/{REQUESTS}/{plan.request}.json"
 
 
 def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool, *, is_all: bool = False) -> list[str]:

@@ -45,6 +45,7 @@ class Forgetting:
         files: of which all goes, below the home.
         entries: ids of entries that go.
         sender, request, digest: who asked for it; the digest in hex. Empty: nobody, it came with an import.
+        asked_in: the group that it was asked for in, when that is another one.
         is_erased: only what was deleted is left to be overwritten; then nothing else is known any more but `went`.
         went: what is answered.
     """
@@ -61,6 +62,7 @@ class Forgetting:
     sender: str = ""
     request: str = ""
     digest: str = ""
+    asked_in: str = ""
     is_erased: bool = False
     went: Mapping[str, Any] = field(default_factory=dict)
 
@@ -125,7 +127,7 @@ def bury_forgetting(connection: sqlite3.Connection, plan: Forgetting, went: Mapp
     """Keep only digests of what was forgotten. The transaction is the caller's."""
     bury(connection, plan.group, plan.asked, (*plan.parts, *plan.wholes))
     nothing = Forgetting(plan.group, sender=plan.sender, request=plan.request, digest=plan.digest)
-    keep_forgetting(connection, replace(nothing, is_erased=True, went=went))
+    keep_forgetting(connection, replace(nothing, asked_in=plan.asked_in, is_erased=True, went=went))
 
 
 def end_forgetting(connection: sqlite3.Connection) -> None:

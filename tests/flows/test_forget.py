@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import sqlite3
 import threading
@@ -447,6 +448,51 @@ def test_links_among_the_files_of_a_group_do_not_keep_anything_from_being_forgot
     for selector in (["--id", "1"], ["--text", "walnut planks"]):
         assert forget(home, *selector)["left"] == []
     assert elsewhere.read_text() == '{"content": "walnut planks"}'
+
+
+def test_what_every_group_reads_is_forgotten_and_what_it_was(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    looking(make_host(AT_ONCE))
+    stranger.do("n1", content="likes tea")
+    files = ["AGENT.md", "groups/global/CLAUDE.md", "config/agents/bob/profile.md", "groups/main/AGENT.md"]
+    for file in files:
+        (home / file).parent.mkdir(parents=True, exist_ok=True)
+        (home / file).write_text("Be kind.\nThe cellar key hangs behind the third barrel.\n")
+    entry = home / "groups/global/memory/house/key.json"
+    entry.parent.mkdir(parents=True)
+    entry.write_bytes(json.dumps({"id": "key", "content": "The key is behind the third barrel."}).encode())
+    for file in files:
+        newest_edit(home, file)
+    newest_edit(home, "key.json")
+    settle(home)
+    (home / files[0]).write_text("Be kind.\n")  # the journal knows what it was
+    newest_edit(home, files[0], 2)
+    settle(home)
+    stranger.do("c", "get_context")
+    forget_global = ("forget", "global", "--text", "third barrel")
+    assert "would go: " in cli_text(*forget_global, "--dry-run", home=home)
+    assert cli_text("forget", "main", "--text", "third barrel", home=home, code=1).count("LEFT: ") == 5  # not main's
+    assert cli_json(*forget_global, home=home)["left"] == []
+    assert files_with(home, b"third barrel") == []
+    assert [(home / file).read_text() for file in files] == ["Be kind.\n"] * 4
+    assert not entry.exists()
+    cli_error("forget", "global", "--id", "nobody", home=home, code=9)
+
+
+def test_a_group_whose_folder_is_gone_is_forgotten(home: Path, make_host: HostFactory) -> None:
+    host = looking(make_host(AT_ONCE))
+    gone = RawSender(home, group="old")
+    gone.make()
+    gone.do("n1", content="the harvester ordered walnut planks")
+    gone.do("e1", "save_memory", content="walnut planks are in the cellar")
+    settle(home)
+    host.stop()
+    shutil.rmtree(home / "groups" / "old")
+    host.start()
+    for option, what in (("--text", "walnut planks"), ("--sender", gone.sender)):
+        found = cli_json("forget", "old", option, what, home=home)
+        assert (found["left"], files_with(home, b"alnut")) == ([], [])
 
 
 def test_a_session_with_the_longest_name_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
