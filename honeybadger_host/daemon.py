@@ -109,7 +109,8 @@ def serve_box(
             host.memory.index.read_all(searched)
         for _ in host.changed_files.sweep_changed():
             pass
-        _take_in_saves(host)
+        if not host.forgetter.is_interrupted:
+            _take_in_saves(host)
         anyio.run(_serve_box, host, inbox, keeps_house)
         _settle_all(host)
 

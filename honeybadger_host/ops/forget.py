@@ -112,6 +112,9 @@ class Forgetter:
         self._lock = anyio.Lock()
         self.recording = anyio.Lock()
         """Held to record people's edits: what goes from a file is not to be taken for one."""
+        begun = read_forgetting(self._journal.path)
+        self.is_interrupted = begun is not None and not begun.is_erased
+        """Files may lack what the journal still says they hold: nobody saved that."""
         self._gone: tuple[Forgetting, Mapping[str, Any]] | None = None
         """The plan in the journal and what went by it, when nothing is left to be done but its end."""
 
@@ -225,6 +228,7 @@ class Forgetter:
             found = await self._read(find, self._journal.path, plan)
             files = await self._read(self._files_with, plan)
             if not found and not files and not await self._read(self._has_earlier_texts, plan):
+                self.is_interrupted = False
                 return
             while not found.is_settled(self._journal.marks):
                 if time.monotonic() > until:
@@ -243,6 +247,7 @@ class Forgetter:
     def _erase(self, plan: Forgetting, found: Found, files: Sequence[str], done: Forgotten) -> bool:
         """Take out what was found; return whether all of it could be. The writer's place is held."""
         phrases, is_all = plan.phrases, True
+        self.is_interrupted = True
         anew: dict[str, tuple[bytes, bytes]] = {}
         for file in {*files, *found.files}:
             held = read_whole(self._home / file)
@@ -260,6 +265,7 @@ class Forgetter:
                 anew[file] = (held, made)
         self._journal.change_past(partial(empty, plan=plan, found=found, files=anew))
         self._documents.in_use.drop({*anew, *found.files})
+        self.is_interrupted = False
         done.add(found)
         return is_all
 

@@ -132,7 +132,8 @@ async def _record_edits(host: Host) -> None:
                 took = time.monotonic() - now
                 changed_at = now + took + max(_SWEEP_CHANGED_SECONDS, _COMPARE_PAUSE * took)
             async with host.forgetter.recording:
-                await _take_in_saves(host, limiter)
+                if not host.forgetter.is_interrupted:
+                    await _take_in_saves(host, limiter)
                 await host.in_writers_place(lambda: in_use.keep_marks(host.projections.written_seq))
         await anyio.sleep(EDITS_SECONDS)
 
