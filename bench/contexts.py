@@ -1,4 +1,4 @@
-"""What the record of a context costs a request, and how long a context of earlier takes."""
+"""What keeping a context costs a request, and how long an earlier context takes."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def bench_contexts(base: Path, count: int = 1000) -> list[Figure]:
             again, took = _asked(boxes["get"], "get_context", {"as_of": shown["hash"]})
     is_it = again["as_of"]["is_identical"]
     return [
-        _compared("get_context with the record of its hash, 1 MiB of files, p50", times),
+        _compared("get_context, which is kept, 1 MiB of files, p50", times),
         _compared("... processor time of the host, p50", computed),
-        Figure("a context made again of the journal", f"{took * 1000:.0f} ms", "", "", "the same bytes", is_it),
+        Figure("a context shown again by its hash", f"{took * 1000:.0f} ms", "", "", "the same bytes", is_it),
     ]
 
 

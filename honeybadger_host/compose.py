@@ -244,7 +244,7 @@ def _memory_of(
         embedder=embedder_of(settings),
     )
     opened.callback(index.close)
-    ledger = InjectionLedger(home)
+    ledger = InjectionLedger(home, kept_days=settings.context.kept_days)
     opened.callback(ledger.close)
     return Dependencies(
         files=GroupFiles(

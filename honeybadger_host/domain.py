@@ -317,39 +317,21 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A context that was put before a model, and what it takes to make it again.
+    """A context that was put before a model.
 
     Args:
-        hash: of its text, 32 hex digits.
         sender: whose it is.
-        seq: every change of the group up to it is in the context.
         at: milliseconds since the epoch.
-        settings, identity: JSON: the host's settings, and who the sender was.
-        skips_newest: the newest turn is the message, and not in the text.
-        files: file -> `GroupText.digest`; empty: there was none; None: it could not be served.
-        recalled: (id, state, turn, checksum) of each entry, turn and note, in order.
-        is_torn: the group was written to while the context was made.
+        result: its `ContextResult`.
         injection: what was recalled.
-        parts: names of those that were asked for; None: all.
     """
 
-    hash: str
     group: str
     session: str
     sender: str
-    seq: int
     at: int
-    settings: str
-    identity: str
-    budget_tokens: int
-    message_tokens: int | None
-    most_turns: int | None
-    skips_newest: bool
-    files: Mapping[str, str | None]
-    recalled: Sequence[tuple[str, str, int, int]]
-    is_torn: bool = False
+    result: Mapping[str, Any]
     injection: Injection | None = None
-    parts: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,9 @@ class Context(Section):
     budget_tokens: int = Field(
         32_000, ge=0, description="Estimated tokens of a whole context; persona and message are never cut; 0: no limit."
     )
+    kept_days: int = Field(
+        30, ge=0, le=3650, description="Days for which served contexts are kept, for why and --as-of; 0: none is kept."
+    )
 
 
 class Working(Section):

@@ -60,9 +60,9 @@ class PastContext(Result):
         default=None, description="Hash of the context that was served then; null: none is known."
     )
     is_identical: bool | None = Field(
-        default=None, description="Whether this is it, byte for byte; null: none is known."
+        default=None, description="Whether this is it, byte for byte; null: none is known, these are the files."
     )
-    why: list[str] = Field(default_factory=list, description="Why it is not, or what of it is not known.")
+    why: list[str] = Field(default_factory=list, description="Why it is not the context that was served.")
 
 
 class ContextResult(Result):
@@ -110,8 +110,8 @@ class GetContext(Request[ContextResult], audience="default"):
     )
     as_of: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = Field(
         default=None,
-        description="The context as it was at an earlier moment: the number of a change, a date, a time, `yesterday`, "
-        "or the hash of a context, which is then made again as it was asked for.",
+        description="The context as it was served at an earlier moment: the number of a change, a date, a time, "
+        "`yesterday`, or the hash of a context. Where none was served, the group's files as they were.",
     )
 
 

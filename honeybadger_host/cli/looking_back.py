@@ -146,7 +146,7 @@ def why(
         print(f"turn {said['turn']} by {said['sender']} was answered from context {shown['hash']}", file=sys.stderr)
     try:
         result = asked_of(call, folder, group, "preview_context", {"as_of": shown["hash"]}, session=session)
-    except NotFound:  # the ledger of what was served is lost, or it was too long ago
+    except NotFound:  # it was too long ago, or something in it was forgotten
         wanted = {"as_of": str(shown["seq"]), "agent": said["sender"]}
         result = asked_of(call, folder, group, "preview_context", wanted, session=session)
     print_context(result, explain=explain, as_json=as_json)

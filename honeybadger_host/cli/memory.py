@@ -51,8 +51,8 @@ def print_context(result: Mapping[str, Any], *, explain: bool, as_json: bool) ->
     from honeybadger_agent.wire import ContextResult
 
     if (past := result.get("as_of")) is not None and not as_json:
-        is_it = {True: "byte for byte what was served", False: "not what was served", None: "made from the journal"}
-        print(f"as of change {past['seq']}, {past['at']}: {is_it[past['is_identical']]}", file=sys.stderr)
+        what = "the files as they were" if past["served"] is None else "byte for byte what was served"
+        print(f"as of change {past['seq']}, {past['at']}: {what}", file=sys.stderr)
         for why in past["why"]:
             print(f"- {why}", file=sys.stderr)
     if as_json:

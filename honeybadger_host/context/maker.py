@@ -1,24 +1,24 @@
-"""Makes a context of what a group's memory holds, as it is now or as it was (HB5)."""
+"""Makes a context of what a group's memory holds (HB5)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
 
 import structlog
 
 from honeybadger_agent.wire import PART_NAMES, PartName
-from honeybadger_host import __version__
 from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
-from honeybadger_host.context.recall import Recalled
+from honeybadger_host.context.recall import ContextRecall, Recalled
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.domain import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY, Identity, Turn
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
-from honeybadger_host.memory.past import PastDocuments, PastFiles, PastMarks, PastTurns
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.summary_parts import shown_in
@@ -37,15 +37,9 @@ _MAX_REPLAYED: Final = 1000  # turns replayed when consolidation is behind, as f
 InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
 
 
-class Recaller(Protocol):
-    def recall(
-        self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime
-    ) -> Recalled: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """The settings and the version that a context depends on; the ledger keeps them with each served context.
+    """The settings that a context depends on.
 
     Args:
         budget_tokens: limit of a whole context, unless the request has its own.
@@ -66,7 +60,6 @@ class ContextSettings:
     memory_window: int
     shows_document: bool
     has_working_memory: bool
-    host: str = __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +67,7 @@ class Question:
     """A request for a context.
 
     Args:
-        message: the user's text; None when nothing is asked, or when the text is no longer known.
-        skips_newest: whether the newest turn is the message; None: the maker compares them.
+        message: the user's text; None when nothing is asked.
         parts: names of the wanted parts; None: all.
     """
 
@@ -85,30 +77,27 @@ class Question:
     message_tokens: int | None
     budget_tokens: int
     most_turns: int | None
-    skips_newest: bool | None = None
     parts: Sequence[PartName] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A context, and the files and recollections that it was made from."""
+    """A context, and the recollections in it."""
 
     context: Context
     recalled: Recalled
-    skips_newest: bool
-    files: Mapping[str, Loaded]
 
 
 @dataclass(frozen=True, slots=True)
 class ContextMemory:
-    """The sources of a context: a group's memory as it is, or as it was."""
+    """The sources of a context: a group's memory."""
 
-    files: GroupFiles | PastFiles
-    turn_logs: TurnLogs | PastTurns
-    documents: Sessions | PastDocuments
+    files: GroupFiles
+    turn_logs: TurnLogs
+    documents: Sessions
     inventory: InventoryOf
-    recaller: Recaller
-    watermarks: Watermarks | PastMarks
+    recaller: ContextRecall
+    watermarks: Watermarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +115,7 @@ class ContextMaker:
         after, kept = self._conversation(group, session, mark)
         begun_after, window = memory.documents.in_context(group, session, kept)
         is_told = mark is None or begun_after < mark.turn
-        skips_newest = question.skips_newest
-        if skips_newest is None:
-            skips_newest = _is_newest(question.message, window)
-        said = window[:-1] if skips_newest else window
+        said = window[:-1] if _is_newest(question.message, window) else window
         turns = (
             replayed(said, after, settings.replayed_turns, settings.memory_window) if settings.replayed_turns else ()
         )
@@ -141,15 +127,14 @@ class ContextMaker:
             recalled = memory.recaller.recall(group, session, question.message, turns, now)
         if "conversation" not in names:
             recalled = recalled.without_conversation()
-        files: dict[str, Loaded] = {}
         loaded = Parts(
             group=group,
-            identity=self._identity(identity, files),
+            identity=self._identity(identity),
             specialists=identity.specialists,
-            persona=self._read(f"groups/{group}/{PERSONA}", files),
-            memory=self._read(f"groups/{group}/{MEMORY}", files),
-            summary=self._summary(group, session, files, is_told=is_told),
-            global_files=[(file, self._read(file, files)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
+            persona=self._read(f"groups/{group}/{PERSONA}"),
+            memory=self._read(f"groups/{group}/{MEMORY}"),
+            summary=self._summary(group, session, is_told=is_told),
+            global_files=[(file, self._read(file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
             turns=turns,
             older_turns=len(said) - len(turns),
             older_why=self._why_older(after, turns),
@@ -183,15 +168,15 @@ class ContextMaker:
             history_tokens_before=sum(turn.line_tokens for turn in window),
             history_tokens=sum(estimate_tokens(part.text) for part in context.titled(CONVERSATION)),
         )
-        return Made(context, recalled, skips_newest, files)
+        return Made(context, recalled)
 
-    def _identity(self, identity: Identity, files: dict[str, Loaded]) -> list[GroupText | FileProblem]:
+    def _identity(self, identity: Identity) -> list[GroupText | FileProblem]:
         """Return an agent's own text and its files, without those that do not exist."""
         loaded: list[GroupText | FileProblem] = []
         if identity.text:
             loaded.append(GroupText(identity.source, identity.text))
         for file in identity.files:
-            found = self._read(file, files)
+            found = self._read(file)
             if found is not None:
                 loaded.append(found)
         return loaded
@@ -216,13 +201,13 @@ class ContextMaker:
             return f"turns up to {after} are consolidated: HISTORY.md and summary.md tell of them"
         return f"{newest} (history.replayed_turns)"
 
-    def _summary(self, group: str, session: str, files: dict[str, Loaded], *, is_told: bool) -> Loaded:
+    def _summary(self, group: str, session: str, *, is_told: bool) -> Loaded:
         """Return summary.md without the parts of other sessions.
 
         Args:
             is_told: whether the session's own part is shown: not after its context began anew.
         """
-        loaded = self._read(f"groups/{group}/{SUMMARY}", files)
+        loaded = self._read(f"groups/{group}/{SUMMARY}")
         if not isinstance(loaded, GroupText) or not loaded.has_parts:
             return loaded
         text = shown_in(loaded.text, session if is_told else None, self.memory.watermarks.sessions(group))
@@ -243,20 +228,20 @@ class ContextMaker:
             log.warning("session.passed_over", group=group, session=session, error=str(error))
             return {"no_session": "it cannot be read: the host needs a plain file there"}
 
-    def _read(self, file: str, files: dict[str, Loaded]) -> Loaded:
+    def _read(self, file: str) -> Loaded:
         """Return a file's text; a file that cannot be served becomes part of the answer, not an error."""
         try:
-            files[file] = self.memory.files.read(file)
+            return self.memory.files.read(file)
         except FileProblem as problem:
             log.warning("group_file.refused", file=problem.file, why=problem.message)
-            files[file] = problem
-        return files[file]
+            return problem
 
 
-def result_of(made: Made, hash_: str, stable_hash: str, seq: int) -> dict[str, Any]:
+def result_of(made: Made, seq: int) -> dict[str, Any]:
     """Return a `ContextResult` without messages."""
     context = made.context
     missing = {id_ for part in context.titled(RECALLED) for id_ in part.missing}
+    hash_, stable_hash = _hashes_of(context)
     return {
         "system": context.system,
         "messages": [],
@@ -270,6 +255,19 @@ def result_of(made: Made, hash_: str, stable_hash: str, seq: int) -> dict[str, A
         "is_over_budget": context.is_over_budget,
         "recalled": made.recalled.rows(missing),
     }
+
+
+@lru_cache(16)
+def _begun(stable: str) -> hashlib._Hash:
+    """Return the SHA-256 of a beginning; it seldom changes, and hashing 64 KiB takes 0.1 ms."""
+    return hashlib.sha256(stable.encode())
+
+
+def _hashes_of(context: Context) -> tuple[str, str]:
+    begun = _begun(context.stable)
+    whole = begun.copy()
+    whole.update(context.system[len(context.stable) :].encode())
+    return whole.hexdigest()[:32], begun.hexdigest()[:32]
 
 
 def _is_newest(message: str | None, turns: Sequence[Turn]) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
-from zlib import crc32
 
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.search.documents import Kind
@@ -69,12 +68,6 @@ class Recollection:
         day = "" if self.at is None else datetime.fromtimestamp(self.at, UTC).date().isoformat()
         speaker = " ".join(one_line(self.author).text.translate(_IN_NAMES).split())
         return ", ".join(part for part in (day, speaker) if part) or self.kind
-
-    @property
-    def checksum(self) -> int:
-        """The checksum that tells this version of it from others."""
-        about = self.category if self.kind == "entry" else self.about
-        return crc32(f"{about}\0{self.content}".encode("utf-8", "surrogatepass"))
 
     @property
     def line(self) -> str:

@@ -16,10 +16,12 @@ from typing import NamedTuple
 
 import structlog
 
+from honeybadger_host.documents.document import Found
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.domain import Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, bring_up, make_room, row_offset
+from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.files import append, closing_fd, open_to_append, path_in, read_all, remove_leftovers
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.unsynced import Unsynced
@@ -156,6 +158,13 @@ class Projections:
                 self._bring_up(file, is_first=len(self._pending[file]) == len(some))
         if rows:
             self.written_seq = rows[-1].seq
+
+    def take_in(self, found: Sequence[Found], first: int) -> list[Edit]:
+        """Make versions of what people saved, see `Saves.take_in`. The writer's place is held."""
+        edits = self.documents.saves.take_in(found, first)
+        if edits:
+            self.written_seq = edits[-1].seq
+        return edits
 
     def _bring_up(self, file: str, *, is_first: bool) -> None:
         """Write what is pending of a file that is no document.

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
+from honeybadger_host.context.earlier import EarlierContexts
 from honeybadger_host.context.maker import ContextMaker, ContextMemory, ContextSettings
-from honeybadger_host.context.past import PastContexts
 from honeybadger_host.context.recall import ContextRecall
 from honeybadger_host.domain import Asked, ChangeHandler, Handler, Keeps, QueryHandler
 from honeybadger_host.handlers import (
@@ -241,5 +241,5 @@ def _context_handler(settings: Settings, dependencies: Dependencies, runtime: Ag
         runtime.agents.identity_of,
         dependencies.written_seq,
         journal.has_changed,
-        PastContexts(dependencies.entry_files.home, journal.path, dependencies.ledger, context_settings),
+        EarlierContexts(journal.path, dependencies.ledger),
     )

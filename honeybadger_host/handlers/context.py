@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import Final
-
-import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
-from honeybadger_host.context.maker import ContextMaker, ContextSettings, Question, result_of
-from honeybadger_host.context.parts import Loaded
-from honeybadger_host.context.past import PastContexts
-from honeybadger_host.context.text import Context
+from honeybadger_host.context.earlier import EarlierContexts
+from honeybadger_host.context.maker import ContextMaker, Question, result_of
 from honeybadger_host.domain import NOBODY, Answer, Asked, Identity, Served
-from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds
 
@@ -40,53 +33,32 @@ class ContextHandler:
     identity_of: Callable[[str], Identity]
     written_seq: Callable[[], int]
     has_changed: Callable[[Collection[str], int], bool]
-    past: PastContexts
+    earlier: EarlierContexts
 
     def answer(self, asked: Asked, now: datetime) -> Answer:
         """Return a `ContextResult`. Raises Refusal, WorldFailed."""
         payload: GetContext = asked.payload
         now = to_milliseconds(now)  # as it is kept
-        group, settings = asked.group, self.maker.settings
+        group = asked.group
         tokens = None if payload.message is None else estimate_tokens(payload.message)
-        budget = _budget_of(payload, settings.budget_tokens, tokens or 0)
+        budget = _budget_of(payload, self.maker.settings.budget_tokens, tokens or 0)
         question = Question(
             group, asked.session, payload.message, tokens, budget, payload.most_turns, parts=payload.parts
         )
         identity = self._identity(asked, payload)
         if payload.as_of is not None:
             sender = payload.agent if isinstance(payload, PreviewContext) else asked.sender
-            return Answer(self.past.answer(question, payload.as_of, sender, identity, now))
+            return Answer(self.earlier.answer(question, payload.as_of, sender, now))
         for _ in range(_ATTEMPTS):
             seq = self.written_seq()
             made = self.maker.make(question, identity, now)
-            if not (is_torn := self.has_changed((group, GLOBAL_GROUP), seq)):
+            if not self.has_changed((group, GLOBAL_GROUP), seq):
                 break
-        hash_, stable_hash = _hashes_of(made.context)
-        result = result_of(made, hash_, stable_hash, seq)
-        if payload.message is not None:
-            result["messages"] = [{"role": "user", "content": payload.message}]
-        if isinstance(payload, PreviewContext):
-            return Answer(result)
-        served = Served(
-            hash_,
-            group,
-            asked.session,
-            asked.sender,
-            seq,
-            round(now.timestamp() * 1000),
-            _json_of(settings),
-            _json_of(identity),
-            budget,
-            tokens,
-            payload.most_turns,
-            made.skips_newest,
-            {file: _named(loaded) for file, loaded in made.files.items()},
-            [(one.id, one.state, one.turn, one.checksum) for one in made.recalled.recollections],
-            is_torn,
-            made.recalled.injection,
-            payload.parts,
-        )
-        return Answer(result, served)
+        result = result_of(made, seq)
+        at = round(now.timestamp() * 1000)
+        served = Served(group, asked.session, asked.sender, at, result, made.recalled.injection)
+        messages = [] if payload.message is None else [{"role": "user", "content": payload.message}]
+        return Answer({**result, "messages": messages}, None if isinstance(payload, PreviewContext) else served)
 
     def _identity(self, asked: Asked, payload: GetContext) -> Identity:
         """Return whose context it is. Raises Refusal."""
@@ -107,28 +79,3 @@ def _budget_of(payload: GetContext, default_tokens: int, message_tokens: int) ->
         return budget
     most = max(1, payload.max_characters // 4) + message_tokens
     return min(budget, most) if budget else most
-
-
-@lru_cache(64)
-def _json_of(value: ContextSettings | Identity) -> str:
-    return orjson.dumps(value).decode()
-
-
-@lru_cache(16)
-def _begun(stable: str) -> hashlib._Hash:
-    """Return the SHA-256 of a beginning; it seldom changes, and hashing 64 KiB takes 0.1 ms."""
-    return hashlib.sha256(stable.encode())
-
-
-def _hashes_of(context: Context) -> tuple[str, str]:
-    begun = _begun(context.stable)
-    whole = begun.copy()
-    whole.update(context.system[len(context.stable) :].encode())
-    return whole.hexdigest()[:32], begun.hexdigest()[:32]
-
-
-def _named(loaded: Loaded) -> str | None:
-    """Return what `Served` keeps of a file."""
-    if loaded is None:
-        return ""
-    return loaded.digest if isinstance(loaded, GroupText) else None

@@ -24,7 +24,6 @@ from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.large_notes import newest_notes
 from honeybadger_host.memory.notes import NOT_EDITED, EditedBy, parse_notes
 from honeybadger_host.memory.notes_together import NotesInContext
-from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, kind_of, open_plain
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
@@ -55,12 +54,6 @@ class GroupText:
     def clean(self) -> str:
         """The text as a model gets it: a person's Markdown, but for what only hides or reorders characters."""
         return neutralise(self.text).text
-
-    @cached_property
-    def digest(self) -> str:
-        """Return an identifier of this text and its authors: 32 hex digits."""
-        told = "".join("\0".join(("", note, *edited)) for note, edited in sorted(self.edited.items()))
-        return digest_of((self.text + told).encode()).hex()
 
     @cached_property
     def tokens(self) -> int:

@@ -1,8 +1,8 @@
-"""The contexts put before a model, with their entries and turns: an entry in view is not recalled as
-if it were new, and each context can be made again (`served`).
+"""The contexts put before a model, with their entries and turns: an entry in view is not recalled as if it were new,
+and `why` shows what an answer was given from (`served`).
 
-One small database of entries and a file of contexts, written by one recorder behind the queries. They may be deleted at
-any time; then what is in view is recalled once more. A kill loses nothing of them; what a power cut damages is begun
+One database, written before the reply. It may be deleted at any time; then what is in view is recalled once more, and
+earlier contexts are not known. A kill loses nothing of it, a power cut the newest seconds; what is damaged is begun
 again.
 """
 
@@ -13,16 +13,17 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import orjson
 import structlog
 
+from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.domain import Injection, Served
-from honeybadger_host.memory.served import ServedContexts
+from honeybadger_host.memory import served as contexts
+from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.storage.files import FILE_MODE, make_folders
 
 log = structlog.get_logger()
@@ -46,10 +47,8 @@ CREATE TABLE IF NOT EXISTS last (      -- when each entry was recalled last; ent
 _KEEP_LAST: Final = "INSERT INTO last VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at"
 _KEEP_SAID: Final = "INSERT OR REPLACE INTO said (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
 _KEEP: Final = "INSERT OR REPLACE INTO recalled (grp, session, entry, turn) VALUES (?, ?, ?, ?)"
-_OLD_SERVED: Final = (  # older versions kept contexts here
-    "SELECT served.hash, grp, session, sender, seq, at, coalesce(s.text, ''), coalesce(i.text, ''), made FROM served "
-    "LEFT JOIN made_with s ON s.hash = settings LEFT JOIN made_with i ON i.hash = identity ORDER BY number"
-)
+# Hashes of contexts without their texts, which earlier versions kept.
+_NO_LONGER_KEPT: Final = ("data/served.jsonl", "data/served.earlier.jsonl")
 # Errors that the file has no part in.
 _WORLD: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
@@ -59,14 +58,16 @@ class InjectionLedger:
 
     Args:
         clock: seconds since the epoch.
+        kept_days: for which contexts are kept.
     """
 
-    def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, home: Path, clock: Callable[[], float] = time.time, kept_days: int = 0) -> None:
+        self._home = home
         self._path = home / LEDGER_FILE
+        self._kept = timedelta(days=kept_days)
         self._clock = clock
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        self._contexts = ServedContexts(home)
         self._has_failed = False
 
     def close(self) -> None:
@@ -100,28 +101,42 @@ class InjectionLedger:
             (since,) = db.execute("SELECT at FROM last WHERE grp = '' AND entry = ''").fetchone()
         return {entry: _time(at) for entry, at in rows}, _time(since)
 
-    def served(self, group: str, hash_: str) -> Served | None:
+    def served(self, group: str, hash_: str) -> ServedContext | None:
         """Return the newest context of a group with a hash that begins so. Raises sqlite3.Error, OSError."""
         with self._lock:
-            self._opened()
-            return self._contexts.find(group, hash_)
+            return contexts.find(self._opened(), group, hash_)
 
-    def served_until(self, group: str, session: str, seq: int, at: int, sender: str | None) -> Served | None:
+    def served_until(self, group: str, session: str, seq: int, at: int, sender: str | None) -> ServedContext | None:
         """Return the newest context of a session up to a moment. Raises sqlite3.Error, OSError."""
         with self._lock:
-            self._opened()
-            return self._contexts.until(group, session, seq, at, sender)
+            return contexts.until(self._opened(), group, session, seq, at, sender)
+
+    def result_of(self, hash_: str) -> dict[str, Any] | None:
+        """Return the `ContextResult` with a hash; None: it is not kept. Raises sqlite3.Error, OSError."""
+        with self._lock:
+            return contexts.result_of(self._opened(), hash_)
 
     def note(self, served: Served) -> None:
         """Keep what was put before a model, and forget what the session does not show any more."""
         with self._saying_failures():
             db = self._opened()
-            self._contexts.note(served)
-            if served.injection is not None:
-                db.execute("BEGIN IMMEDIATE")
-                self._inject(db, served.injection)
-                db.execute("COMMIT")
+            with _transaction(db):
+                if self._kept:
+                    contexts.keep(db, served)
+                if served.injection is not None:
+                    self._inject(db, served.injection)
+            if contexts.is_full(db):
+                self._prune(db)
             self._has_failed = False
+
+    def prune(self) -> None:
+        """Remove the contexts that are older than they are kept."""
+        with self._saying_failures():
+            self._prune(self._opened())
+
+    def _prune(self, db: sqlite3.Connection) -> None:
+        with _transaction(db):
+            contexts.prune(db, round((self._clock() - self._kept.total_seconds()) * 1000))
 
     def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
         group, session = injection.group, injection.session
@@ -136,12 +151,6 @@ class InjectionLedger:
             db.execute(too_many, (_MAX_ROWS,))
         db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
 
-    def every_served(self, group: str) -> Iterator[Served]:
-        """Yield the contexts of a group, oldest first. Raises sqlite3.Error, OSError."""
-        with self._lock:
-            self._opened()
-            yield from self._contexts.every(group)
-
     def all_of(self, group: str) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
         """Return all of a group: session, entry and turn, oldest first; and when each entry was recalled last."""
         shown: list[tuple[str, str, int]] = []
@@ -153,42 +162,45 @@ class InjectionLedger:
             last = db.execute("SELECT entry, at FROM last WHERE grp = ? ORDER BY entry", (group,)).fetchall()
         return shown, last
 
-    def take_in(
-        self,
-        group: str,
-        shown: Iterable[tuple[str, str, int]],
-        last: Iterable[tuple[str, float]],
-        served: Iterable[Served],
-    ) -> None:
+    def take_in(self, group: str, shown: Iterable[tuple[str, str, int]], last: Iterable[tuple[str, float]]) -> None:
         """Keep all of a group, as `all_of` returned it in another home, instead of what is known of it."""
         with self._saying_failures():
             db = self._opened()
-            self._contexts.take_in(group, served)
-            db.execute("BEGIN IMMEDIATE")
-            for table in ("recalled", "said", "last"):
-                db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of three names
-            db.executemany(_KEEP, [(group, *row) for row in shown])
-            db.executemany(_KEEP_LAST, [(group, *row) for row in last])
-            db.execute("COMMIT")
+            with _transaction(db):
+                for table in ("recalled", "said", "last", "contexts"):
+                    db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of four names
+                db.executemany(_KEEP, [(group, *row) for row in shown])
+                db.executemany(_KEEP_LAST, [(group, *row) for row in last])
 
-    def forget(self, group: str, entries: Collection[str], session: str | None) -> None:
-        """Forget that entries, and what in a session, were recalled; no power cut brings it back.
+    def forget(
+        self,
+        group: str,
+        entries: Collection[str],
+        session: str | None,
+        is_doomed: Callable[[Mapping[str, Any], str, str], bool],
+    ) -> None:
+        """Forget that entries, and what in a session, were recalled, and contexts; no power cut brings it back.
 
         A ledger that one damaged before is begun again, whatever is to be forgotten.
+
+        Args:
+            is_doomed: told a `ContextResult`, its session and who got it; says whether it goes.
         """
         with self._saying_failures():
             db = self._opened()
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA synchronous = FULL")
-            with db:
+            with _transaction(db):
                 for table in ("recalled", "last"):
                     of_one = f"DELETE FROM {table} WHERE grp = ? AND entry = ?"  # noqa: S608  one of two names
                     db.executemany(of_one, [(group, entry) for entry in entries])
                 for table in ("recalled", "said"):
                     of_session = f"DELETE FROM {table} WHERE grp = ? AND session = ?"  # noqa: S608  one of two names
                     db.execute(of_session, (group, session))
+                contexts.forget(db, None if group == GLOBAL_GROUP else group, is_doomed)
+            db.execute("VACUUM")  # what went for its age was not overwritten
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            db.execute("PRAGMA synchronous = OFF")
+            db.execute("PRAGMA synchronous = NORMAL")
 
     @contextlib.contextmanager
     def _saying_failures(self) -> Iterator[None]:
@@ -205,26 +217,15 @@ class InjectionLedger:
             make_folders(self._path.parent)
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
             self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA synchronous = OFF")
+            self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms
-            self._db.executescript(_SCHEMA)
+            self._db.executescript(_SCHEMA + contexts.TABLES)
             self._db.execute("INSERT OR IGNORE INTO last VALUES ('', '', ?)", (self._clock(),))
-            self._move_served(self._db)
+            for file in _NO_LONGER_KEPT:
+                (self._home / file).unlink(missing_ok=True)
         return self._db
 
-    def _move_served(self, db: sqlite3.Connection) -> None:
-        """Move the contexts that an older version kept in the database to their file."""
-        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'served'").fetchone() is None:
-            return
-        db.execute("BEGIN IMMEDIATE")
-        for *members, made in db.execute(_OLD_SERVED):
-            self._contexts.note(Served(*members, **orjson.loads(made)))
-        db.execute("DROP TABLE served")
-        db.execute("DROP TABLE made_with")
-        db.execute("COMMIT")
-
     def _close(self) -> None:
-        self._contexts.close()
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -242,6 +243,13 @@ class InjectionLedger:
             now_what = "it begins again" if is_damaged else "entries in view may be recalled once more"
             log.warning("ledger.failed", file=LEDGER_FILE, error=str(error), now_what=now_what)
         self._has_failed = True
+
+
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    with db:
+        yield
 
 
 def _time(at: float) -> datetime:

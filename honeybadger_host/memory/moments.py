@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from honeybadger_host.domain import Served
 from honeybadger_host.errors import NotFound, WorldFailed
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS
 from honeybadger_host.storage.journal_reader import read_newest, read_seq_at, read_time_after, read_time_of
 from honeybadger_host.storage.journal_schema import LAST_SEQ
@@ -32,7 +32,7 @@ class Moment(NamedTuple):
     seq: int
     at: int
     until: int = LAST_SEQ
-    served: Served | None = None
+    served: ServedContext | None = None
 
 
 def moment_of(text: str, journal: Path, ledger: InjectionLedger, group: str, now: datetime) -> Moment:
@@ -48,7 +48,8 @@ def moment_of(text: str, journal: Path, ledger: InjectionLedger, group: str, now
             raise WorldFailed(f"{LEDGER_FILE} cannot be read: {error}") from error
         if served is None:
             raise NotFound(
-                f"no context of {group} with the hash {text} is known: name a change by its number, or a time"
+                f"no context of {group} with the hash {text} is kept (context.kept_days): name a change by its number, "
+                "or a time"
             )
         return Moment(served.seq, served.at, served=served)
     if text.isascii() and text.isdigit():

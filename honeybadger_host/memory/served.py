@@ -1,148 +1,132 @@
-"""The contexts that were put before models: the hash of each, its moment, and what it takes to make it again.
+"""The contexts that were put before models, as they were served: tables of the ledger's database.
 
-Lines of JSON that are only appended; a full file becomes the earlier one. The texts of contexts are not in them: they
-are in the journal.
+The beginning that many contexts share is kept once, by its hash; the rest of each by the hash of the whole. Both are
+packed. A context is given back only if it has that hash.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
-from pathlib import Path
-from typing import IO, Final
+import sqlite3
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from honeybadger_host.domain import Served
 from honeybadger_host.storage.edits import digest_of
-from honeybadger_host.storage.files import FILE_MODE, NotRegular, make_folders, open_plain, replace, write_all
 
-SERVED_FILE: Final = "data/served.jsonl"
-EARLIER_FILE: Final = "data/served.earlier.jsonl"
-SERVED_FILES: Final = (EARLIER_FILE, SERVED_FILE)
-MOST_BYTES: Final = 32 * 1024 * 1024  # of each file: 6,000 contexts that recall much, 50,000 that recall nothing
-_TEXT: Final = b'{"text":'
-_END: Final = b"}\n"  # of a line that no power cut tore
-_MEMBERS: Final = tuple(one.name for one in fields(Served) if one.name != "injection")
+MAX_BYTES = 256 << 20  # of the database; beyond it, the oldest eighth of the contexts goes
+TABLES: Final = """
+DROP TABLE IF EXISTS served;             -- of earlier versions
+DROP TABLE IF EXISTS made_with;
+CREATE TABLE IF NOT EXISTS contexts (      -- `at`: milliseconds since the epoch
+    number INTEGER PRIMARY KEY, hash TEXT NOT NULL, stable TEXT NOT NULL, grp TEXT NOT NULL, session TEXT NOT NULL,
+    sender TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS stable (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS rest (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
+"""
+_MEMBERS: Final = "SELECT hash, sender, seq, at FROM contexts WHERE grp = ? AND "
+_NEWEST: Final = " ORDER BY number DESC LIMIT 1"
+_TOO_MANY: Final = (
+    "DELETE FROM contexts WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM contexts)"
+)
 
 
-class ServedContexts:
-    """The contexts of a home. Whoever writes is alone.
+class ServedContext(NamedTuple):
+    """A context that is kept.
 
-    A kill loses nothing of what was written. A line stands between two newlines: what a power cut tore hides no other.
+    Args:
+        seq: every change of the group up to it is in the context.
+        at: milliseconds since the epoch.
     """
 
-    def __init__(self, home: Path) -> None:
-        self._path = home / SERVED_FILE
-        self._earlier = home / EARLIER_FILE
-        self._fd: int | None = None
-        self._size = 0
-        self._known: dict[str, str] = {}
-        """Settings and identities that the file has for certain, with their hashes."""
-
-    def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def note(self, served: Served) -> None:
-        """Write one down. Raises OSError."""
-        if self._fd is not None and self._size > MOST_BYTES:
-            self.close()
-            os.replace(self._path, self._earlier)
-        if self._fd is None:
-            make_folders(self._path.parent)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._fd = os.open(self._path, flags, FILE_MODE)
-            self._size = os.fstat(self._fd).st_size
-            self._known.clear()
-        data = self._lines(served)
-        write_all(self._fd, data)
-        self._size += len(data)
-
-    def _lines(self, served: Served) -> bytes:
-        made = {name: getattr(served, name) for name in _MEMBERS}
-        texts = b""
-        for name in ("settings", "identity"):
-            text = made[name]
-            if (hash_ := self._known.get(text)) is None:
-                hash_ = self._known[text] = digest_of(text.encode()).hex()
-                texts += b"\n" + orjson.dumps({"text": hash_, "is": text}, option=orjson.OPT_APPEND_NEWLINE)
-            made[name] = hash_
-        return texts + b"\n" + orjson.dumps(made, option=orjson.OPT_APPEND_NEWLINE)
-
-    def find(self, group: str, hash_: str) -> Served | None:
-        """Return the newest context of a group with a hash that begins so. Raises OSError."""
-        return self._newest(_lines_of(group, hash_.encode()).match)
-
-    def until(self, group: str, session: str, seq: int, at: int, sender: str | None) -> Served | None:
-        """Return the newest context of a session up to a moment; `sender` None: anybody's. Raises OSError."""
-        of_session = _lines_of(
-            group, b"", b'"session":%s,' % re.escape(orjson.dumps(session)), rb'"sender":(.*?),"seq":(\d+),"at":(\d+),'
-        )
-        of_sender = orjson.dumps(sender)
-
-        def is_wanted(line: bytes) -> bool:
-            found = of_session.match(line)
-            return (
-                found is not None
-                and int(found[2]) <= seq
-                and int(found[3]) <= at
-                and (sender is None or found[1] == of_sender)
-            )
-
-        return self._newest(is_wanted)
-
-    def every(self, group: str) -> Iterator[Served]:
-        """Yield the contexts of a group, oldest first. Raises OSError."""
-        for line, texts in self._read(_lines_of(group).match):
-            if (served := _parsed(line, texts)) is not None:
-                yield served
-
-    def take_in(self, group: str, served: Iterable[Served]) -> None:
-        """Keep these of a group instead of what is known of it. Raises OSError."""
-        self.close()
-        of_group = _lines_of(group)
-        for path in (self._earlier, self._path):
-            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-                replace(path, b"".join(line for line in file if not of_group.match(line)))
-        for one in served:
-            self.note(one)
-
-    def _newest(self, is_wanted: Callable[[bytes], object]) -> Served | None:
-        return next((_parsed(*found) for found in deque(self._read(is_wanted), 1)), None)
-
-    def _read(self, is_wanted: Callable[[bytes], object]) -> Iterator[tuple[bytes, dict[str, str]]]:
-        """Yield whole lines of contexts, oldest first, each with the texts that its file has up to there."""
-        with contextlib.ExitStack() as opened:
-            files: list[IO[bytes]] = []
-            for path in (self._path, self._earlier):  # in this order: the one may become the other in between
-                with contextlib.suppress(FileNotFoundError, NotRegular):
-                    files.append(opened.enter_context(open(open_plain(path)[0], "rb")))
-            for file in reversed(files):
-                texts: dict[str, str] = {}
-                for line in file:
-                    if line.startswith(_TEXT) and line.endswith(_END):
-                        with contextlib.suppress(ValueError, KeyError):
-                            said = orjson.loads(line)
-                            texts[said["text"]] = said["is"]
-                    elif is_wanted(line) and line.endswith(_END):
-                        yield line, texts
+    hash: str
+    sender: str
+    seq: int
+    at: int
 
 
-def _lines_of(group: str, hash_: bytes = b"", *then: bytes) -> re.Pattern[bytes]:
-    """Return what lines of a group begin with."""
-    return re.compile(rb'\{"hash":"%s[0-9a-f]*","group":%s,' % (hash_, orjson.dumps(group)) + b"".join(then))
+def keep(db: sqlite3.Connection, served: Served) -> None:
+    """Keep a context. Raises sqlite3.Error."""
+    result = served.result
+    hash_, stable_hash, length = result["hash"], result["stable_hash"], result["stable_characters"]
+    members = hash_, stable_hash, served.group, served.session, served.sender, result["seq"], served.at
+    insert = "INSERT INTO contexts (hash, stable, grp, session, sender, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    db.execute(insert, members)
+    if db.execute("SELECT 1 FROM stable WHERE hash = ?", (stable_hash,)).fetchone() is None:
+        packed = zlib.compress(result["system"][:length].encode(), 1)
+        db.execute("INSERT INTO stable VALUES (?, ?)", (stable_hash, packed))
+    if db.execute("SELECT 1 FROM rest WHERE hash = ?", (hash_,)).fetchone() is None:
+        packed = zlib.compress(orjson.dumps({**result, "system": result["system"][length:]}), 1)
+        db.execute("INSERT INTO rest VALUES (?, ?)", (hash_, packed))
 
 
-def _parsed(line: bytes, texts: Mapping[str, str]) -> Served | None:
-    """Return the context of a line; None: the line is damaged."""
+def is_full(db: sqlite3.Connection) -> bool:
+    """Return whether the contexts take more than `MAX_BYTES`. Raises sqlite3.Error."""
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    (free,) = db.execute("PRAGMA freelist_count").fetchone()
+    (size,) = db.execute("PRAGMA page_size").fetchone()
+    return bool((pages - free) * size > MAX_BYTES)
+
+
+def find(db: sqlite3.Connection, group: str, hash_: str) -> ServedContext | None:
+    """Return the newest context of a group whose hash begins so. Raises sqlite3.Error."""
+    found = db.execute(f"{_MEMBERS} substr(hash, 1, ?) = ? {_NEWEST}", (group, len(hash_), hash_)).fetchone()
+    return None if found is None else ServedContext(*found)
+
+
+def until(
+    db: sqlite3.Connection, group: str, session: str, seq: int, at: int, sender: str | None
+) -> ServedContext | None:
+    """Return the newest context of a session up to a moment; `sender` None: anybody's. Raises sqlite3.Error."""
+    query = f"{_MEMBERS} session = ? AND seq <= ? AND at <= ? AND sender = coalesce(?, sender) {_NEWEST}"
+    found = db.execute(query, (group, session, seq, at, sender)).fetchone()
+    return None if found is None else ServedContext(*found)
+
+
+def result_of(db: sqlite3.Connection, hash_: str) -> dict[str, Any] | None:
+    """Return the `ContextResult` with a hash; None: it is not kept, or damaged. Raises sqlite3.Error."""
     try:
-        value = orjson.loads(line)
-        return Served(**{**value, **{name: texts.get(value[name], "") for name in ("settings", "identity")}})
-    except (ValueError, TypeError, KeyError):
+        (packed,) = db.execute("SELECT packed FROM rest WHERE hash = ?", (hash_,)).fetchone() or (b"",)
+        result: dict[str, Any] = orjson.loads(zlib.decompress(packed))
+        query = "SELECT packed FROM stable WHERE hash = ?"
+        (packed,) = db.execute(query, (result["stable_hash"],)).fetchone() or (b"",)
+        system = zlib.decompress(packed) + result["system"].encode()
+    except (zlib.error, ValueError, KeyError):
         return None
+    return None if digest_of(system).hex() != hash_ else {**result, "system": system.decode()}
+
+
+def prune(db: sqlite3.Connection, oldest_at: int) -> None:
+    """Remove contexts that were served before a time, and the oldest eighth when it is full. Raises sqlite3.Error."""
+    gone = db.execute("DELETE FROM contexts WHERE at < ?", (oldest_at,)).rowcount
+    if is_full(db):
+        gone += db.execute(_TOO_MANY).rowcount
+    if gone:
+        _remove_texts(db)
+
+
+def forget(db: sqlite3.Connection, group: str | None, is_doomed: Callable[[Mapping[str, Any], str, str], bool]) -> int:
+    """Remove contexts; return how many. Raises sqlite3.Error.
+
+    Args:
+        group: only contexts of this group; None: of all.
+        is_doomed: told the `ContextResult`, the session and the sender.
+    """
+    query = "SELECT number, hash, session, sender FROM contexts WHERE grp = coalesce(?, grp)"
+    doomed = []
+    for number, hash_, session, sender in db.execute(query, (group,)):
+        result = result_of(db, hash_)
+        if result is None or is_doomed(result, session, sender):
+            doomed.append((number,))
+    db.executemany("DELETE FROM contexts WHERE number = ?", doomed)
+    _remove_texts(db)
+    return len(doomed)
+
+
+def _remove_texts(db: sqlite3.Connection) -> None:
+    """Remove texts that no context has."""
+    db.execute("DELETE FROM rest WHERE hash NOT IN (SELECT hash FROM contexts)")
+    db.execute("DELETE FROM stable WHERE hash NOT IN (SELECT stable FROM contexts)")

@@ -17,7 +17,6 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_host.errors import HostError, NotFound, WorldFailed
-from honeybadger_host.memory.served import SERVED_FILES
 from honeybadger_host.storage.files import open_new, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
 
@@ -29,7 +28,6 @@ PARTS: Final = ("data", "groups", "AGENT.md", "config")
 NOT_COPIED: Final = {
     LOCK_FILE,
     STATUS_FILE,
-    *SERVED_FILES,
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
 # Errors that reading a damaged archive raises.

@@ -57,6 +57,7 @@ _MAX_ERASING_SECONDS: Final = 60.0
 _TIDY_AT_ONCE: Final = 128
 _TIDY_TRIES: Final = 10
 _TIDY_SECONDS: Final = 1.0
+_MAX_SPACED: Final = 24  # characters of a text for one of a phrase, with all that may stand between two words
 _OF_SEVERAL: Final = (
     "several machines keep this home, and their servers keep what was written: take one machine out, forget there, and "
     "begin anew with it, see docs/machines.md"
@@ -206,13 +207,13 @@ class Forgetter:
             await self._erase_all(plan, done)
             self._passed("forget.erased")
             await self._tidy(plan.group, done)
-            await self._read(self._ledger.forget, plan.group, plan.entries, plan.session)
+            await self._read(self._forget_injected, plan)
             self._passed("forget.tidied")
             went = done.counted(plan.phrases)
             await self._write(partial(bury_forgetting, plan=plan, went=went))
             self._passed("forget.buried")
         else:  # a power cut may have damaged the ledger since then
-            await self._read(self._ledger.forget, plan.group, plan.entries, plan.session)
+            await self._read(self._forget_injected, plan)
         await self._read(self._index.read_all, plan.group)
         await self._read(self._index.scrub)
         self._passed("forget.unindexed")
@@ -346,6 +347,28 @@ class Forgetter:
             for sender in names_in(self._home / "data" / "dead" / group):
                 found += _remove(self._home, f"data/dead/{group}/{sender}", phrases, is_removed)
         return found
+
+    def _forget_injected(self, plan: Forgetting) -> None:
+        """Forget what contexts had of it, and those contexts; all those of a session or of a sender that goes."""
+        phrases, sender = plan.phrases, orjson.loads(plan.selector or "{}").get("sender")
+        found: dict[str, bool] = {}
+        """Hash of a beginning -> whether it quotes what goes."""
+
+        def quotes(text: str) -> bool:
+            data = text.encode()
+            return phrases.finds_bytes(data) or phrases.in_bytes(data) != data
+
+        def is_doomed(result: Mapping[str, Any], session: str, by: str) -> bool:
+            if session == plan.session or by == sender:
+                return True
+            hash_, length = result["stable_hash"], result["stable_characters"]
+            if hash_ not in found:
+                found[hash_] = quotes(result["system"][:length])
+            begins = max(0, length - _MAX_SPACED * phrases.longest)
+            told = orjson.dumps({**result, "system": ""}).decode()
+            return found[hash_] or quotes(result["system"][begins:]) or quotes(told)
+
+        self._ledger.forget(plan.group, plan.entries, plan.session, is_doomed)
 
     # -------------------------------------------------------------------------------------------------------- threads
 

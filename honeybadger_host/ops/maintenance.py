@@ -41,6 +41,7 @@ _SWEEP_CHANGED_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 600.0
 # Seconds of service that a kill may leave uncounted: files that are kept for days are kept that much longer.
 _KEEP_AGES_SECONDS: Final = 600.0
+_PRUNE_SECONDS: Final = 3600.0  # between two looks for contexts that were kept long enough
 _SWEPT_AT_ONCE: Final = 64  # changes: about 1 ms, for which the pipeline waits
 
 
@@ -144,7 +145,7 @@ async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> None:
     found = await anyio.to_thread.run_sync(saves.look, limiter=limiter)
     await host.edited_entries.follow(found)
     if most := 2 * len(found) + saves.overtaken:
-        _tell_edits(host, await host.pipeline.commit_edits(partial(saves.take_in, found), most))
+        _tell_edits(host, await host.pipeline.commit_edits(partial(host.projections.take_in, found), most))
 
 
 def _tell_edits(host: Host, edits: Sequence[Edit]) -> None:
@@ -220,7 +221,7 @@ async def _trim(host: Host) -> None:
 
 async def _remove_expired(host: Host) -> None:
     wall = WallClock()
-    then = kept_at = time.monotonic()
+    then = kept_at = pruned_at = time.monotonic()
     kept = list(host.ages.moments)
     while True:
         await anyio.sleep(HOUSEKEEPING_SECONDS)
@@ -233,6 +234,9 @@ async def _remove_expired(host: Host) -> None:
         over = host.ages.pass_time(now - then, host.journal.committed_seq)
         then = now
         swept = await _sweep_working_memory(host, wall)
+        if now - pruned_at >= _PRUNE_SECONDS and wall.was_watched_for(_PRUNE_SECONDS):
+            await anyio.to_thread.run_sync(host.memory.ledger.prune)
+            pruned_at = now
         pruned = 0
         try:
             while over and (count := await host.in_writers_place(host.journal.prune_receipts, over)):

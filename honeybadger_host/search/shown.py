@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.notes import EditedBy
-from honeybadger_host.memory.past import PastFiles
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.pieces import as_found
 
@@ -43,7 +42,7 @@ def earned(hit: Hit) -> dict[str, Any]:
     return {"score": round(hit.score, 3), "points": points, "words": words}
 
 
-def edited_notes(files: GroupFiles | PastFiles, file: str) -> Mapping[tuple[str, str], EditedBy]:
+def edited_notes(files: GroupFiles, file: str) -> Mapping[tuple[str, str], EditedBy]:
     """Return author and text of a note, as search finds it -> the person who edited it, and when."""
     with suppress(FileProblem):
         if (text := files.read(file)) is not None:

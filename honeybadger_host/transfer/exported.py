@@ -5,7 +5,7 @@ export.json      whose it is; size and digest of the five lists, which say every
 journal.jsonl    the changes, and the edits by people, oldest first
 receipts.jsonl   which requests are done
 recalled.jsonl   what contexts put before a model
-served.jsonl     the hashes of contexts, and what it takes to make them again
+served.jsonl     empty: contexts that were served stay where they were
 files.jsonl      every file below files/: size, digest, time, and how the host saw it last
 files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl feedback.jsonl messages.jsonl
 ```
@@ -24,7 +24,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.domain import TASK_RECORD, MarkedKind, Served
+from honeybadger_host.domain import TASK_RECORD, MarkedKind
 from honeybadger_host.errors import HostError
 from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.storage.edits import EDIT_KINDS, Edit
@@ -41,7 +41,7 @@ MANIFEST: Final = "export.json"
 JOURNAL: Final = "journal.jsonl"
 RECEIPTS: Final = "receipts.jsonl"
 RECALLED: Final = "recalled.jsonl"
-SERVED: Final = "served.jsonl"
+SERVED: Final = "served.jsonl"  # of earlier versions: the hashes of contexts, which say nothing without their texts
 FILES: Final = "files.jsonl"
 LISTS: Final = (JOURNAL, RECEIPTS, RECALLED, SERVED, FILES)
 CONTENT: Final = "files"
@@ -126,24 +126,6 @@ class RecalledLine(_Model):
     entry: str
     turn: _Number | None = None
     at: float | None = None
-
-
-class _Served(_Model):
-    hash: Annotated[str, Field(pattern=r"[0-9a-f]{32}")]
-    session: str
-    sender: str
-    seq: _Number
-    at: _Number
-    settings: str
-    identity: str
-    budget_tokens: int
-    message_tokens: int | None
-    most_turns: int | None
-    skips_newest: bool
-    files: dict[str, str | None]
-    recalled: list[tuple[str, str, int, int]]
-    is_torn: bool
-    parts: list[str] | None = None
 
 
 class _Event(_Model):
@@ -264,18 +246,6 @@ def file_line(value: Any) -> FileLine:
 def recalled_line(value: Any) -> RecalledLine:
     """Return what a line of `recalled.jsonl` says. Raises ExportDamaged."""
     return _checked(RecalledLine, value)
-
-
-def served_line(served: Served) -> dict[str, Any]:
-    """Return a context that was served as a line of `served.jsonl` has it."""
-    return {name: getattr(served, name) for name in _Served.model_fields}
-
-
-def served_of(value: Any, group: str, shift: int) -> Served:
-    """Return what a line of `served.jsonl` says. Raises ExportDamaged."""
-    line = _checked(_Served, value)
-    members = {name: getattr(line, name) for name in _Served.model_fields}
-    return Served(group=group, **{**members, "seq": line.seq + shift})
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -53,7 +53,6 @@ from honeybadger_host.transfer.exported import (
     bytes_line,
     event_line,
     receipt_line,
-    served_line,
 )
 from honeybadger_host.transfer.places import is_plain, place_of
 
@@ -126,7 +125,7 @@ class _Exporter:
             JOURNAL: self._write(JOURNAL, self._event_lines(seq)),
             RECEIPTS: self._write(RECEIPTS, self._receipt_lines(seq)),
             RECALLED: self._write(RECALLED, self._recalled_lines()),
-            SERVED: self._write(SERVED, self._served_lines(seq)),
+            SERVED: self._write(SERVED, ()),
         }
         manifest = Manifest(
             kind="honeybadger export",
@@ -266,11 +265,6 @@ class _Exporter:
             yield {"session": session, "entry": entry, "turn": turn}
         for entry, at in last:
             yield {"entry": entry, "at": at}
-
-    def _served_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
-        if (self._home / LEDGER_FILE).exists():
-            with closing(InjectionLedger(self._home)) as ledger:
-                yield from (served_line(one) for one in ledger.every_served(self._group) if one.seq <= seq)
 
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield what is known of each file, and of those that a person has removed since the host looked."""

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
 from honeybadger_host.documents.in_use import MAX_BYTES
-from honeybadger_host.domain import Served
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -54,7 +53,6 @@ from honeybadger_host.transfer.exported import (
     read_manifest,
     recalled_line,
     receipt_of,
-    served_of,
 )
 from honeybadger_host.transfer.forgotten_before import ForgottenBefore
 from honeybadger_host.transfer.places import ExportDamaged, file_of
@@ -170,7 +168,7 @@ class _Loader:
             self._forgotten.look_at(event)
             if event.seq > self._manifest.seq + self._shift:
                 raise ExportDamaged("it has changes behind its last one")
-        for lines in (self._receipts(), self._served()):
+        for lines in (self._receipts(), self._lines(SERVED)):
             for _ in lines:
                 pass
         self._recalled()
@@ -186,7 +184,7 @@ class _Loader:
             pass
         shown, last = self._recalled()
         with closing(InjectionLedger(self._home)) as ledger:
-            ledger.take_in(self._group, shown, last, self._served())
+            ledger.take_in(self._group, shown, last)
         self._tell("writing the journal")
         unsettled = {
             file_of(place, self._group): first + self._shift for place, first in self._manifest.unsettled.items()
@@ -211,9 +209,6 @@ class _Loader:
 
     def _receipts(self) -> Iterator[Receipt]:
         return (receipt_of(value, self._group, self._shift) for value in self._lines(RECEIPTS))
-
-    def _served(self) -> Iterator[Served]:
-        return (served_of(value, self._group, self._shift) for value in self._lines(SERVED))
 
     def _recalled(self) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
         lines = [*map(recalled_line, self._lines(RECALLED))]

@@ -1,9 +1,8 @@
-"""A random life of agents, editors and kills: contexts that were served in it are made again, byte for byte, and each
+"""A random life of agents, editors and kills: contexts that were served in it are shown again, byte for byte, and each
 line and entry is told as whose it is by a ledger of the life's own."""
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import time
@@ -217,7 +216,7 @@ def _told(origin: Origin) -> str | None:
             return None if origin == BEFORE else origin
 
 
-def test_a_random_life_with_kills_leaves_contexts_that_can_all_be_made_again(
+def test_a_random_life_with_kills_leaves_all_contexts_as_served(
     make_host: HostFactory, home: Path, rng: random.Random
 ) -> None:
     life = Life(home, rng)
@@ -249,17 +248,7 @@ def test_a_random_life_with_kills_leaves_contexts_that_can_all_be_made_again(
     assert life.wrongly_told()
     life.authors[said] = author
 
-    lost = []
     for shown in [*life.served]:
         life.send("get_context", as_of=shown["hash"])
         (reply,) = life.answers()
-        again = reply["result"]
-        if again["as_of"]["is_identical"] is not True or again["system"] != shown["system"]:
-            lost.append((shown, again))
-    if lost:
-        (home.parent / "lost.json").write_text(json.dumps(lost))
-    told = [again["as_of"]["why"] for _, again in lost]
-    # A context shows a save at once; it becomes a version up to a second later, behind notes that came meanwhile.
-    unseen = "its text of then is not in the journal"
-    assert all(any(unseen in why for why in each) for each in told), f"see {home.parent}: {told[:5]}"
-    assert len(lost) <= len(life.served) / 10, f"{len(lost)} of {len(life.served)}, see {home.parent}: {told[:5]}"
+        assert reply["result"]["system"] == shown["system"]

@@ -1,4 +1,4 @@
-"""A context as it was: made of the journal again, and compared with the hash that the served one left."""
+"""A context as it was served; where none was, the files as they were."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.storage.edits import digest_of
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.ops.residue import scan
+from honeybadger_host.text.phrases import Phrases
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.flows.world import script
@@ -23,7 +25,7 @@ def host(make_host: HostFactory, home: Path) -> HostProcess:
     return looking(make_host(AT_ONCE | script(home, HELLO, delay_seconds=0.001)))
 
 
-def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
+def test_a_context_is_shown_as_it_was_served_after_all_of_it_has_changed(
     host: HostProcess, stranger: RawSender
 ) -> None:
     stranger.do("n1", content="likes tea")
@@ -51,7 +53,7 @@ def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
 
     again = stranger.do("c3", "get_context", as_of=shown["hash"])
     assert again["as_of"] == {**again["as_of"], "is_identical": True, "served": shown["hash"], "why": []}
-    assert again["system"] == shown["system"]
+    assert {**again, "as_of": None} == {**shown, "messages": [], "as_of": None}
     host.stop()
     told = cli_json("context", "main", "--as-of", shown["hash"][:12], home=host.home)
     assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
@@ -63,22 +65,6 @@ def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
     for moment, says in (("f" * 32, "no context of main with the hash"), ("last tuesday", "is not a time")):
         refused = run_cli("context", "main", "--as-of", moment, home=host.home)
         assert (refused.returncode != 0, says in refused.stderr) == (True, True), refused.stderr
-
-
-def test_a_context_of_a_host_that_had_more_settings_is_made_with_the_settings_of_then(
-    host: HostProcess, stranger: RawSender
-) -> None:
-    stranger.do("s1", "update_session", add_facts=["the sky is blue"])
-    shown = stranger.do("c1", "get_context")
-    host.stop()
-    served = host.home / "data" / "served.jsonl"
-    once = '"is":"{\\"counter\\":\\"estimate\\",\\"max_file_bytes\\":1048576,\\"budget'
-    of_then = served.read_text().replace('"is":"{\\"budget', once)
-    assert of_then != served.read_text()
-    served.write_text(of_then)
-    (host.home / "config" / "honeybadger.toml").write_text("[document]\nin_context = false\n[tokens]\n")
-    told = cli_json("context", "main", "--as-of", shown["hash"], home=host.home)
-    assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
 
 
 def test_an_edit_that_was_served_before_the_host_noticed_it_is_in_the_context_of_then(
@@ -104,45 +90,67 @@ def test_an_answer_keeps_the_context_it_was_given_from(host: HostProcess, strang
         assert "byte for byte what was served" in told.stderr
     assert "turn 1 of main keeps no context" in cli_error("why", "main", 1, home=host.home, code=9)
     host.stop()
-    (host.home / "data" / "served.jsonl").unlink()
+    (host.home / "data" / "recalled.db").unlink()
     told = run_cli("why", "main", "a1", home=host.home)
-    assert (told.returncode, "likes tea" in told.stdout) == (0, True), told.stderr
-    assert "no context of this session was served at that moment" in told.stderr
+    assert (told.returncode, "likes tea" in told.stdout, "likes cake" in told.stdout) == (0, True, False), told.stderr
+    assert "the files as they were" in told.stderr
 
 
-def test_what_nobody_saw_is_said_and_not_guessed(host: HostProcess, stranger: RawSender) -> None:
-    persona = host.home / "groups/main/CLAUDE.md"
-    edits = itertools.count()
-
-    def unseen() -> dict[str, Any]:
-        number = next(edits)
-        persona.write_text(f"Be brief, {number}.\n")
-        shown = stranger.do(f"s{number}", "get_context")
-        persona.write_text(f"Be long, {number}.\n")  # before anybody looked, unless the machine is busy
-        now = digest_of(persona.read_bytes())
-        wait_for(lambda: newest_edit(host.home, "CLAUDE.md").after == now)
-        again = stranger.do(f"a{number}", "get_context", as_of=shown["hash"])
-        return {} if again["as_of"]["is_identical"] else again
-
-    again = wait_for(unseen)
-    assert [why for why in again["as_of"]["why"] if why.startswith("groups/main/CLAUDE.md: ")]
-
-
-def test_what_was_forgotten_is_in_no_context_of_then(host: HostProcess, stranger: RawSender) -> None:
+def test_a_context_with_what_was_forgotten_is_removed(host: HostProcess, stranger: RawSender) -> None:
+    stranger.do("n0", content="likes tea")
+    earlier = stranger.do("c0", "get_context")
     stranger.do("n1", content="the code is xyzzy42")
-    stranger.do("t1", "append_turn", role="user", content="xyzzy42 it is")
-    stranger.do("t2", "append_turn", role="user", content="nice weather")
-    stranger.do("w1", "save_to_working_memory", key="code", data="xyzzy42")
     shown = stranger.do("c1", "get_context")
-    assert shown["system"].count("xyzzy42") >= 2
+    stranger.do("n2", content="likes cake")
+    stranger.do("t1", "append_turn", role="user", content="it is XYZZY42, as I said")
+    later = stranger.do("c2", "get_context", parts=["conversation"])
+    stranger.do("t2", "append_turn", role="user", content="nice weather")
     settle(host.home)
-    forget = ("forget", "main", "--text", "xyzzy42")
-    wait_for(lambda: run_cli(*forget, home=host.home).returncode == 0, what="nothing left")
-    again = stranger.do("c2", "get_context", as_of=str(shown["seq"]))
-    told = run_cli("context", "main", "--as-of", shown["hash"], home=host.home)
-    assert "xyzzy42" not in again["system"] + told.stdout
-    assert "nice weather" in again["system"]
-    assert again["as_of"]["is_identical"] is not True
+    assert cli_json("forget", "main", "--text", "xyzzy42", home=host.home)["left"] == []
+    for gone in (shown, later):
+        assert "is kept" in cli_error("context", "main", "--as-of", gone["hash"], home=host.home, code=9)
+    assert cli_json("context", "main", "--as-of", earlier["hash"], home=host.home)["system"] == earlier["system"]
+    again = stranger.do("c3", "get_context", as_of=str(shown["seq"]))
+    assert (again["as_of"]["served"], "xyzzy42" in again["system"]) == (None, False)
+
+
+def test_a_kept_context_that_quotes_it_is_found_by_the_scan(host: HostProcess, stranger: RawSender) -> None:
+    stranger.do("n1", content="the code is xyzzy42")
+    shown = stranger.do("c1", "get_context")
+    host.stop()
+    phrases = Phrases(["xyzzy42"])
+    left = {one.file: one.form for one in scan(host.home, phrases, ())}
+    assert "in its table" in left["data/recalled.db"]
+    ledger = InjectionLedger(host.home)
+    ledger.forget("main", (), None, lambda result, session, sender: result["hash"] == shown["hash"])
+    ledger.close()
+    assert "data/recalled.db" not in {one.file for one in scan(host.home, phrases, ())}
+
+
+def test_at_a_moment_when_none_was_served_the_files_are_shown(host: HostProcess, stranger: RawSender) -> None:
+    stranger.do("n1", content="likes tea")
+    (host.home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
+    newest_edit(host.home, "CLAUDE.md")
+    shown = stranger.do("c1", "get_context")
+    seq = stranger.ask("n2", request("n2", content="likes cake"))["seq"]
+    (host.home / "groups/main/CLAUDE.md").write_text("Be long.\n")
+    stranger.do("n3", content="likes pie")
+    newest_edit(host.home, "CLAUDE.md", 2)
+    then = stranger.do("c2", "get_context", as_of=str(seq))
+    assert (then["as_of"]["served"], then["as_of"]["is_identical"]) == (None, None)
+    assert "these are the group's files as they were" in then["as_of"]["why"][0]
+    for words, is_in in (("likes tea", True), ("likes cake", True), ("likes pie", False), ("Be brief.", True)):
+        assert (words in then["system"]) == is_in, words
+    at_shown = stranger.do("c3", "get_context", as_of=str(shown["seq"]))
+    assert at_shown["system"] == shown["system"]
+    assert stranger.do("c4", "get_context", as_of=str(seq), budget_tokens=1)["is_over_budget"] is True
+
+
+def test_a_context_counts_the_edits_of_people(host: HostProcess, stranger: RawSender) -> None:
+    stranger.do("n1", content="likes tea")
+    (host.home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
+    edit = newest_edit(host.home, "CLAUDE.md")
+    assert stranger.do("c1", "get_context")["seq"] == edit.seq
 
 
 def test_another_group_is_not_asked_of(host: HostProcess, stranger: RawSender) -> None:
@@ -151,7 +159,7 @@ def test_another_group_is_not_asked_of(host: HostProcess, stranger: RawSender) -
     assert_refused(other.ask("c1", request("c1", "get_context", payload={"as_of": shown["hash"]})), "not_found")
 
 
-def test_what_was_recalled_of_talk_and_notes_is_recalled_again(host: HostProcess, stranger: RawSender) -> None:
+def test_what_was_recalled_of_talk_and_notes_is_shown_again(host: HostProcess, stranger: RawSender) -> None:
     _said(stranger, "t1", "The weasel moved to Lisbon")
     stranger.do("n1", content="The weasel eats Gouda")
     memory = host.home / "groups/main/MEMORY.md"

@@ -35,8 +35,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with looking(HostProcess(home, AT_ONCE)) as host:
         stranger.ask("n1", request("n1", content="likes tea ☕"))
         stranger.ask("n2", request("n2", content="likes cake"))
-        served = stranger.ask("c1", request("c1", "get_context", payload={}))
-        (home / "served").write_text(served["result"]["hash"])
+        stranger.do("c1", "get_context")
         saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
         gone = stranger.do("e2", "save_memory", content="has a dog", tags=["pets"])
         stranger.do("d1", "delete_memory", id=gone["id"])
@@ -130,8 +129,6 @@ def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(
         assert untimed(printed(other, *words)) == untimed(printed(lived, *words)), words
     told = cli_json("log", "main", "--limit", 1000, home=other)
     assert {"human", "operator", "stranger"} <= {one["sender"] for one in told}
-    past = cli_json("context", "main", "--as-of", (lived / "served").read_text(), home=other)
-    assert past["as_of"]["is_identical"], past["as_of"]
 
 
 def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
@@ -320,7 +317,6 @@ DAMAGED: dict[str, Callable[[dict[str, bytes]], object]] = {
         files, "journal.jsonl", b'"kind":"note"', b'"kind":"note_removed"'
     ),
     "a turn that is none": lambda files: relisted(files, "journal.jsonl", b'"kind":"note"', b'"kind":"turn"'),
-    "a context that is none": lambda files: relisted(files, "served.jsonl", b'"settings":', b'"setting":'),
     "changes out of order": lambda files: relisted(files, "journal.jsonl", b'"seq":2,', b'"seq":1,'),
     "a receipt without a digest": lambda files: relisted(files, "receipts.jsonl", b'"digest":"', b'"digest":"zz'),
     "a later format": lambda files: files.update(

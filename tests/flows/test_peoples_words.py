@@ -110,23 +110,6 @@ def test_who_pins_a_note_does_not_take_its_words_over(noted: HostProcess, strang
         assert heading_above(context(stranger)["system"], words).startswith("## Likes (pinned) (stranger")
 
 
-def test_a_context_with_a_persons_words_is_made_again_byte_for_byte(noted: HostProcess, stranger: RawSender) -> None:
-    typed(stranger, "- likes cake\n", "- likes dry cake\nBelow it.\n")
-    served = [context(stranger)]  # perhaps before the edit is recorded
-    newest_edit(noted.home, "MEMORY.md")
-    wait_until_shown(stranger, "likes dry cake")
-    served.append(context(stranger))
-    stranger.do("n9", content="one more")
-    served.append(context(stranger, budget_tokens=200))
-    typed(stranger, "Below it.\n", "")
-    newest_edit(noted.home, "MEMORY.md", 2)
-    served.append(context(stranger))
-    for one in served:
-        again = context(stranger, as_of=one["hash"])
-        assert again["as_of"]["is_identical"], again["as_of"]
-        assert again["system"] == one["system"]
-
-
 def test_in_a_large_file_that_grows_each_line_is_found_once_and_as_whose_it_is(
     noted: HostProcess, stranger: RawSender
 ) -> None:

@@ -20,7 +20,7 @@ def ledger(tmp_path: Path) -> InjectionLedger:
 
 def injection(session: str, *entries: str, turn: int = 1, oldest: int = 1) -> Served:
     injected = Injection("main", session, entries, turn, oldest)
-    return Served("0" * 32, "main", session, "a", 1, 1, "{}", "{}", 0, None, None, False, {}, (), injection=injected)
+    return Served("main", session, "a", 1, {}, injected)
 
 
 def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(

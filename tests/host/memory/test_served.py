@@ -1,108 +1,148 @@
-"""What is known of a context that was served, also when files are torn, full, or of an older version."""
+"""Contexts are kept as they were served, and never given back as anything else."""
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
+import zlib
 from pathlib import Path
 
 import pytest
 
 from honeybadger_host.domain import Served
 from honeybadger_host.memory import served as served_contexts
-from honeybadger_host.memory.served import EARLIER_FILE, SERVED_FILE
-from tests.host.indexes import ledger_of
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.storage.edits import digest_of
+
+DAY = 86_400.0
 
 
-def context(number: int, group: str = "main", session: str = "s", sender: str = "a") -> Served:
-    files = {"groups/main/MEMORY.md": "f" * 32, "AGENT.md": None}
-    text = (f"{number:032x}", group, session, sender, number, 1000 * number, '{"a":1}', '{"text":"Ä"}')
-    return Served(*text, 9, None, 3, True, files, [["e", "new", 1, 7]], False)  # type: ignore[list-item]
+def ledger_of(home: Path, now: float = DAY) -> InjectionLedger:
+    return InjectionLedger(home, lambda: now, kept_days=30)
 
 
-def test_at_least_as_many_contexts_are_known_by_their_hash_as_the_page_says(tmp_path: Path) -> None:
-    files = {f"groups/{'g' * 20}/{name}.md": "f" * 32 for name in ("CLAUDE", "MEMORY", "summary", "a", "b")}
-    recalled = [["e" * 12, "newest", 1000, 2**31]] * 8 + [[f"{'s' * 20}#1000", "new", 1000, 2**31]] * 83
-    full = replace(context(10**6), files=files, recalled=recalled)  # type: ignore[arg-type]
-    ledger = ledger_of(tmp_path)
-    ledger.note(full)
-    (*_, line) = (tmp_path / SERVED_FILE).read_bytes().splitlines()
-    page = (Path(__file__).parents[3] / "docs" / "looking-back.md").read_text()
-    assert "At least the newest 6,000 contexts of a home are known by their hash" in page
-    assert served_contexts.MOST_BYTES // len(line + b"\n\n") >= 6_000
+def context(
+    number: int, group: str = "main", session: str = "s", sender: str = "a", stable: str = "Be brief."
+) -> Served:
+    system = f"{stable}\n{number}: Ä ☕"
+    result = {
+        "system": system,
+        "hash": digest_of(system.encode()).hex(),
+        "stable_hash": digest_of(stable.encode()).hex(),
+        "stable_characters": len(stable),
+        "seq": number,
+        "sections": [],
+    }
+    return Served(group, session, sender, 1000 * number, result)
 
 
-def test_a_context_is_found_by_the_beginning_of_its_hash_in_its_group_and_by_its_moment(tmp_path: Path) -> None:
+def hash_of(served: Served) -> str:
+    return str(served.result["hash"])
+
+
+def found(ledger: InjectionLedger, *wanted: Served) -> list[bool]:
+    return [ledger.result_of(hash_of(one)) == one.result for one in wanted]
+
+
+def test_a_context_is_found_by_hash_and_moment(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     told = [context(1), context(2, sender="b"), context(3, session="other"), context(4, group="second")]
     for one in told:
         ledger.note(one)
     again = ledger_of(tmp_path)  # as another process reads them
-    assert again.served("main", f"{2:032x}"[:31] + "2") == told[1]
-    assert again.served("main", "0" * 12) == told[2]  # the newest of those that begin so
-    assert again.served("main", f"{4:032x}") is None
-    assert again.served_until("main", "s", 9, 9000, None) == told[1]
-    assert again.served_until("main", "s", 9, 9000, "a") == told[0]
+    assert found(again, *told) == [True] * 4
+    by_hash = again.served("main", hash_of(told[1])[:12])
+    assert by_hash is not None
+    assert (by_hash.hash, by_hash.seq, by_hash.at) == (hash_of(told[1]), 2, 2000)
+    assert again.served("main", hash_of(told[3])) is None
+    for seq, at, sender, wanted in ((9, 9000, None, 2), (9, 9000, "a", 1), (9, 1999, None, 1)):
+        newest = again.served_until("main", "s", seq, at, sender)
+        assert newest is not None
+        assert newest.seq == wanted
     assert again.served_until("main", "s", 1, 9000, "b") is None
-    assert again.served_until("main", "s", 9, 1999, None) == told[0]
-    assert [*again.every_served("main")] == told[:3]
 
 
-def test_what_a_power_cut_tore_hides_no_other_context(tmp_path: Path) -> None:
-    ledger_of(tmp_path).note(context(1))
-    path = tmp_path / SERVED_FILE
-    whole = path.read_bytes()
-    ledger_of(tmp_path).note(context(2))
-    second = path.read_bytes().removeprefix(whole)
-    for torn in (second[:-20], b"\0" * 100, second.replace(b"null", b"")):
-        path.write_bytes(whole + torn)
-        ledger_of(tmp_path).note(context(3))
-        again = ledger_of(tmp_path)
-        assert [*again.every_served("main")] == [context(1), context(3)]
-        assert again.served("main", f"{2:032x}") is None
-
-
-def test_of_many_contexts_the_newest_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served_contexts, "MOST_BYTES", 4000)
+def test_a_beginning_that_contexts_share_is_kept_once(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
-    for number in range(100):
+    for number in (1, 2, 3):
         ledger.note(context(number))
-    kept = [*ledger_of(tmp_path).every_served("main")]
-    assert kept == [context(number) for number in range(100 - len(kept), 100)]  # with their settings and identities
-    assert 8 < len(kept) < 30
-    assert max((tmp_path / file).stat().st_size for file in (SERVED_FILE, EARLIER_FILE)) < 5000
+    with sqlite3.connect(tmp_path / LEDGER_FILE) as db:
+        counts = [db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("contexts", "rest", "stable")]
+    assert counts == [3, 3, 1]
 
 
-def test_contexts_of_a_group_that_is_loaded_replace_its_own_and_leave_those_of_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", ["rest", "stable"])
+def test_a_kept_text_that_is_damaged_is_not_given_back(tmp_path: Path, table: str) -> None:
+    ledger, one = ledger_of(tmp_path), context(1)
+    ledger.note(one)
+    ledger.close()
+    with sqlite3.connect(tmp_path / LEDGER_FILE) as db:
+        (whole,) = db.execute(f"SELECT packed FROM {table}").fetchone()
+    for torn in (whole[:-5], b"", whole[:9] + b"\0" + whole[10:], zlib.compress(b'{"system":"else"}')):
+        with sqlite3.connect(tmp_path / LEDGER_FILE) as db:
+            db.execute(f"UPDATE {table} SET packed = ?", (torn,))
+        assert ledger_of(tmp_path).result_of(hash_of(one)) is None
+
+
+def test_contexts_go_when_they_are_older_than_they_are_kept(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
-    for one in (context(1), context(2, group="second")):
+    told = [context(1, stable="old"), context(40 * 86_400)]
+    for one in told:
         ledger.note(one)
-    ledger.take_in("main", [], [], [context(3), context(4)])
-    ledger.note(context(5))
-    assert [*ledger.every_served("main")] == [context(3), context(4), context(5)]
-    assert [*ledger.every_served("second")] == [context(2, group="second")]
+    ledger.prune()
+    assert found(ledger, *told) == [True, True]
+    later = ledger_of(tmp_path, 31 * DAY)
+    later.prune()
+    assert found(later, *told) == [False, True]
+    with sqlite3.connect(tmp_path / LEDGER_FILE) as db:
+        assert db.execute("SELECT count(*) FROM stable").fetchone() == (1,)
 
 
-def test_contexts_that_an_older_version_kept_in_the_database_are_known(tmp_path: Path) -> None:
+def test_none_is_kept_when_none_is_to_be(tmp_path: Path) -> None:
+    ledger = InjectionLedger(tmp_path)
+    ledger.note(context(1))
+    assert ledger.served("main", hash_of(context(1))) is None
+
+
+def test_of_too_many_contexts_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_contexts, "MAX_BYTES", 200_000)
+    ledger = ledger_of(tmp_path)
+    told = [context(number, stable=f"{number} " + "".join(map(str, range(number, 2000)))) for number in range(100)]
+    for one in told:
+        ledger.note(one)
+    known = found(ledger, *told)
+    assert known == sorted(known)
+    assert 10 < sum(known) < 100
+    assert (tmp_path / LEDGER_FILE).stat().st_size < 300_000
+
+
+def test_contexts_that_are_forgotten_go_from_their_group_alone(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    told = [context(1), context(2), context(1, group="second", stable="Be long.")]
+    for one in told:
+        ledger.note(one)
+    ledger.forget("main", (), None, lambda result, session, sender: "1:" in result["system"])
+    assert found(ledger, *told) == [False, True, True]
+    ledger.forget("global", (), None, lambda result, session, sender: "1:" in result["system"])
+    assert found(ledger, *told) == [False, True, False]
+
+
+def test_a_group_that_is_loaded_has_none_of_the_contexts_before(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path)
+    told = [context(1), context(2, group="second")]
+    for one in told:
+        ledger.note(one)
+    ledger.take_in("main", [], [])
+    assert ledger.served("main", hash_of(told[0])) is None
+    assert ledger.served("second", hash_of(told[1])) is not None
+
+
+def test_hashes_of_an_earlier_version_are_removed(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    with sqlite3.connect(tmp_path / "data" / "recalled.db") as old:
-        old.execute(
-            "CREATE TABLE served (number INTEGER PRIMARY KEY, hash TEXT, grp TEXT, session TEXT, sender TEXT, "
-            "seq INTEGER, at INTEGER, settings BLOB, identity BLOB, made TEXT)"
-        )
-        old.execute("CREATE TABLE made_with (hash BLOB PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID")
-        old.execute("INSERT INTO made_with VALUES (x'01', '{\"a\":1}'), (x'02', '{\"text\":\"Ä\"}')")
-        made = (
-            '{"budget_tokens":9,"message_tokens":null,"most_turns":3,"skips_newest":true,'
-            '"files":{"groups/main/MEMORY.md":"ffffffffffffffffffffffffffffffff","AGENT.md":null},'
-            '"recalled":[["e","new",1,7]],"is_torn":false}'
-        )
-        row = "INSERT INTO served VALUES (NULL, ?, 'main', 's', 'a', ?, ?, ?, ?, ?)"
-        old.execute(row, (f"{1:032x}", 1, 1000, b"\1", b"\2", made))
-        old.execute(row, (f"{2:032x}", 2, 2000, b"\1", b"gone", made))
-    old.close()
-    for _ in range(2):
-        ledger = ledger_of(tmp_path)
-        assert ledger.served("main", f"{1:032x}") == context(1)
-        assert [*ledger.every_served("main")] == [context(1), replace(context(2), identity="")]
-        ledger.close()
+    for name in ("served.jsonl", "served.earlier.jsonl"):
+        (tmp_path / "data" / name).write_text("{}\n")
+    with sqlite3.connect(tmp_path / LEDGER_FILE) as old:
+        old.execute("CREATE TABLE served (number INTEGER PRIMARY KEY, hash TEXT)")
+    ledger = ledger_of(tmp_path)
+    ledger.note(context(1))
+    assert found(ledger, context(1)) == [True]
+    assert [path.name for path in (tmp_path / "data").glob("served*")] == []

@@ -1,0 +1,125 @@
+"""The context of an earlier moment (`get_context` with `as_of`): the one that was served, or the files as they were."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.wire import MAX_NUMBER, PART_NAMES, PartName, Refusal
+from honeybadger_host.context.maker import Made, Question, result_of
+from honeybadger_host.context.parts import Loaded, Parts, parts_of
+from honeybadger_host.context.recall import Recalled
+from honeybadger_host.context.text import build_context
+from honeybadger_host.domain import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
+from honeybadger_host.errors import FileProblem, JournalError, NotFound, WorldFailed
+from honeybadger_host.memory.edited_notes import edited_notes, with_typed
+from honeybadger_host.memory.file_events import read_past
+from honeybadger_host.memory.file_history import version_at
+from honeybadger_host.memory.group_files import text_of
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.memory.moments import Moment, moment_of
+from honeybadger_host.memory.notes import NOT_EDITED
+from honeybadger_host.memory.served import ServedContext
+from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.journal_reader import read_changed_files
+from honeybadger_host.text.time_stamps import time_stamp
+
+_OF_FILES: Final[tuple[PartName, ...]] = ("global", "persona", "notes", "summary")
+_NONE_SERVED: Final = (
+    "no context that was served to this session at that moment is kept: these are the group's files as they were, "
+    "without conversation and recalled lines"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierContexts:
+    """Looks up what was served. Reads the journal and the ledger; writes nothing."""
+
+    journal: Path
+    ledger: InjectionLedger
+
+    def answer(self, question: Question, as_of: str, sender: str | None, now: datetime) -> Mapping[str, Any]:
+        """Return a `ContextResult`. Raises Refusal, WorldFailed.
+
+        Args:
+            sender: the agent whose context is wanted; None: any agent's. A hash names a context whosever it is.
+        """
+        try:
+            moment = moment_of(as_of, self.journal, self.ledger, question.group, now)
+            served = moment.served or self._served_at(question, moment, sender)
+            result = None if served is None else self.ledger.result_of(served.hash)
+            if served is None or result is None:
+                return self._files(question, moment)
+            return {**result, "seq": served.seq} | _told(served.seq, served.at, served.hash)
+        except NotFound as error:
+            raise Refusal("not_found", f"payload.as_of: {error}", field="payload.as_of") from None
+        except JournalError as error:
+            raise WorldFailed(str(error)) from error
+        except (OSError, sqlite3.Error) as error:
+            raise WorldFailed(f"{LEDGER_FILE} cannot be read: {error}") from error
+        except ValueError as error:
+            raise Refusal("invalid", f"payload.as_of: {error}", field="payload.as_of") from None
+
+    def _served_at(self, question: Question, moment: Moment, sender: str | None) -> ServedContext | None:
+        """Return the context that was served last up to a moment, if nothing was changed in between."""
+        served = self.ledger.served_until(question.group, question.session, moment.seq, moment.until, sender)
+        if served is None:
+            return None
+        groups = (question.group, GLOBAL_GROUP)
+        is_over = any(read_changed_files(self.journal, group, served.seq, moment.seq) for group in groups)
+        return None if is_over else served
+
+    def _files(self, question: Question, moment: Moment) -> Mapping[str, Any]:
+        group, budget_tokens = question.group, question.budget_tokens
+        loaded = Parts(
+            group=group,
+            persona=self._file(f"groups/{group}/{PERSONA}", moment.seq),
+            memory=self._file(f"groups/{group}/{MEMORY}", moment.seq),
+            summary=self._file(f"groups/{group}/{SUMMARY}", moment.seq),
+            global_files=[(file, self._file(file, moment.seq)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
+            turns=(),
+            turns_file=turns_file(group, question.session),
+            message=None,
+        )
+        names = [name for name in question.parts or PART_NAMES if name in _OF_FILES]
+        parts = parts_of(loaded, names=names, budget_tokens=budget_tokens, history_budget_tokens=0)
+        head = f"Group: {group}\n" if question.parts is None else ""
+        context = build_context(head, parts, len(parts), None, budget_tokens=budget_tokens)
+        seq = min(moment.seq, MAX_NUMBER)
+        return result_of(Made(context, Recalled()), seq) | _told(seq, moment.at, None)
+
+    def _file(self, file: str, seq: int) -> Loaded:
+        """Return a file as it was right after a change."""
+        past = read_past(self.journal, file)
+        if not past.events and past.seen is None:
+            return None
+        version = version_at(past, seq)
+        if not version.is_known:
+            return FileProblem(file, "is not known as it was then")
+        if not version.is_there:
+            return None
+        found = text_of(file, version.text)
+        if isinstance(found, str):
+            return FileProblem(file, found)
+        typed = with_typed(NOT_EDITED, EditReader(self.journal).edits_of([file], 0, seq))
+        return replace(found, edited=edited_notes(found.text, typed)) if file.endswith(f"/{MEMORY}") else found
+
+
+def _told(seq: int, at: int, served: str | None) -> dict[str, Any]:
+    """Return what the answer says of the moment."""
+    return {
+        "messages": [],
+        "as_of": {
+            "seq": seq,
+            "at": time_stamp(datetime.fromtimestamp(at / 1000, UTC), "milliseconds"),
+            "served": served,
+            "is_identical": None if served is None else True,
+            "why": [_NONE_SERVED] if served is None else [],
+        },
+    }
