@@ -16,7 +16,6 @@ from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.curation.proposal import (
-    REPLACED,
     RETIRED,
     RULES,
     TAKEN,
@@ -39,7 +38,7 @@ from honeybadger_host.domain import (
 )
 from honeybadger_host.memory.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, name_in, parse_entry, show_time
-from honeybadger_host.memory.entry_marks import Origin, Standing
+from honeybadger_host.memory.entry_marks import Origin
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
 from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
@@ -253,13 +252,11 @@ class _Decision:
             return False
         if operation.op == "refine":
             return len(entries) == 1 and self._refine(operation, *entries[0])
-        replaced_by: str | None = None
         if operation.category is not None and operation.result is not None:
             written = self._new_entry(operation, [entry for _, entry, _ in entries])
             if written is None:
                 return False
             self._changes.append(written)
-            replaced_by = name_in(written.file) if operation.op == "supersede" else None
         elif operation.result is not None:
             section = operation.title or next(
                 (self._notes[note].section for note in notes if note in self._notes), SECTION
@@ -272,7 +269,7 @@ class _Decision:
             self._retired += [Retired(self._notes[note].span, why) for note in notes]
             for file, entry, data in entries:
                 archived = self._view(archived_file(file))
-                self._changes += archive_entry(self._group, file, entry, data, archived, by=replaced_by)
+                self._changes += archive_entry(self._group, file, entry, data, archived, by=None)
         if operation.op in TAKEN:
             self._used |= {*operation.sources}
         return True
@@ -303,17 +300,14 @@ class _Decision:
 
     def _new_entry(self, operation: Operation, sources: Collection[Entry]) -> FileWritten | None:
         """Return the new entry of an operation; None when no file is free. A merge has the earliest `created`."""
-        is_merge, is_part = (
-            operation.op in ("merge", "promote") and bool(sources),
-            operation.op == "add" and bool(sources),
-        )
+        is_merge, is_part = operation.op == "merge", operation.op == "add" and bool(sources)
         now = to_milliseconds(self._now)
         places = self._prepared.free.get(operation.n, ())
         file = next((each for each in places if self._view(each) is None and each not in self._used), None)
         if file is None:
             return None
         self._used.add(file)
-        heirs = sorted(sources, key=lambda entry: entry.created or now) if operation.op in REPLACED else []
+        heirs = sorted(sources, key=lambda entry: entry.created or now) if is_merge else []
         title, *aliases = each_once((operation.title or "", *(entry.title or "" for entry in heirs))) or ("",)
         metadata = {name: value for entry in heirs[::-1] for name, value in entry.metadata.items()}
         if is_merge:
@@ -323,16 +317,15 @@ class _Decision:
             category=file.split("/", 3)[3].rpartition("/")[0],
             content=operation.result or "",
             tags=each_once((*operation.tags, *(tag for entry in heirs for tag in entry.tags))),
-            created=min((entry.created for entry in heirs if is_merge and entry.created is not None), default=now),
+            created=min((entry.created for entry in heirs if entry.created is not None), default=now),
             updated=now,
             metadata={**metadata, **operation.metadata, "proposal": self._proposal.id},
             by=heirs[0].by if is_merge else next(iter(sources)).by if is_part else self._author(operation),
             title=title or None,
             aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
-            reinforced=sum(entry.reinforced for entry in heirs) if is_merge else 0,
+            reinforced=sum(entry.reinforced for entry in heirs),
             more={name: value for entry in heirs[::-1] for name, value in entry.more.items()},
-            standing=Standing(tuple(entry.id for entry in heirs) if operation.op == "supersede" else ()),
-            origin=_shared_origin(heirs) if is_merge else Origin("inferred"),
+            origin=_shared_origin(heirs),
         )
         return FileWritten(self._group, "entry", file, dump_entry(entry), None)
 

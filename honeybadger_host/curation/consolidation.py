@@ -26,6 +26,7 @@ from honeybadger_host.curation.said import (
     earlier,
     fact,
     minutes,
+    newest_lines,
     numbered_turn,
     picked,
     place_line,
@@ -35,7 +36,6 @@ from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.notes import SIGNED
-from honeybadger_host.text.neutralise import estimate_tokens
 
 # Sections that a model may choose besides the group's own.
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
@@ -129,16 +129,11 @@ def request_text(material: Material) -> str:
     When there are too many notes, the newest are shown.
     """
     notes = [_note_line(n, name, note) for n, (name, note) in enumerate(material.notes.items(), 1)]
-    room = _MAX_NOTES_TOKENS
-    for shown, line in enumerate(reversed(notes)):
-        room -= estimate_tokens(line)
-        if room < 0:
-            notes = notes[len(notes) - shown :]
-            break
+    shown = newest_lines(notes, _MAX_NOTES_TOKENS)
     summary = [numbered_turn(pick.turn, f"{pick.turn.number}", is_person=True) for pick in material.summary]
     turns = [numbered_turn(each, f"{each.number}", is_person=material.is_person(each)) for each in material.turns]
     return (
-        f"{_MEMORY}{''.join(notes) or _EMPTY}{_SECTIONS}{', '.join(material.sections)}\n"
+        f"{_MEMORY}{''.join(shown) or _EMPTY}{_SECTIONS}{', '.join(material.sections)}\n"
         f"{_SUMMARY}{''.join(summary) or '(none)'}\n## Conversation to Process\n{''.join(turns)}"
     )
 
@@ -162,53 +157,42 @@ def operations_of(
         given: see `notes_in`.
         prose: whether a model's own history and summary are taken, marked as the model's.
     """
+    known = (*material.earlier, *material.turns)
     return [
-        *_history(answer, material, model, prose),
-        *_summary(answer, material, model, prose),
+        *_minutes("write_history", answer.history, answer.history_entry, material, material.turns, model, prose),
+        *_minutes("write_summary", answer.summary, answer.conversation_summary, material, known, model, prose),
         *_facts(answer, material, given, model),
     ]
 
 
 def without_model(material: Material) -> list[Operation]:
     """Return a history and a summary of people's newest turns that have room, in the order said."""
-    nothing = Consolidated(history=(), summary=())
-    return [*_history(nothing, material, "", False), *_summary(nothing, material, "", False)]
+    return operations_of(Consolidated(history=()), material, {}, "", prose=False)
 
 
 # ------------------------------------------------------------------------------------------------ history and summary
 
 
-def _history(answer: Consolidated, material: Material, model: str, prose: bool) -> Iterator[Operation]:
-    picks, why = material.picked(answer.history), "sentences that the model chose"
-    if answer.history_entry is not None:
-        text = _DATED.sub("", answer.history_entry)
-        told, others = _as_picks(text, material)
-        picks = picks or (told if not others else [])
-        if others and not picks:
-            yield _written("write_history", answer.history_entry, model, prose)
-            if prose:
-                return
-    evidence = chosen_minutes(picks) if picks else chosen_minutes([], material.said(material.turns))
-    if evidence:
-        why = why if picks else "what people said, the newest that has room"
-        yield Operation(n=1, op="write_history", result=minutes(evidence), evidence=tuple(evidence), why=why)
+def _minutes(
+    op: Op, refs: Refs, text: str | None, material: Material, fill: Sequence[Turn], model: str, prose: bool
+) -> Iterator[Operation]:
+    """Yield a history or a summary of what a model chose, else of the newest turns; prose waits, unless it is taken.
 
-
-def _summary(answer: Consolidated, material: Material, model: str, prose: bool) -> Iterator[Operation]:
-    picks = material.picked(answer.summary)
-    if answer.conversation_summary is not None:
-        told, others = _as_picks(answer.conversation_summary, material)
-        picks = picks or told
-        if others:
-            yield _written("write_summary", answer.conversation_summary, model, prose)
-            if prose:
-                return
-    evidence = chosen_minutes(picks, material.said((*material.earlier, *material.turns)))
+    Args:
+        fill: turns of which a summary has the newest, while there is room.
+    """
+    picks, others = material.picked(refs), list[str]()
+    if not picks and text is not None:
+        picks, others = _as_picks(_DATED.sub("", text), material)
+    if others:
+        yield _written(op, text or "", model, prose)
+        if prose:
+            return
+        picks = []
+    evidence = chosen_minutes(picks, material.said(fill) if op == "write_summary" or not picks else [])
     if evidence:
-        why = (
-            "sentences that the model chose, and the newest" if picks else "what people said, the newest that has room"
-        )
-        yield Operation(n=1, op="write_summary", result=minutes(evidence), evidence=tuple(evidence), why=why)
+        why = "sentences that the model chose" if picks else "what people said, the newest that has room"
+        yield Operation(n=1, op=op, result=minutes(evidence), evidence=tuple(evidence), why=why)
 
 
 def _written(op: Op, text: str, model: str, prose: bool) -> Operation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from pydantic import Field
 from honeybadger_host.curation.answers import Answered
 from honeybadger_host.curation.candidates import Pair, identical
 from honeybadger_host.curation.proposal import Operation
-from honeybadger_host.curation.said import Refs, Turns, fact, numbered_turn, picked
+from honeybadger_host.curation.said import Refs, Turns, fact, newest_lines, numbered_turn, picked
 from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.curation.snapshot import FOLDED, Snapshot
 from honeybadger_host.memory.edited import Edited, Texts
@@ -108,7 +107,7 @@ def request_text(snapshot: Snapshot, picked: Iterable[tuple[Sequence[str], str]]
             "Categories": [f"{', '.join(snapshot.categories)}\n"],
             "Tags": [f"{', '.join(snapshot.tags)}\n"],
             "Feedback": numbered(feedback),
-            "What People Said": _newest(numbered(said)),
+            "What People Said": newest_lines(numbered(said), _MAX_SAID_TOKENS),
         }
     )
 
@@ -165,11 +164,6 @@ def reasons(snapshot: Snapshot, pairs: Iterable[Pair], unused: Iterable[str]) ->
     for name in unused:
         if name not in snapshot.protected:
             yield [name], "no context had it in 90 days"
-
-
-def _newest(lines: Sequence[str]) -> Sequence[str]:
-    sizes = accumulate(estimate_tokens(line) for line in reversed(lines))
-    return lines[len(lines) - sum(size <= _MAX_SAID_TOKENS for size in sizes) :]
 
 
 # --------------------------------------------------------------------------------------------------------- the answer

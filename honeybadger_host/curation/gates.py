@@ -13,7 +13,6 @@ from typing import Final, Literal, TypeAlias
 
 from honeybadger_host.curation.notes import NOTE_ID
 from honeybadger_host.curation.proposal import (
-    RETIRED,
     TAKEN,
     Evidence,
     FailedGate,
@@ -95,7 +94,7 @@ def check(proposal: Proposal, known: Known) -> Proposal:
             continue
         case = _Case(operation, proposal, known)
         found = {name: gate(case) for name, gate in GATES.items()}
-        counted = len(ids) if operation.op in RETIRED and operation.op != "merge" else 0
+        counted = len(ids) if operation.op == "retire" else 0
         if ids & taken:
             found["base_moved"] = f"{_some(sorted(ids & taken))} is changed by an operation before this one"
         if counted and touched + counted > allowed:

@@ -48,13 +48,8 @@ from honeybadger_host.storage.tombstones import read_tombstones
 
 log = structlog.get_logger()
 
-# Events that the log has for the end of a pass.
-_FINISHED: Final[Mapping[str, str]] = {
-    "consolidation": "consolidation.finished",
-    "enrichment": "enrichment.finished",
-    "dream": "dream.finished",
-    "preferences": "dream.finished",
-}
+# Events that the log has for the end of a pass; the others are dreams.
+_FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
 _MAX_TOKENS: Final = 12_000  # of the turns in one pass, oldest first; the next pass takes the others
 
 
@@ -136,7 +131,7 @@ class PassDependencies:
         counts = {} if is_trial else await self._write(question, proposal, until or proposal.made_at)
         if proposal.operations and not is_trial:
             log.info(
-                _FINISHED[proposal.kind],
+                _FINISHED.get(proposal.kind, "dream.finished"),
                 group=proposal.group,
                 kind=proposal.kind,
                 **_span(proposal),

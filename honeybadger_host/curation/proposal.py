@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Category, FoundId, Session, Title
+from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wire.refusals import shaped
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.memory.entry import show_time
@@ -25,7 +26,7 @@ MAX_PROPOSAL_BYTES: Final = 8 * 1024 * 1024  # a longer file is not read; a rewr
 MAX_OPERATIONS: Final = 2000
 
 Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
-# The last three are of earlier versions: they are read, shown and decided, and never proposed.
+# The last three are of earlier versions: they are read and shown; what still waited is stale.
 Op: TypeAlias = Literal[
     "add",
     "merge",
@@ -155,10 +156,10 @@ class Operation(Part):
         return self
 
 
-REPLACED: Final = ("merge", "supersede", "promote")  # their result replaces their sources, which go to the archive
-RETIRED: Final = (*REPLACED, "retire")  # their sources are no longer recalled (RB9)
+RETIRED: Final = ("merge", "retire")  # their sources go to the archive and are no longer recalled (RB9)
 TAKEN: Final = (*RETIRED, "refine")  # they change or archive their sources; `add` is only linked to them
-_MIN_SOURCES: Final = {"merge": 2, "supersede": 1, "retire": 1, "promote": 1, "annotate": 1, "refine": 1}
+_MIN_SOURCES: Final = {"merge": 2, "retire": 1, "refine": 1}
+_EARLIER: Final = ("supersede", "promote", "annotate")
 _WITHOUT_SOURCES: Final = ("write_history", "write_summary")
 _WITHOUT_RESULT: Final = ("retire", "refine")
 
@@ -235,6 +236,8 @@ def parse_proposal(data: bytes) -> Proposal:
     for operation in value.get("operations") or ():
         if isinstance(operation, dict):
             operation.pop("lost", None)
+            if operation.get("op") in _EARLIER and operation.get("state", "waiting") in UNDECIDED:
+                operation["state"] = "stale"
     return checked(Proposal, value)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator
@@ -18,7 +18,7 @@ from pydantic import BeforeValidator
 from honeybadger_host.curation.proposal import Evidence
 from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.domain import Turn
-from honeybadger_host.text.neutralise import neutralise, one_line
+from honeybadger_host.text.neutralise import estimate_tokens, neutralise, one_line
 
 Turns: TypeAlias = Mapping[tuple[str, int], Turn]  # (session, number) -> turn
 
@@ -133,6 +133,12 @@ def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
     spans = sentences_of(turn.content)
     said = (turn.content[begin:end].replace("\n", "\n    ") for begin, end in spans)
     return head + "".join(f"  {f'{place}.{n} ' if is_person else ''}{text}\n" for n, text in enumerate(said, 1))
+
+
+def newest_lines(lines: Sequence[str], max_tokens: int) -> Sequence[str]:
+    """Return the last lines for a model, as many as the budget has room for, oldest first."""
+    sizes = accumulate(estimate_tokens(line) for line in reversed(lines))
+    return lines[len(lines) - sum(size <= max_tokens for size in sizes) :]
 
 
 def speaker_of(turn: Turn) -> str:

@@ -20,7 +20,7 @@ from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies
-from honeybadger_host.curation.proposal import RETIRED, Operation, Proposal
+from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.curation.said import Turns
 from honeybadger_host.memory.entry import Entry, entry_file, entry_id, name_in, show_time
@@ -181,7 +181,7 @@ def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal
             dreams.append(proposal)
         if changed_at >= since:
             for each in proposal.operations:
-                if each.state == "applied" and each.op in RETIRED and each.op != "merge":
+                if each.state == "applied" and each.op == "retire":
                     touched |= {*each.sources}
     return dreams, len(touched)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
-
 from honeybadger_agent.wire import Wire
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.curation.proposal import Operation, Proposal
-from honeybadger_host.domain import Added, Asked, Change, FileWritten, NotesRevised
+from honeybadger_host.domain import Added, Asked, Change, NotesRevised
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.storage.atomic_files import WholeFiles
 
@@ -67,20 +64,3 @@ def test_a_note_that_comes_before_the_decision_stays_and_the_others_are_found_wh
     (revised, *_), _ = decided(applying, added)
     assert isinstance(revised, NotesRevised)
     assert revised.text == note(OPERATIONS) + note(777)
-
-
-def test_what_supersedes_an_entry_names_it_and_the_archive_names_what_took_its_place(home: Path) -> None:
-    path = home / "groups/main/memory/drinks/tea.json"
-    path.parent.mkdir(parents=True)
-    path.write_text('{"content": "Ann drinks tea", "by": "bee", "mood": "good"}')
-    base = {"tea": hashlib.sha256(path.read_bytes()).hexdigest()}
-    operation = Operation(n=1, op="supersede", sources=("tea",), result="Ann drinks coffee", category="drinks")
-    proposal = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, base=base, operations=(operation,))
-    applying = Applying(WholeFiles(home), EntryFiles(home), proposal, lambda _: True, NOW)
-    asked = Asked("main", "consolidator", "dream-1", "main", Wire())
-    changes = applying.decide(asked, applying.prepare(asked), NOW).changes
-    written = {change.file: orjson.loads(change.data) for change in changes if isinstance(change, FileWritten)}
-    (new,) = (entry for file, entry in written.items() if file.startswith("groups/main/memory/"))
-    assert (new["supersedes"], new["origin"]) == (["tea"], "inferred")
-    archived = written["groups/main/archive/memory/drinks/tea.json"]
-    assert (archived["superseded_by"], archived["content"], archived["mood"]) == (new["id"], "Ann drinks tea", "good")

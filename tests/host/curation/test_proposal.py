@@ -96,6 +96,11 @@ def test_a_person_may_leave_out_whatever_says_nothing() -> None:
     assert parse_proposal(b"\xef\xbb\xbf" + file({"title": None}, session=None)) == proposal
 
 
+def test_what_waited_in_earlier_versions_is_shown_as_stale() -> None:
+    (operation,) = parse_proposal(file({"op": "supersede", "lost": 1})).operations
+    assert (operation.op, operation.result, operation.state) == ("supersede", "Tea at 8", "stale")
+
+
 def test_the_file_is_for_people_to_read() -> None:
     data = dump_proposal(parse_proposal(file())).decode()
     assert '\n  "made_at": "2026-11-21T12:00:00Z",\n' in data
