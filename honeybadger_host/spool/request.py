@@ -26,6 +26,7 @@ from honeybadger_host.storage.journal_schema import TurnKey
 log = structlog.get_logger()
 
 RETRY_SECONDS = 1.0
+_LINK_REFUSED_SECONDS = 60.0  # more than a busy host may take from one look into an inbox to the next
 UNFINISHED_SECONDS = 2.0  # how long a file that ends too early, or has two names, is waited for
 _LOOK_AGAIN_SECONDS = 0.05  # seconds until the next look at a file that is still being written
 
@@ -252,7 +253,7 @@ class RequestReader:
     def _refuse_other_names(self, signature: Signature, now: float) -> None:
         """Refuse what else is this file: it has one name less now, and is no more its sender's than before."""
         self._refused_links = {key: until for key, until in self._refused_links.items() if until > now}
-        self._refused_links[signature.inode, signature.mtime_ns] = now + 2 * UNFINISHED_SECONDS
+        self._refused_links[signature.inode, signature.mtime_ns] = now + _LINK_REFUSED_SECONDS
 
     def _unread(self, request: QueuedRequest, error: Changing | NotRegular | OSError) -> Exception:
         """Return the outcome of a file that could not be read."""
