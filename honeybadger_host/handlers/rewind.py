@@ -22,10 +22,11 @@ from honeybadger_host.memory.moments import moment_of
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.journal_reader import read_changed_files, read_last
+from honeybadger_host.storage.journal_reader import read_changed_files, read_first, read_last
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import put_back_lines
+from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FILES = 5000  # limits of one rewind: its files are in memory, and one commit
 _MAX_NAMED: Final = 10
@@ -50,6 +51,7 @@ def rewind(journal: Path, ledger: InjectionLedger, files: WholeFiles) -> ChangeH
         payload: Rewind = asked.payload
         try:
             seq = moment_of(payload.to, journal, ledger, asked.group, datetime.now(UTC)).seq
+            _check_began(journal, asked.group, seq, payload.to)
             return seq, _found(journal, files, asked.group, seq)
         except NotFound as error:
             raise Refusal("not_found", f"payload.to: {error}", field="payload.to") from None
@@ -68,6 +70,15 @@ def rewind(journal: Path, ledger: InjectionLedger, files: WholeFiles) -> ChangeH
         return Outcome(told, () if payload.dry_run else tuple(changes))
 
     return ChangeHandler(decide, prepare)
+
+
+def _check_began(journal: Path, group: str, seq: int, to: str) -> None:
+    """Raise Refusal when a group had nothing yet at a moment: whoever wants that says 0."""
+    first = read_first(journal, group)
+    if to != "0" and first is not None and seq < first[0]:
+        when = time_stamp(datetime.fromtimestamp(first[1] / 1000, UTC))
+        why = f"{group} had nothing yet then: its first change is {first[0]}, of {when}; 0 takes all of it away"
+        raise Refusal("invalid", f"payload.to: {why}", field="payload.to")
 
 
 def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]:

@@ -192,6 +192,13 @@ def read_last(path: Path, file: str, seq: int) -> bytes | None:
     return None
 
 
+def read_first(path: Path, group: str) -> tuple[int, int] | None:
+    """Return number and time of the first change of a group, or edit of its files. Raises JournalError."""
+    query = "SELECT seq, at FROM {} WHERE grp = ?"
+    both = f"{query.format('changes')} UNION {query.format('edits')} ORDER BY seq LIMIT 1"
+    return next(iter(read_rows(path, both, (group, group))), None)
+
+
 def read_changed_files(path: Path, group: str, after: int, until: int) -> list[str]:
     """Return the files of a group that were changed behind one change, up to another. Raises JournalError."""
     query = "SELECT file FROM {} WHERE seq > ? AND seq <= ? AND grp = ?"

@@ -99,6 +99,9 @@ def test_what_cannot_be_brought_back_refuses_all_of_it_and_says_which(host: Host
     refused = run_cli("rewind", "main", "--to", seq, home=home)
     assert (refused.returncode != 0, held(home)) == (True, last)
     assert "groups/main/summary.md holds now is not in the journal" in refused.stderr
+    early = run_cli("rewind", "main", "--to", "yesterday", home=home)
+    assert (early.returncode, held(home)) == (2, last)
+    assert "to: main had nothing yet then: its first change is 1, of 20" in early.stderr
     nowhere = run_cli("rewind", "main", "--to", "f" * 32, home=home)
     assert "no context of main with the hash" in nowhere.stderr
 
