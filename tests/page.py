@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from tests.hosting import PATIENCE, Child, forge, wait_for
+from tests.hosting import PATIENCE, Child, common_folder, forge, wait_for
 
 SAME_ORIGIN = "same-origin"
 
@@ -188,7 +188,7 @@ class Page:
 
     home: Path
     arguments: tuple[str, ...] = ("--write",)
-    printed: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="hb-page-")) / "stdout")
+    printed: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(dir=common_folder())) / "stdout")
     process: Child | None = None
 
     def __enter__(self) -> Self:
