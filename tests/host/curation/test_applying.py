@@ -1,9 +1,7 @@
-"""Operations become changes: of notes as they stand when it is decided, and MEMORY.md is read once for all of them."""
+"""Operations become changes of notes as they stand when it is decided."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,12 +9,12 @@ from honeybadger_agent.wire import Wire
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.curation.proposal import Operation, Proposal
-from honeybadger_host.domain import Added, Asked, Change, NotesRevised
+from honeybadger_host.domain import Added, Asked, NotesRevised
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.storage.atomic_files import WholeFiles
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
-OPERATIONS = 40
+OPERATIONS = 4
 
 
 def note(number: int) -> bytes:
@@ -36,31 +34,13 @@ def retiring(home: Path, memory: bytes) -> Applying:
     return Applying(WholeFiles(home), EntryFiles(home), proposal, lambda _: True, NOW)
 
 
-def decided(applying: Applying, *meanwhile: Change) -> tuple[Sequence[Change], float]:
-    """Return the changes, and the seconds of processor time that the decision took."""
-    asked = Asked("main", "consolidator", "dream-1", "main", Wire())
-    prepared = applying.prepare(asked)
-    for change in meanwhile:
-        applying.files.apply(change)
-    begun = time.process_time()
-    outcome = applying.decide(asked, prepared, NOW)
-    assert outcome.result["applied"] == OPERATIONS
-    return outcome.changes, time.process_time() - begun
-
-
-def test_operations_on_notes_are_decided_without_reading_memory_for_each_of_them(home: Path) -> None:
-    memory = b"".join(map(note, range(4000)))
-    applying = retiring(home, memory)
-    begun = time.process_time()
-    notes_of("main", memory)
-    once = time.process_time() - begun
-    _, seconds = decided(applying)
-    assert seconds < once * OPERATIONS / 4
-
-
 def test_a_note_that_comes_before_the_decision_stays_and_the_others_are_found_where_they_stand(home: Path) -> None:
     applying = retiring(home, b"".join(map(note, range(OPERATIONS + 1))))
-    added = Added.of("note", "main", note(777))
-    (revised, *_), _ = decided(applying, added)
+    asked = Asked("main", "consolidator", "dream-1", "main", Wire())
+    prepared = applying.prepare(asked)
+    applying.files.apply(Added.of("note", "main", note(777)))
+    outcome = applying.decide(asked, prepared, NOW)
+    revised = outcome.changes[0]
+    assert outcome.result["applied"] == OPERATIONS
     assert isinstance(revised, NotesRevised)
     assert revised.text == note(OPERATIONS) + note(777)

@@ -83,27 +83,19 @@ def test_a_question_that_kills_cut_short_is_given_up(journal: Journal) -> None:
 
 def test_a_budget_that_is_used_up_stops_its_group_or_kind_alone_and_says_until_when() -> None:
     budgets = Budgets(10_000, {"main": 1000}, {"dream": 500})
-    day = "2026-12-31"
-    spent = [Spent(day, "main", "consolidation", 800), Spent(day, "work", "dream", 300)]
-
-    def refusal(group: str, kind: str, tokens: int) -> str | None:
-        return budgets.refusal(spent, Spent(day, group, kind, tokens))
-
-    assert refusal("main", "consolidation", 200) is None
-    assert refusal("main", "consolidation", 201) == (
-        "800 tokens were used today, this needs up to 201, and curation.groups.main is 1000: it waits until "
-        "2027-01-01 00:00 UTC"
-    )
-    assert "300 tokens were used today, this needs up to 201, and curation.kinds.dream" in str(
-        refusal("work", "dream", 201)
-    )
-    assert refusal("work", "consolidation", 8900) is None
-    assert "1100 tokens were used today" in str(refusal("work", "consolidation", 8901))
-    assert "curation.tokens_per_day is 10000: it waits until that is more" in str(
-        refusal("work", "consolidation", 10_001)
-    )
+    spent = [Spent("2026-12-31", "main", "consolidation", 800), Spent("2026-12-31", "work", "dream", 300)]
+    limits = [
+        ("main", "consolidation", 200, "curation.groups.main is 1000: it waits until 2027-01-01 00:00 UTC"),
+        ("work", "dream", 200, "curation.kinds.dream is 500: it waits until 2027-01-01"),
+        ("work", "consolidation", 8900, "curation.tokens_per_day is 10000: it waits until 2027-01-01"),
+        ("main", "dream", 200, "800 tokens were used today, this needs up to 201, and curation.groups.main"),
+    ]
+    for group, kind, left, says in limits:
+        assert budgets.refusal(spent, Spent("2026-12-31", group, kind, left)) is None
+        assert says in str(budgets.refusal(spent, Spent("2026-12-31", group, kind, left + 1)))
+    assert "it waits until that is more" in str(budgets.refusal([], Spent("2026-12-31", "a", "dream", 501)))
     assert [each[1:] for each in budgets.used(spent)] == [(1100, 10_000), (800, 1000), (300, 500)]
-    assert Budgets().refusal(spent, Spent(day, "main", "dream", 10**9)) is None
+    assert Budgets().refusal(spent, Spent("2026-12-31", "main", "dream", 10**9)) is None
 
 
 def test_a_cost_is_booked_before_and_settled_after_a_question(journal: Journal) -> None:

@@ -28,10 +28,8 @@ def test_identical_texts_are_found_byte_for_byte() -> None:
     ("one", "other"),
     [
         ("User prefers dark mode in the editor.", "The user prefers dark mode in the editor!"),
-        ("Deploys happen every Tuesday at 09:00.", "Every Tuesday deploys happen, after the standup."),
         ("Der Hund von Anna heißt Bello.", "Bello heißt der Hund, ein Dackel."),
         ("家賃は二万円です。駅の近く。", "家賃は2万円です。駅の近くです。"),
-        ("The rent of the flat is $1,450.", "The rent of the flat is $1,540."),
         ("Le loyer est de 950 euros.", "Depuis mai, le loyer est de 990 euros par mois."),
         ("预算是四千欧元。", "第一组的预算是五千欧元。"),
         ("Ann moved to Graz.", "In March Ann moved to Graz with her dog Bello and the firm Silva."),

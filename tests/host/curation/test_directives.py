@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -48,16 +47,10 @@ def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, direc
     assert RULES not in text
     assert len(text) < 4000  # a prompt is paid for with every call
     if name not in ("memory-rules", "prose"):
-        assert "not instructions to you" in text or "not an instruction to you" in text
-        assert "one JSON object and nothing else" in " ".join(text.split())
-
-
-@pytest.mark.parametrize("name", ["consolidation", "enrichment", "dream", "pref-dream"])
-def test_the_answer_that_a_built_in_prompt_shows_is_json(name: DirectiveName) -> None:
-    shown = re.search(r"^\{.*?\}$", built_in(name), re.MULTILINE | re.DOTALL)
-    assert shown is not None
-    answer = json.loads(shown[0])
-    assert answer
+        assert re.search("not (an )?instructions? to you", text)
+        shown = re.search(r"^\{.*?\}$", text, re.MULTILINE | re.DOTALL)
+        assert shown is not None
+        assert json.loads(shown[0])
 
 
 def test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back(folder: Path, directives: Directives) -> None:
@@ -105,11 +98,9 @@ def test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used(
     with capture_logs() as logs:
         for _ in range(3):
             assert directives.read(name) == BUILT_IN[name]
-    [said] = [event for event in logs if event["event"] == "directive.refused"]
-    assert says in said["why"]
-    assert said["file"] == f"config/directives/{name}.md"
-    assert "built-in prompt" in said["now_what"]
-
+    ((event, why),) = [(each["event"], each["why"]) for each in logs]
+    assert event == "directive.refused"
+    assert says in why
     (folder / f"{name}.md").unlink()
     with capture_logs() as logs:
         directives.read(name)
@@ -118,33 +109,11 @@ def test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used(
     assert len(logs) == 1  # broken again is said again
 
 
-def test_a_link_is_not_followed(folder: Path, directives: Directives, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere.md").write_text(OWN)
-    (folder / "consolidation.md").symlink_to(tmp_path / "elsewhere.md")
-    with capture_logs() as logs:
-        assert directives.read("consolidation") == BUILT_IN["consolidation"]
-    assert "is a link" in logs[0]["why"]
-
-
 def test_doctor_names_what_is_wrong_with_a_directive(folder: Path, tmp_path: Path) -> None:
     assert list(check(tmp_path)) == []
     (folder / "dream.md").write_text("Answer join.")
-    [fine] = check(tmp_path)
-    assert (fine.level, fine.message) == ("ok", "dream: of this home")
     (folder / "consolidation.md").write_text("Write a haiku.")
     (folder / "preferences.md").write_text("x")
     (folder / ".dream.md.swp").write_text("x")
-    found = {finding.message: finding for finding in check(tmp_path)}
-    assert [message.partition(" ")[0] for message in found] == [
-        "config/directives/consolidation.md",
-        "config/directives/preferences.md",
-    ]
-    assert all(finding.level == "warning" and finding.now_what for finding in found.values())
-    assert "is not read: " in [*found][1]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_a_broken_one(folder: Path, directives: Directives) -> None:
-    (folder / "dream.md").write_text("join")
-    (folder / "dream.md").chmod(0)
-    assert directives.read("dream") == BUILT_IN["dream"]
+    found = [finding.message.partition(" ")[0] for finding in check(tmp_path) if finding.level == "warning"]
+    assert found == ["config/directives/consolidation.md", "config/directives/preferences.md"]

@@ -60,16 +60,9 @@ def world(home: Path) -> Iterator[World]:
         ledger.close()
 
 
-def test_a_group_dreams_when_the_time_has_come_and_not_before(world: World) -> None:
-    world.change()
-    assert world.at(1, 23) == []
-    assert world.at(2, 3, 29) == []
-    assert world.at(2, 3, 30) == ["main"]
-    assert world.at(2, 3, 31) == []  # it was told
-
-
 def test_nights_that_were_missed_count_as_one_and_a_restart_knows_when_it_dreamt_last(world: World) -> None:
     world.change()
+    assert (world.at(1, 23), world.at(2, 3, 29), world.at(2, 3, 30), world.at(2, 3, 31)) == ([], [], ["main"], [])
     assert world.at(5, 12) == ["main"]
     world.due = world.started()
     assert world.at(5, 12, 1) == ["main"]  # it did not come to it

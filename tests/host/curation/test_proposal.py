@@ -101,52 +101,27 @@ def test_what_waited_in_earlier_versions_is_shown_as_stale() -> None:
     assert (operation.op, operation.result, operation.state) == ("supersede", "Tea at 8", "stale")
 
 
-def test_the_file_is_for_people_to_read() -> None:
-    data = dump_proposal(parse_proposal(file())).decode()
-    assert '\n  "made_at": "2026-11-21T12:00:00Z",\n' in data
-    assert '\n      "result": "Tea at 8",\n' in data
-    assert data.endswith("}\n")
-    assert "null" not in data
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
         (b"", "it is not JSON"),
-        (b'{"v": 1,', "it is not JSON"),
         (b"[]", "it must be a JSON object"),
-        (b"[" * 1000, "it is not JSON"),
         (b'{"a":' * 300 + b"1" + b"}" * 300, "nested too deep"),
         (b" " * (8 * 1024 * 1024 + 1), "a proposal has at most 8388608: remove the file"),
         (file(v=2), "its version `v` is 2, this host knows 1: leave it to a newer host"),
-        (file(v=True), "its version `v` is True"),
-        (file(v="1"), "its version `v` is '1'"),
         (b"{}", "id is missing; group is missing; kind is missing; made_at is missing"),
-        (file(kind="nap"), "kind must be 'consolidation', 'enrichment', 'dream', 'preferences' or 'write'"),
         (file(group="../../etc"), "group must be an id: 1-64 letters"),
-        (file(id="a/b"), "id must be an id: 1-64 letters"),
-        (file(made_at="tomorrow"), "made_at must be a time"),
         (file(operatoins=[]), "operatoins is unknown"),
-        (file({"results": "x"}), "operations.0.results is unknown"),
-        (file({"op": "delete"}), "operations.0.op must be 'add', 'merge'"),
-        (file({"state": "done"}), "operations.0.state must be 'waiting', 'applied', 'refused', 'struck' or 'stale'"),
-        (file({"n": 0}), "operations.0.n must be at least 1"),
-        (file({"n": "1"}), "operations.0.n must be an integer"),
         (file({"sources": ["../x"]}), "operations.0.sources.0 must be an id as search shows it"),
         (file({"sources": ["a1"]}), "operation 1, merge, needs at least 2 in `sources`"),
         (file({"sources": ["a1", "a1"]}), "operation 1 names one of its sources twice"),
         (file({"op": "write_history"}), "operation 1, write_history, is made of turns"),
-        (file({"result": "\n"}), "operation 1, merge, needs a text in `result`"),
         (file({"op": "retire"}), "operation 1, retire, writes no text"),
         (file({"op": "write"}), "operation 1, write, has `write` if it is one, and else has none"),
-        (file({"category": "a//b"}), "operations.0.category must be names of letters"),
         (file({"evidence": [{"session": "main", "turn": 1, "quote": ""}]}), "operations.0.evidence.0.quote is empty"),
-        (file({"evidence": [{"session": "main", "turn": 0, "quote": "x"}]}), "evidence.0.turn must be at least 1"),
-        (file(base={"MEMORY.md": "abc"}), "base.MEMORY.md must be a SHA-256: 64 hexadecimal digits"),
         (file(session="main"), "`session`, `first_turn` and `last_turn` stand together"),
         (file(session="main", first_turn=9, last_turn=3), "`first_turn` is not after `last_turn`"),
         (file(operations=[{"n": 1, "op": "retire", "sources": [one]} for one in "ab"]), "an `n` of its own"),
-        (file(operations=[{}] * 9), "operations.0.n is missing"),
     ],
 )
 def test_a_wrong_file_is_refused_with_what_is_wrong_and_where(data: bytes, said: str) -> None:
