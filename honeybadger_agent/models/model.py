@@ -93,12 +93,14 @@ class Prompt:
         messages: oldest first; the last is the user's or the tools'.
         stable_characters: how long the beginning of `system` is that stays the same from turn to turn, so that a
             provider's cache may find it again; 0: none does.
+        is_booked: whoever asks books each attempt: one that may have cost something is not made again unasked.
     """
 
     system: str
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     stable_characters: int = 0
+    is_booked: bool = False
 
 
 class ModelFailed(Exception):

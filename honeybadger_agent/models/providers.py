@@ -208,7 +208,8 @@ class ProviderModel:
                         case _Failure():
                             failure = part
             pause = _pause_seconds(failure, attempt, self.jitter())
-            if is_heard or not failure.is_passing or attempt > self._settings.retries or pause is None:
+            is_paid = is_heard or (prompt.is_booked and not failure.is_free)
+            if is_paid or not failure.is_passing or attempt > self._settings.retries or pause is None:
                 raise self._given_up(failure, attempt, is_heard=is_heard)
             _log.info("model %s: retry in %.1f s: %s", self.name, pause, failure.why)
             await self.sleep(pause)

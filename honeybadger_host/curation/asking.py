@@ -208,7 +208,7 @@ class Asker:
         said = None
         try:
             with anyio.move_on_after(_MAX_ANSWER_SECONDS), silence:
-                said = await model.answer(Prompt(question.system, [UserSaid(question.text)]), hear)
+                said = await model.answer(Prompt(question.system, [UserSaid(question.text)], is_booked=True), hear)
         except ModelFailed as failure:
             if failure.is_free:
                 await self._keep(question, b"{}", most._replace(tokens=-booked))

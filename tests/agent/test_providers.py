@@ -343,6 +343,17 @@ async def test_a_stream_that_is_cut_before_text_is_asked_again(protocol: Protoco
 
 
 @BOTH_PROTOCOLS
+async def test_what_is_booked_is_asked_again_only_where_nothing_was_paid(protocol: Protocol) -> None:
+    cut = Answer(then="cut")
+    with served(in_turn(refusal(503, "later"), cut)) as endpoint, protocol.model(endpoint) as model:
+        model.sleep = Ears().pause
+        with pytest.raises(ModelFailed, match="broke off"):
+            await model.answer(Prompt("You are Ada.", [UserSaid("Hi")], is_booked=True), Ears().hear)
+        await model.aclose()
+    assert len(endpoint.asked) == 2
+
+
+@BOTH_PROTOCOLS
 async def test_a_stream_that_ends_without_its_end_is_not_taken_for_an_answer(protocol: Protocol) -> None:
     with served(in_turn(protocol.write(HELLO, finish=""))) as endpoint, protocol.model(endpoint) as model:
         failed = await failure(model)
