@@ -76,7 +76,7 @@ def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member:
         what = "holds nothing but thinking" if thoughts else "is blank"
         field = f"{member}.content"
         raise Refusal("invalid", f"{field} {what}: nothing was appended", field=field)
-    speaker = speaker_of(payload.sender, payload.role)
+    speaker = speaker_of(payload.sender, payload.role, f"{member}.sender")
     content, changed = screen.text(asked, f"{member}.content", text)
     return _Said(
         speaker if payload.sender is None else screen.name(asked, f"{member}.sender", speaker),

@@ -55,13 +55,17 @@ def looks_of(name: str) -> str:
     return letters.replace("rn", "m").replace("vv", "w")
 
 
-def speaker_of(sender: str | None, default: str) -> str:
-    """Return the name that a turn is shown under. Raises Refusal: it could forge another speaker's line."""
+def speaker_of(sender: str | None, default: str, member: str = "payload.sender") -> str:
+    """Return the name that a turn is shown under. Raises Refusal: it could forge another speaker's line.
+
+    Args:
+        member: where the name stands in the request.
+    """
     if sender is None:
         return default
     name = one_line(sender)
     if name.changed or is_blank(name.text) or "[" in name.text or "]" in name.text:
-        raise Refusal("invalid", "payload.sender must be one visible line without [ and ]", field="payload.sender")
+        raise Refusal("invalid", f"{member} must be one visible line without [ and ]", field=member)
     return name.text
 
 

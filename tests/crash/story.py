@@ -20,8 +20,9 @@ from honeybadger_agent.wire import GENERAL
 from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.labels import folded
 
-Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "undo"]
+Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "undo", "program"]
 SESSION: Final = "talk"  # of each group: what is said goes there
+KEYED: Final = "keyed"  # session of the turns with keys
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
 _ENTRY: Final = re.compile(
     rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n"
@@ -91,8 +92,8 @@ class Story:
     def memory(self, group: str) -> Path:
         return self.home / "groups" / group / "MEMORY.md"
 
-    def log(self, group: str) -> Path:
-        return self.home / "data" / "sessions" / group / f"{SESSION}.jsonl"
+    def log(self, group: str, session: str = SESSION) -> Path:
+        return self.home / "data" / "sessions" / group / f"{session}.jsonl"
 
     # ---------------------------------------------------------------------------------------------------- producers
 
@@ -111,6 +112,8 @@ class Story:
             request |= {"type": "delete_memory", "payload": {"id": entry_id(GENERAL, folded(content))}}
         elif kind == "undo":
             request |= {"type": "undo", "payload": {"seq": int(content)}}
+        elif kind == "program":
+            request |= {"session": KEYED, **orjson.loads(content)}
         else:
             payload = {"role": "user", "content": content}
             request |= {"type": "append_turn", "session": SESSION, "payload": payload}
@@ -136,8 +139,8 @@ class Story:
         In the first one, too, what all senders of a group know: one entry of it, said again by each.
 
         Args:
-            may_forget: the entry of `beta` is removed in the second round, that of `alpha` is edited and moved; only
-                where nothing changes the order.
+            may_forget: the entry of `beta` is removed in the second round, that of `alpha` is edited and moved, and
+                programs keep turns and documents; only where nothing changes the order.
         """
         for number in range(rounds):
             for box in BOXES:
@@ -149,6 +152,28 @@ class Story:
             if number == 1 and may_forget:
                 self.drop(BOXES[-1], "forget", f"{BOXES[-1][0]} is a group")
                 self.drop(BOXES[0], "move", f"{BOXES[0][0]} is a group")
+                self._drop_programs(BOXES[0])
+                self._drop_programs(BOXES[-1])
+
+    def _drop_programs(self, box: tuple[str, str]) -> None:
+        """Drop what a program sends that keeps turns by key and documents by name; see `_check_programs`."""
+
+        def put(name: str, content: str) -> dict[str, Any]:
+            return {"category": "store/docs", "name": name, "content": content, "replace": True}
+
+        turns = [{"key": key, "role": "user", "content": f"turn {key}"} for key in "abcd"]
+        gone = {"type": "delete_memory", "payload": {"category": "store/docs", "name": "gone"}}
+        for type_name, payload in (
+            ("append_turns", {"turns": turns[:2]}),
+            ("append_turns", {"turns": turns[:3]}),
+            ("withdraw_turns", {"from_turn": 3}),
+            ("append_turns", {"turns": turns}),
+            ("save_memory", put("one", "first")),
+            ("save_memory", put("one", "last")),
+            ("change_many", {"operations": [{"type": "save_memory", "payload": put("gone", "x")}]}),
+            ("change_many", {"operations": [gone, {"type": "save_memory", "payload": put("two", "last")}]}),
+        ):
+            self.drop(box, "program", orjson.dumps({"type": type_name, "payload": payload}).decode())
 
     def look(self) -> None:
         """See the replies that came. One that cannot be read yet is none (a power cut may leave it empty)."""
@@ -205,6 +230,7 @@ class Story:
             self._check_notes(group, verdict, is_ordered=is_ordered)
             self._check_turns(group, verdict)
             self._check_entries(group, verdict)
+            self._check_programs(group, verdict)
         self._check_replies(verdict, may_vanish=may_replies_vanish)
         self._check_journal(verdict)
         if self.is_waiting():
@@ -271,6 +297,8 @@ class Story:
             except orjson.JSONDecodeError:
                 verdict.wrong.append(f"{path} is torn")
                 continue
+            if entry.get("name") in ("one", "two", "gone"):
+                continue  # see `_check_programs`
             found.append((group, entry["content"]))
             content = texts.get(entry["content"], "")
             if content in moved and (path.parent.name, entry["name"]) != ("moved", "group.md"):
@@ -278,6 +306,26 @@ class Story:
             if entry["reinforced"] != said[content] - 1:
                 verdict.wrong.append(f"{group}: {entry['content']!r} was reinforced {entry['reinforced']} times")
         _count(f"{group}: entry", wanted, found, verdict)
+
+    def _check_programs(self, group: str, verdict: Verdict) -> None:
+        """Check that each turn is there once, in order, and of each document its last text."""
+        sent = [sent for sent in self.sent if sent.kind == "program" and sent.group == group]
+        if not sent:
+            return
+        lines = [orjson.loads(line) for line in read(self.log(group, KEYED)).splitlines()]
+        keys = [line["key"] for line in lines if "key" in line]
+        _count(f"{group}: turn with a key", [(group, key) for key in "abcd"], [(group, key) for key in keys], verdict)
+        if keys != sorted(keys):
+            verdict.wrong.append(f"{group}: turns with keys are in the order {keys}")
+        replies = [self.acknowledged.get(one.request_id) for one in sent]
+        results = [orjson.loads(reply)["result"] for reply in replies if reply]
+        added = [result["added"] for result in results if "added" in result]
+        if len(results) == len(sent) and added != [2, 1, 1]:
+            verdict.wrong.append(f"{group}: a program was told that {added} turns were new")
+        paths = (self.home / "groups" / group / "memory" / "store").rglob("[!.]*.json")
+        entries = [orjson.loads(path.read_bytes()) for path in paths]
+        documents = sorted((entry["name"], entry["content"]) for entry in entries)
+        _count(f"{group}: document", [("one", "last"), ("two", "last")], documents, verdict)
 
     def _check_replies(self, verdict: Verdict, *, may_vanish: bool) -> None:
         sequence: list[int] = []
@@ -310,7 +358,9 @@ class Story:
             if receipts.get(request_id) != reply:
                 verdict.wrong.append(f"the receipt of {request_id} is not what its sender was told")
         verdict.doubled += [
-            f"journal: {name} changed {file} {count} times" for (name, file), count in changes.items() if count > 1
+            f"journal: {name} changed {file} {count} times"
+            for (name, file), count in changes.items()
+            if count > 1 and not file.endswith(f"/{KEYED}.jsonl")  # a request appends several turns there
         ]
 
 

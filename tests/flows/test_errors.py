@@ -76,6 +76,103 @@ def test_a_wrong_request_is_answered_with_what_where_and_what_now(
     asker.do("after", content="honest")
 
 
+def _turn(**members: str) -> Item:
+    """Return turns of which the second is wrong."""
+    said = {"key": "a", "role": "user", "content": "never saved"}
+    return {"turns": [said, {**said, "key": "b", **members}]}
+
+
+def _where(**conditions: object) -> Item:
+    return {"where": {path.replace("_", "."): condition for path, condition in conditions.items()}}
+
+
+def _operation(type_name: str, **payload: object) -> Item:
+    """Return changes of which the second is wrong."""
+    good = {"type": "save_memory", "payload": {"content": "never saved"}}
+    return {"operations": [good, {"type": type_name, "payload": payload}]}
+
+
+_ID = "k3v9x2m4q7p1"
+_PUT: Item = {"content": "never saved", "name": "n", "replace": True}
+_ASKS_FOR_ONE = "either id, or name"
+_SECOND = "payload.operations.1"
+# Requests of programs: type, payload, and what it is answered.
+REFUSED_TO_PROGRAMS: list[tuple[str, Item, ErrorCode, str, str]] = [
+    ("append_turns", {"turns": []}, "invalid", "payload.turns", "at least 1"),
+    ("append_turns", {"turns": [_turn()["turns"][0]] * 201}, "too_large", "payload.turns", "limit is 200"),
+    ("append_turns", _turn(key="b c"), "invalid", "payload.turns.1.key", "a key: 1-120 letters"),
+    ("append_turns", _turn(key="a", content="Hello"), "conflict", "payload.turns.1.key", "'a'"),
+    ("append_turns", _turn(content=" \u200b"), "invalid", "payload.turns.1.content", "blank"),
+    (
+        "append_turns",
+        _turn(role="assistant", content="<think>hm</think>"),
+        "invalid",
+        "payload.turns.1.content",
+        "nothing but thinking",
+    ),
+    ("append_turns", _turn(at="2026-02-31T10:00:00Z"), "invalid", "payload.turns.1.at", "time"),
+    ("append_turns", _turn(sender="[Ben]"), "invalid", "payload.turns.1.sender", "one visible line"),
+    ("append_turns", _turn(data="{"), "invalid", "payload.turns.1.data", "a text that is JSON"),
+    ("append_turns", _turn(data=f'"{"a" * 131_072}"'), "too_large", "payload.turns.1.data", "131072"),
+    ("get_turns", {"limit": 1001}, "invalid", "payload.limit", "at most 1000"),
+    ("get_turns", {"before": 0}, "invalid", "payload.before", "at least 1"),
+    ("withdraw_turns", {"from_turn": 0}, "invalid", "payload.from_turn", "at least 1"),
+    ("withdraw_turns", {"from_turn": 1}, "not_found", "payload.from_turn", "nothing was said in it"),
+    ("save_memory", {"content": "c", "replace": True}, "invalid", "payload.name", "needs payload.name"),
+    (
+        "save_memory",
+        {"content": "c", "name": "n", "expected_version": "v"},
+        "invalid",
+        "payload.expected_version",
+        "replace",
+    ),
+    ("save_memory", _PUT | {"name": "a/b"}, "invalid", "payload.name", "a name as a file has"),
+    ("save_memory", _PUT | {"expected_version": "v"}, "conflict", "payload.expected_version", "n"),
+    ("save_memory", _PUT | {"content": "a" * 32_769}, "too_large", "payload.content", "32768"),
+    (
+        "save_memory",
+        _PUT | {"category": "store/a", "content": "a" * 131_073},
+        "too_large",
+        "payload.content",
+        "131072",
+    ),
+    ("get_memory", {}, "invalid", "payload", _ASKS_FOR_ONE),
+    ("get_memory", {"id": _ID, "name": "n"}, "invalid", "payload", _ASKS_FOR_ONE),
+    ("get_memory", {"category": "plans"}, "invalid", "payload", _ASKS_FOR_ONE),
+    ("get_memory", {"category": "store/a", "name": "n"}, "not_found", "payload.name", "no entry of store/a"),
+    ("delete_memory", {"category": "plans", "id": _ID}, "invalid", "payload", _ASKS_FOR_ONE),
+    ("delete_memory", {"name": ".."}, "invalid", "payload.name", "a name as a file has"),
+    ("list_memory_entries", _where(kind="cat"), "invalid", "payload.where", "conditions on paths as content.status"),
+    ("list_memory_entries", _where(content_a={"$in": [1]}), "invalid", "payload.where", "objects of $eq, $ne"),
+    ("list_memory_entries", _where(content_a={"b": 1}), "invalid", "payload.where", "objects of $eq, $ne"),
+    ("list_memory_entries", _where(content_a={"$gt": None}), "invalid", "payload.where", "a number or a text"),
+    ("list_memory_entries", _where(content_a={"$lte": True}), "invalid", "payload.where", "a number or a text"),
+    (
+        "list_memory_entries",
+        _where(**{f"content_{n}": 1 for n in range(17)}),
+        "too_large",
+        "payload.where",
+        "17 items, the limit is 16",
+    ),
+    ("change_many", {"operations": []}, "invalid", "payload.operations", "at least 1"),
+    ("change_many", _operation("update_memory"), "invalid", f"{_SECOND}.type", "must be"),
+    ("change_many", _operation("save_memory", content=" "), "invalid", f"{_SECOND}.payload.content", "blank"),
+    ("change_many", _operation("delete_memory", id=_ID), "not_found", f"{_SECOND}.payload.id", _ID),
+    ("get_context", {"parts": ["dreams"]}, "invalid", "payload.parts.0", "must be"),
+    ("get_context", {"max_characters": 0}, "invalid", "payload.max_characters", "at least"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED_TO_PROGRAMS, ids=range(len(REFUSED_TO_PROGRAMS)))
+def test_a_wrong_request_of_a_program_changes_nothing(
+    served: HostProcess, asker: RawSender, case: tuple[str, Item, ErrorCode, str, str]
+) -> None:
+    type_name, payload, code, field, says = case
+    assert_refused(asker.ask("x", request("x", type_name, payload=payload)), code, says=says, field=field)
+    assert not (served.home / "data" / "sessions" / asker.group).exists()
+    assert not list(asker.memory.parent.rglob("*.json"))
+
+
 def test_group_global_is_reserved(served: HostProcess) -> None:
     sender = RawSender(served.home, "global", "asker").make()
     assert_refused(sender.ask("x", request("x", content="for all")), "forbidden", says="'global'", field="group")

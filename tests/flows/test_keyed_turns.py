@@ -89,23 +89,6 @@ def test_times_never_go_back_nor_into_the_future(host: HostProcess, home: Path) 
     assert "2026-01-02" < third < "2999"
 
 
-@pytest.mark.parametrize(
-    ("turn", "says"),
-    [
-        (keyed("a", " \u200b"), r"payload.turns.1.content is blank"),
-        (keyed("a b", "Hello"), r"payload.turns.1.key"),
-        (keyed("a", "<think>hm</think>", "assistant"), r"payload.turns.1.content holds nothing but thinking"),
-        (keyed("a", "Hello", at="2026-02-31T10:00:00Z"), r"payload.turns.1.at"),
-        (keyed("a", "Hello", sender="[Ben]"), "sender"),
-    ],
-)
-def test_one_wrong_turn_refuses_all(host: HostProcess, home: Path, turn: dict[str, str], says: str) -> None:
-    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
-    with pytest.raises(Invalid, match=says):
-        agent.append_turns([keyed("first", "Hello"), turn])
-    assert not (home / "data/sessions/main/main.jsonl").exists()
-
-
 def test_credentials_in_keyed_turns_are_redacted_and_the_key_is_known(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     turn = keyed("a", "my key is AKIAIOSFODNN7EXAMPLE")

@@ -99,25 +99,6 @@ def test_a_put_is_undone_and_forgotten_like_every_change_of_an_entry(host: HostP
         agent.delete_memory(**PLAN)
 
 
-@pytest.mark.parametrize(
-    ("name", "payload", "field", "says"),
-    [
-        ("save_memory", {"content": "c", "replace": True}, "payload.name", "needs payload.name"),
-        ("save_memory", {"content": "c", "name": "n", "expected_version": "v"}, "payload.expected_version", "replace"),
-        ("save_memory", {"content": "c", "name": "a/b", "replace": True}, "payload.name", "a name as a file has"),
-        ("get_memory", {}, "payload", "either id, or name"),
-        ("get_memory", {"id": "k3v9x2m4q7p1", "name": "n"}, "payload", "either id, or name"),
-        ("get_memory", {"category": "plans"}, "payload", "either id, or name"),
-        ("delete_memory", {"category": "plans", "id": "k3v9x2m4q7p1"}, "payload", "either id, or name"),
-        ("delete_memory", {"name": ".."}, "payload.name", "a name as a file has"),
-    ],
-)
-def test_what_names_no_entry_is_invalid(
-    served: HostProcess, asker: RawSender, name: str, payload: dict[str, Any], field: str, says: str
-) -> None:
-    assert_refused(asker.ask("x", request("x", name, payload=payload)), "invalid", says=says, field=field)
-
-
 def test_where_writes_are_reviewed_a_put_waits_and_is_stale_when_another_came_first(
     make_host: HostFactory, home: Path
 ) -> None:

@@ -156,21 +156,3 @@ def test_conditions_on_contents_and_metadata(host: HostProcess, home: Path) -> N
     path = home / "groups/main" / agent.get_memory(category="store/zoo", name="b").file
     path.write_bytes(path.read_bytes().replace(b"2021", b"1999"))
     assert agent.list_memory_entries(where={"content.deep.year": {"$lt": 2000}}).entries[0].name == "b"
-
-
-@pytest.mark.parametrize(
-    ("where", "error", "says"),
-    [
-        ({"kind": "cat"}, Invalid, "conditions on paths as content.status"),
-        ({"content.a": {"$in": [1]}}, Invalid, r"objects of \$eq, \$ne"),
-        ({"content.a": {"b": 1}}, Invalid, r"objects of \$eq, \$ne"),
-        ({"content.a": {"$gt": None}}, Invalid, "a number or a text"),
-        ({"content.a": {"$lte": True}}, Invalid, "a number or a text"),
-        ({f"content.{n}": 1 for n in range(17)}, TooLarge, "17 items, the limit is 16"),
-    ],
-)
-def test_a_condition_that_says_nothing_is_refused(
-    served: HostProcess, where: dict[str, Any], error: type[Exception], says: str
-) -> None:
-    with pytest.raises(error, match=f"payload.where .*{says}"):
-        SyncClient(served.home, "main", "ann", timeout_seconds=PATIENCE).list_memory_entries(where=where)
