@@ -118,6 +118,7 @@ class Mark:
         self.kept = 0.0  # when turns were handed over last, in seconds since the epoch
         self.waiting: dict[str, tuple[int, list[str]]] = {}  # request without a reply -> its offset and keys
         self.refused: list[str] = []  # keys of turns that the host does not take, as one with a credential
+        self.nameless = False  # whether the user's name is another sender's: turns go without it
         self.asked: list[str | None] = []  # key, text and time of a prompt without a transcript that has it
 
     def __enter__(self) -> Mark:  # noqa: PYI034  Python 3.9 has no Self
@@ -130,10 +131,11 @@ class Mark:
             shown, kept = int(value["shown"]), float(value["kept"])
             waiting = {str(name): (int(start), list(keys)) for name, (start, keys) in value["waiting"].items()}
             refused, asked = list(value["refused"]), list(value["asked"])
+            nameless = bool(value.get("nameless"))
         except (ValueError, KeyError, TypeError, AttributeError):
             return self
         self.offset, self.stamp, self.shown, self.kept = offset, stamp, shown, kept
-        self.waiting, self.refused, self.asked = waiting, refused, asked
+        self.waiting, self.refused, self.asked, self.nameless = waiting, refused, asked, nameless
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -187,8 +189,10 @@ def hand_over(box: Box, tool: str, session: str, mark: Mark, event: Mapping[str,
 def send(box: Box, session: str, mark: Mark, batch: list[tuple[dict[str, Any], int]]) -> None:
     mark.stamp = max(time.time_ns() // 1_000, mark.stamp + 1)
     request_id = new_id(mark.stamp)
-    speakers = {"user": login_name(), "assistant": box.sender}
-    turns = [{**turn, "sender": speakers[turn["role"]]} for turn, _ in batch]
+    speakers = {"assistant": box.sender}
+    if not mark.nameless:
+        speakers["user"] = login_name()
+    turns = [{**turn, "sender": speakers.get(turn["role"])} for turn, _ in batch]
     box.publish(request_id, "append_turns", session, {"turns": turns}, is_durable=True)
     mark.waiting[request_id] = (mark.offset, [turn["key"] for turn in turns])
     mark.offset = batch[-1][1]
@@ -217,8 +221,10 @@ def settle(box: Box, mark: Mark) -> None:
         error = json.loads(data).get("error")
         if error:
             mark.offset = min(mark.offset, start)
-            if error.get("code") not in PASSING:
-                wrong = re.fullmatch(r"payload\.turns\.(\d+)(\..*)?", str(error.get("field")))
+            wrong = re.fullmatch(r"payload\.turns\.(\d+)(\..*)?", str(error.get("field")))
+            if wrong and wrong.group(2) == ".sender" and not mark.nameless:
+                mark.nameless = True
+            elif error.get("code") not in PASSING:
                 one = int(wrong.group(1)) if wrong else len(keys)
                 mark.refused += [keys[one]] if one < len(keys) else keys
         box.discard(request_id)

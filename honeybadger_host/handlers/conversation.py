@@ -92,7 +92,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen, speake
 
     def prepare(asked: Asked) -> None:
         payload: AppendTurn = asked.payload
-        speakers.check(asked, [(payload.sender, payload.role)])
+        speakers.check(asked, {"payload.sender": (payload.sender, payload.role)})
         load(asked)
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
@@ -143,7 +143,8 @@ def append_turns(
     def prepare(asked: Asked) -> _Appending:
         payload: AppendTurns = asked.payload
         screen.path("session", asked.session)
-        speakers.check(asked, [(keyed.sender, keyed.role) for keyed in payload.turns], "payload.turns.sender")
+        names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(payload.turns)}
+        speakers.check(asked, names)
         said = [_said_with_data(screen, asked, keyed, place) for place, keyed in enumerate(payload.turns)]
         load(asked)
         keys = {keyed.key for keyed in payload.turns}

@@ -80,17 +80,18 @@ class Speakers:
     home: Path
     agents: Callable[[], Mapping[str, Agent]]
 
-    def check(self, asked: Asked, said: Iterable[tuple[str | None, str]], member: str = "payload.sender") -> None:
+    def check(self, asked: Asked, said: Mapping[str, tuple[str | None, str]]) -> None:
         """Raise Refusal (`forbidden`): a name is another's, or looks like it. Reads the group's senders.
 
         Args:
-            said: a shown name, or None, and the role of its turn.
+            said: where a name stands in the request -> the shown name, or None, and the role of its turn.
         """
-        names = {name for name, role in said if name not in (None, asked.sender, role)}
-        for name, whose in self.taken(asked.group, asked.sender, names).items():
-            raise Refusal(
-                "forbidden", f"{member} {name!r} {whose}: a turn is shown under a name of its own", field=member
-            )
+        names = {member: name for member, (name, role) in said.items() if name not in (None, asked.sender, role)}
+        taken = self.taken(asked.group, asked.sender, names.values())
+        for member, name in names.items():
+            if name in taken:
+                whose = f"{member} {name!r} {taken[name]}"
+                raise Refusal("forbidden", f"{whose}: a turn is shown under a name of its own", field=member)
 
     def taken(self, group: str, own: str, names: Iterable[str | None]) -> Mapping[str, str]:
         """Return those of some names that are another's -> whose they are. Reads the group's senders.

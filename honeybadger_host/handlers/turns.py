@@ -23,7 +23,7 @@ def chat(deps: TurnDependencies) -> TurnHandler:
 
     async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
         payload: Chat = asked.payload
-        await anyio.to_thread.run_sync(deps.runtime.speakers.check, asked, [(payload.sender, "user")])
+        await anyio.to_thread.run_sync(deps.runtime.speakers.check, asked, {"payload.sender": (payload.sender, "user")})
         turn = begun(deps, asked, under_way)
         await turn.run()
         return ChangeHandler(turn.decide, prepare)

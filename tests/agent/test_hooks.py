@@ -286,6 +286,18 @@ def test_a_turn_that_is_refused_does_not_stop_the_others(
     assert contents_of(home) == ["Hello", "Hi"]
 
 
+def test_a_user_with_the_name_of_a_sender_is_shown_without_it(
+    host: HostProcess, home: Path, transcript: Transcript
+) -> None:
+    SyncClient(home, "main", hook.login_name()).ping()
+    transcript.user("Hello")
+    transcript.assistant("Hi")
+    for _ in range(2):
+        run_hook(home, event(transcript, "Stop", last_assistant_message="Hi"))
+    assert wait_for(lambda: contents_of(home)) == ["Hello", "Hi"]
+    assert [turn["sender"] for turn in turns_of(home, SESSION)] == ["user", "claude-code"]
+
+
 def killed_at_each_call(home: Path, transcript: Transcript, source: Path, **members: Any) -> None:
     """Kill the hooks of one turn after the other, each before a later call, then run one to its end."""
     for call in range(100):
