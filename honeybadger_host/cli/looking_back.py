@@ -20,11 +20,23 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+InGroup = Annotated[str, typer.Argument(help="A group, or a group and a file: main/MEMORY.md.")]
+OfGroup = Annotated[str | None, typer.Argument(help="As MEMORY.md, below the group's folder; or the id of an entry.")]
+
+
+def named_by(group: str, file: str | None) -> tuple[str, str]:
+    """Return a group and a file of it, which may be given as one. Raises typer.BadParameter."""
+    if file is None:
+        group, _, file = group.removeprefix("groups/").partition("/")
+    if not file:
+        raise typer.BadParameter(f"{group!r} names no file: write it as {group}/MEMORY.md")
+    return group, file
+
 
 @app.command()
 def blame(
-    group: str,
-    file: Annotated[str, typer.Argument(help="As MEMORY.md, below the group's folder; or the id of an entry.")],
+    group: InGroup,
+    file: OfGroup = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,7 +48,7 @@ def blame(
 
     folder = home_of(home)
     check_files(folder)
-    path = file_of(folder, group, file)
+    path = file_of(folder, *named_by(group, file))
     journal = journal_of(folder)
     held = read_whole(folder / path)
     is_entry = path.endswith(".json")
@@ -95,25 +107,28 @@ def file_of(home: Path, group: str, file: str) -> str:
 
 @app.command()
 def show(
-    place: Annotated[str, typer.Argument(help="As main/MEMORY.md; or a group and the id of an entry.")],
-    as_of: Annotated[str, AsOf],
+    group: InGroup,
+    file: OfGroup = None,
+    as_of: Annotated[str | None, AsOf] = None,
     home: Home = None,
 ) -> None:
-    """Print a file as it was at an earlier moment. What the journal cannot know is said, not guessed."""
+    """Print a file as it was at a moment, else as it is.
+
+    What the journal cannot know is said, not guessed.
+    """
     from honeybadger_host.memory.file_events import read_past
     from honeybadger_host.memory.file_history import version_at
+    from honeybadger_host.storage.journal_schema import LAST_SEQ
 
     folder = home_of(home)
-    group, _, file = place.removeprefix("groups/").partition("/")
-    if not file:
-        raise typer.BadParameter(f"{place!r} names no file: write it as main/MEMORY.md")
+    group, file = named_by(group, file)
     path, journal = file_of(folder, group, file), journal_of(folder)
-    past, seq = read_past(journal, path), seq_of(folder, group, as_of, "--as-of")
-    version = version_at(past, seq)
+    past, seq = read_past(journal, path), LAST_SEQ if as_of is None else seq_of(folder, group, as_of, "--as-of")
+    version, when = version_at(past, seq), "now" if as_of is None else f"at {as_of}"
     if not version.is_known:
-        raise NotFound(f"how {path} was at {as_of} is not known: {unknown_because(past, seq)}")
+        raise NotFound(f"how {path} was {when} is not known: {unknown_because(past, seq)}")
     if not version.is_there:
-        raise NotFound(f"{path} was not there at {as_of}")
+        raise NotFound(f"{path} was not there {when}")
     sys.stdout.flush()
     sys.stdout.buffer.write(version.text)
     if not past.events or past.events[0].seq > seq:

@@ -85,6 +85,9 @@ def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender
     assert second.startswith(first)
     assert second.endswith("- likes cake\n")
     assert cli_text("show", "main/MEMORY.md", "--as-of", "2999-01-01", home=home) == lived.memory_text()
+    for named in (["main/MEMORY.md"], ["main", "MEMORY.md"]):
+        assert cli_text("show", *named, home=home) == lived.memory_text()
+        assert cli_text("blame", *named, home=home) == cli_text("blame", "main", "MEMORY.md", home=home)
     gone = cli_error("show", "main/MEMORY.md", "--as-of", "yesterday", home=home, code=9)
     assert "groups/main/MEMORY.md was not there at yesterday" in gone
     told = cli_text("diff", "main", 3, home=home)
