@@ -252,11 +252,9 @@ class _Hints:
         host = self._host
         if not folder:
             host.memory.files.clear()
-            host.pipeline.hint(None)
-        elif folder.endswith("/requests"):
-            host.pipeline.hint(folder.removesuffix("/requests"))
-        elif folder.endswith("/turns") and folder.startswith(self._ipc):
-            host.pipeline.hint(folder)
+            host.spool.mark(None)
+        elif folder.startswith(self._ipc):
+            host.spool.mark(folder)
         else:
             file = f"{folder.removeprefix(self._home)}/{name}"
             host.memory.files.drop(file)
@@ -311,17 +309,17 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
             is_close = next(looks) % _CLOSE_LOOK_EVERY == 0
             cost = await anyio.to_thread.run_sync(_look_around, host, watcher, now, is_close)
             look_at = now + max(_LOOK_EVERY_SECONDS, rest_after(cost))
-        swept = host.pipeline.hints.sweeps
-        host.pipeline.hint(None)
+        swept = host.spool.sweeps
+        host.spool.mark(None)
         host.pipeline.wake()
         pause = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
         before, known = known, len(host.spool.inboxes)
         if known != before:
             look_at = 0.0  # whoever is new is heard of from now on
         elif is_ready and watcher.is_alive() and not watcher.unwatched:
-            pause = max(pause, rest_after(host.pipeline.hints.sweep_cost))
+            pause = max(pause, rest_after(host.spool.sweep_cost))
         await anyio.sleep(pause)
-        if host.pipeline.hints.sweeps > swept:  # only a finished sweep says that the pipeline is alive
+        if host.spool.sweeps > swept:  # only a finished sweep says that the pipeline is alive
             host.counters.swept_at = time.time()
             if not is_ready:
                 is_ready = True

@@ -98,7 +98,7 @@ def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict
                 {"group": asked.group, "sender": asked.sender, "session": asked.session, "turn": asked.request_id}
                 for asked in host.pipeline.turn_queue.under_way
             ],
-            "waiting": sum(one.pending for inbox in inboxes for one in inbox.both[1:]),
+            "waiting": sum(len(one.names) for inbox in inboxes for one in inbox.both[1:]),
         },
         "large_memories": large_memories,
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
@@ -130,7 +130,7 @@ def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict
             "resident_bytes": host.memory.index.resident_bytes,
             "rebuilds": host.memory.index.rebuilds,
         },
-        "sweeps": host.pipeline.hints.sweeps,
+        "sweeps": host.spool.sweeps,
         "swept_at": counters.swept_at,
         "watcher": {
             "is_alive": watcher.is_alive(),

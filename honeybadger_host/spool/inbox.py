@@ -8,18 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
-from honeybadger_host.spool.listing import Listing
 from honeybadger_host.storage.file_cache import Unchanged
 from honeybadger_host.storage.files import Incoming, Signature, identity_of, open_folder, open_new, read_incoming
 
 log = structlog.get_logger()
 
+SUFFIX: Final = ".json"  # file name of a request, a reply or a dead letter
 STREAM: Final = ".stream"  # name of the file with a turn's answer while it is being written
 TURNS_QUEUE: Final = f"/{TURNS}"  # how the queue of a group's turns ends; no name of a group does
 
@@ -35,15 +36,15 @@ class Inbox:
 
     Args:
         uid: the owner its files must have, in closed mode and for the operator; None: any.
-        queued: names listed and not taken yet.
+        names: a heap of the names listed and not taken yet.
+        listing: names of its folder that are not read yet; nothing is taken before all are.
         inflight: names taken and not removed yet.
         held: those of them that wait for something to come, perhaps for minutes.
         waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
         stuck: name -> identity of files that are done and cannot be removed.
         empty: holds while `requests/` is as it was when nothing was in it that is not held.
-        listing: what a long listing found and is not queued yet.
-        over: queued names that are over what may wait: they are refused without being read.
-        room_files, room_bytes: what of the last listing may still wait.
+        room: how many of `names` are within what may wait; those behind them are refused.
+        over: names taken that are refused without being read.
         replies, reply_bytes: at most so many lie in `replies/`; less when the sender removed some.
     """
 
@@ -51,7 +52,8 @@ class Inbox:
     sender: str
     path: str
     uid: int | None = None
-    queued: set[str] = field(default_factory=set)
+    names: list[str] = field(default_factory=list)
+    listing: Iterator[str] | None = None
     inflight: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -59,10 +61,8 @@ class Inbox:
     complaint: str | None = None
     """Why the inbox is not served now; said once."""
     empty: Unchanged = field(default_factory=Unchanged)
-    listing: Listing | None = None
+    room: float = 0
     over: set[str] = field(default_factory=set)
-    room_files: float = 0
-    room_bytes: float = 0
     replies: int = 0
     reply_bytes: int = 0
     folder: str = REQUESTS
@@ -86,12 +86,6 @@ class Inbox:
     def both(self) -> tuple[Inbox, ...]:
         """The inbox and that of its turns."""
         return (self,) if self.turns is None else (self, self.turns)
-
-    @property
-    def pending(self) -> int:
-        """Requests listed and not taken."""
-        listing = self.listing
-        return len(self.queued) + (0 if listing is None else listing.left)
 
 
 @dataclass(slots=True, eq=False)

@@ -15,9 +15,7 @@ from honeybadger_agent.wire import Refusal
 
 LimitName: TypeAlias = Literal["rate", "pending"]
 MAX_REQUEST_BYTES = 262_144  # size limit of one request file, in bytes
-PENDING_FILES = 200_000
-# Limits of the requests that wait in an inbox: no honest sender comes near, a runaway loop does.
-PENDING_BYTES = 1 << 30
+PENDING_FILES = 200_000  # requests that may wait in an inbox: no honest sender comes near, a runaway loop does
 KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed
 _BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
@@ -35,21 +33,20 @@ class Shares:
     Args:
         requests_per_second: on average.
         request_bytes: of one request.
-        pending_files, pending_bytes: requests that may wait in its inbox.
+        pending_files: requests that may wait in its inbox.
         kept_replies, kept_reply_bytes: replies that may lie there.
     """
 
     requests_per_second: float = 0
     request_bytes: int = 0
     pending_files: int = 0
-    pending_bytes: int = 0
     kept_replies: int = 0
     kept_reply_bytes: int = 0
 
 
 def shares_of(requests_per_second: float) -> Shares:
     """Return the limits of a host: the operator's for requests a second, and the fixed ones."""
-    return Shares(requests_per_second, MAX_REQUEST_BYTES, PENDING_FILES, PENDING_BYTES, KEPT_REPLIES, KEPT_REPLY_BYTES)
+    return Shares(requests_per_second, MAX_REQUEST_BYTES, PENDING_FILES, KEPT_REPLIES, KEPT_REPLY_BYTES)
 
 
 class Buckets:
@@ -113,7 +110,7 @@ class Limiter:
     def over_pending(self, pending: int) -> tuple[LimitName, Refusal]:
         """Return what is said of a request that waits behind too many others of its sender."""
         return "pending", _refusal(
-            f"more than {self.shares.pending_files} requests or {self.shares.pending_bytes} bytes of this sender wait",
+            f"more than {self.shares.pending_files} requests of this sender wait",
             max(1.0, pending / _PENDING_PER_SECOND),
         )
 

@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
-from honeybadger_host.spool.inbox import STREAM, Inbox
-from honeybadger_host.spool.listing import SUFFIX
+from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.files import NotRegular, closing_fd, inside, open_plain

@@ -1,6 +1,7 @@
-"""All inboxes: found, listed fairly, their requests handed out in turn.
+"""All inboxes: found, listed, their requests handed out in turn.
 
-The listing is the truth: what is in an inbox and was not taken is a request.
+The listing is the truth: what is in an inbox and was not taken is a request. An inbox is listed when something came
+there, and at a sweep; never while some of its last listing waits.
 """
 
 from __future__ import annotations
@@ -13,30 +14,25 @@ import math
 import operator
 import os
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from honeybadger_agent.mailbox import NAME, OPERATOR
-from honeybadger_host.spool.fairness import Fairness
-from honeybadger_host.spool.inbox import Inbox, OpenInbox, open_box, turns_queue
-from honeybadger_host.spool.listing import Listing, names_of, requests_of
+from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS
+from honeybadger_host.spool.fairness import RoundRobin
+from honeybadger_host.spool.inbox import SUFFIX, TURNS_QUEUE, Inbox, OpenInbox, open_box, turns_queue
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.storage.file_cache import Unchanged
 from honeybadger_host.storage.files import closing_fd, identity_of, open_folder
 
 log = structlog.get_logger()
 
-# Names of one listing, 90 bytes each; what a folder has beyond them is found by the next one.
-_MAX_LISTED: Final = 262_144
-# Names read, or put into the queue, between two slices: 4 ms, where a folder of 100,000 takes 400 ms as a whole.
-_LISTED_AT_ONCE: Final = 1024
-_LISTED_BESIDE: Final = 256  # the same limit while quiet senders come and go
-_LONG_QUEUE: Final = 256  # an inbox with more names waiting is not listed again before they are served
-_MAX_EXPECTED: Final = 8  # inboxes that are looked into before each batch of a flood: 15 us each
-_MAX_OPEN: Final = 128  # inboxes of one batch: two descriptors each, and 1024 are all a process may have by default
+_LISTED_AT_ONCE: Final = 256  # names read between two batches: 0.5 ms, where a folder of 100,000 takes 200 ms
+_DISTRUST_EVERY: Final = 20  # sweeps after which every folder is listed, whatever its time stamp says (5 s by default)
 _NO_LIMITS: Final = Shares()
 
 
@@ -65,11 +61,18 @@ class Spool:
         self.listen: Callable[[str], None] = lambda folder: None
         """Called with a folder before a look into it: the next arrival is worth an event again."""
         self.inboxes: dict[str, Inbox] = {}
-        self._queues: dict[str, list[tuple[str, Inbox]]] = {}
+        self._folders: dict[str, Inbox] = {}
+        """`requests/` and `turns/` of all senders."""
+        self._marked: set[str] = set()
+        self._is_everywhere = True
+        self.sweeps = 0
+        self.sweep_cost = 0.0
+        """Seconds of processor time that the last look into all inboxes took."""
+        self._queues: defaultdict[str, list[tuple[str, str, Inbox]]] = defaultdict(list)
+        """Queue -> heap of the first name, the folder and the inbox of each that may be taken from."""
+        self._order = RoundRobin()
         self._long: dict[Inbox, None] = {}
         """Inboxes with a `listing`, the one whose turn it is first."""
-        self.fairness = Fairness()
-        self._few_lately: dict[Inbox, None] = {}
         self._ignored: set[str] = set()
         self._seen: Sequence[object] = ()
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
@@ -77,8 +80,7 @@ class Spool:
     @property
     def pending(self) -> int:
         """Requests listed and not taken. Any thread."""
-        queued = sum(len(queue) for queue in list(self._queues.values()))
-        return queued + sum(inbox.pending - len(inbox.queued) for inbox in list(self._long))
+        return sum(len(inbox.names) for inbox in list(self._folders.values()))
 
     @property
     def queues(self) -> set[str]:
@@ -88,13 +90,53 @@ class Spool:
     def has_turn(self, group: str) -> bool:
         return bool(self._queues.get(turns_queue(group)))
 
+    # ------------------------------------------------------------------------------------------------------- looking
+
+    def mark(self, folder: str | None) -> None:
+        """Note that something came into a folder of requests or turns; None: look everywhere. Any thread."""
+        if folder is None:
+            self._is_everywhere = True
+        else:
+            self._marked.add(folder)
+
+    def mark_only(self, path: str) -> None:
+        """Look into one sender's inbox next, and into no other that nothing is heard of."""
+        self._is_everywhere = False
+        self._marked.add(f"{path}/{REQUESTS}")
+
+    def look(self, now: float) -> None:
+        """List the inboxes where something came; at a sweep all."""
+        marked = {self._marked.pop() for _ in range(len(self._marked))}  # other threads add meanwhile
+        if self._is_everywhere or not marked <= self._folders.keys():
+            self._sweep(now)
+        else:
+            for folder in marked:
+                self._look_into(self._folders[folder], now)
+
+    def _sweep(self, now: float) -> None:
+        begun = time.thread_time()
+        self._is_everywhere = False
+        if self.sweeps % _DISTRUST_EVERY == 0:
+            self.distrust()
+        self.discover()
+        for inbox in self._folders.values():
+            self._look_into(inbox, now)
+        self.sweeps += 1
+        self.sweep_cost = time.thread_time() - begun
+
+    def _look_into(self, inbox: Inbox, now: float) -> None:
+        if inbox.names or inbox.listing is not None:
+            self._marked.add(inbox.requests)  # when those are taken
+        else:
+            self.listen(inbox.requests)
+            self._list(inbox, now)
+
     def distrust(self) -> None:
         """Forget which folders did not change: a file system may be wrong about its time stamps."""
         for unchanged, _ in self._listings.values():
             unchanged.forget()
-        for inbox in self.inboxes.values():
-            for one in inbox.both:
-                one.empty.forget()
+        for inbox in self._folders.values():
+            inbox.empty.forget()
 
     def discover(self) -> None:
         """Find new inboxes and forget removed ones."""
@@ -115,8 +157,11 @@ class Spool:
         for path in [path for path in self.inboxes if path not in found]:
             for inbox in self.inboxes.pop(path).both:
                 self._long.pop(inbox, None)
-                if inbox.queued:
-                    self._queues[inbox.queue] = [item for item in self._queues[inbox.queue] if item[1] is not inbox]
+                if inbox.names:
+                    self._queues[inbox.queue] = heads = [
+                        head for head in self._queues[inbox.queue] if head[2] is not inbox
+                    ]
+                    heapq.heapify(heads)
         for path, (group, sender) in found.items():
             if sender == OPERATOR:
                 uid: int | None = os.geteuid()  # in both modes: nobody else is the operator
@@ -127,21 +172,11 @@ class Spool:
                 log.info("inbox.found", group=group, sender=sender)
             for inbox in self.inboxes[path].both:
                 inbox.uid = uid
+        self._folders = {one.requests: one for inbox in self.inboxes.values() for one in inbox.both}
 
     def _is_known(self, group: str, sender: str, agents: Container[str]) -> bool:
         """Return whether a sender is served in closed mode."""
         return sender == OPERATOR or (group, sender) in (self.senders or ()) or sender in agents
-
-    def scan(self, inbox: Inbox, now: float) -> bool:
-        """List an inbox and queue what is new, in the order of names within its group; a long listing only begins.
-
-        Returns False when it waits for what is queued, and is to be asked for again.
-        """
-        if len(inbox.queued) > _LONG_QUEUE or inbox.listing is not None:
-            return False
-        self.listen(inbox.requests)
-        self._list(inbox, now)
-        return True
 
     def _list(self, inbox: Inbox, now: float) -> None:
         if inbox.complaint is not None:
@@ -152,165 +187,109 @@ class Spool:
             status = os.stat(inbox.requests, follow_symlinks=False)
             if inbox.empty.holds(status):
                 return
-            entries = names_of(inbox.requests)
-            at_once = self._listed_at_once
-            names = list(itertools.islice(entries, at_once))
+            listing = _names_of(inbox.requests)
+            names = list(itertools.islice(listing, _LISTED_AT_ONCE))
         except FileNotFoundError:
             return
         except OSError as error:
             self.complain(inbox, f"{inbox.folder}/ is a link, or cannot be listed: {_what_now(error)}")
             return
-        if len(names) < at_once and inbox.held.issuperset(names):
+        is_whole = len(names) < _LISTED_AT_ONCE
+        if is_whole and inbox.held.issuperset(names):
             inbox.empty.listed(status, now)
             return
         inbox.empty.forget()
         if inbox.stuck:
             self._look_at_stuck(inbox)
-        if len(names) == at_once:
-            names = requests_of(names)
-            inbox.listing = Listing(entries, [names], len(names))
-            self._long[inbox] = None
-            return
-        if inbox.waiting and (gone := inbox.waiting.keys() - set(names)):
-            for name in gone:
+        if is_whole and inbox.waiting:
+            for name in inbox.waiting.keys() - {*names}:
                 del inbox.waiting[name]
-        names = requests_of(names)
-        self._make_room(inbox, len(names))
         self._queue(inbox, names, now)
+        if is_whole:
+            self._end_listing(inbox)
+        else:
+            inbox.listing = listing
+            self._long[inbox] = None
 
     def go_on(self, now: float) -> bool:
-        """Read or queue a little more of one inbox with a long listing; return whether there was something to do."""
-        for inbox in list(self._long):
-            listing = inbox.listing
-            assert listing is not None  # noqa: S101  that is what `_long` says
-            if listing.entries is None and len(inbox.queued) > _LONG_QUEUE:
-                continue
-            del self._long[inbox]
-            self._long[inbox] = None  # the others' turn
-            if listing.entries is not None:
-                self._read_on(inbox, listing, listing.entries)
-            else:
-                names = list(itertools.islice(listing.names, self._listed_at_once))
-                listing.left -= len(names)
-                if not names:
-                    del self._long[inbox]
-                    inbox.listing = None
-                self._queue(inbox, names, now)
-            return True
-        return False
-
-    @property
-    def _listed_at_once(self) -> int:
-        return _LISTED_BESIDE if self.fairness.expects_few else _LISTED_AT_ONCE
-
-    def _read_on(self, inbox: Inbox, listing: Listing, entries: Iterator[str]) -> None:
-        at_once = self._listed_at_once
+        """Read a little more of one long listing, the next time of another; return whether there was one."""
+        inbox = next(iter(self._long), None)
+        if inbox is None:
+            return False
+        del self._long[inbox]
+        assert inbox.listing is not None  # noqa: S101  that is what `_long` says
         try:
-            names = list(itertools.islice(entries, at_once))
+            names = list(itertools.islice(inbox.listing, _LISTED_AT_ONCE))
         except OSError:
             names = []  # the next listing says what it is
-        if found := requests_of(names):
-            listing.runs.append(found)
-            listing.left += len(found)
-        if len(names) < at_once or listing.left >= _MAX_LISTED:
-            listing.entries = None
-            listing.names, listing.runs = heapq.merge(*listing.runs), []
-            self._make_room(inbox, listing.left)
-
-    def _make_room(self, inbox: Inbox, count: int) -> None:
-        """Note how much of a listing of `count` requests may wait."""
-        shares = self.shares
-        inbox.room_files = (
-            shares.pending_files - len(inbox.queued) - len(inbox.waiting) if shares.pending_files else math.inf
-        )
-        could_weigh = count * shares.request_bytes  # what is larger is refused anyway, and not counted
-        inbox.room_bytes = shares.pending_bytes if 0 < shares.pending_bytes < could_weigh else math.inf
+        self._queue(inbox, names, now)
+        most = 2 * self.shares.pending_files or math.inf  # names in memory, 90 bytes each
+        if len(names) < _LISTED_AT_ONCE:
+            self._end_listing(inbox)
+        elif len(inbox.names) < most:
+            self._long[inbox] = None
+        else:
+            self._end_listing(inbox)
+            self._marked.add(inbox.requests)  # the next listing finds the others
+        return True
 
     def _queue(self, inbox: Inbox, names: Sequence[str], now: float) -> None:
-        """Queue those names that are new. What is over the share of the inbox is queued to be refused."""
-        fresh = [
-            name
-            for name in dict.fromkeys(names)  # tmpfs shows some twice when others come and go meanwhile (Linux 6.18)
-            if name not in inbox.queued
-            and name not in inbox.inflight
-            and name not in inbox.stuck
-            and (name not in inbox.waiting or inbox.waiting[name][1] <= now)
-        ]
-        if not fresh:
-            return
-        if inbox.room_files < len(fresh) or inbox.room_bytes < math.inf:
-            for name, size in zip(fresh, self._sizes(inbox, fresh), strict=True):
-                inbox.room_bytes -= size
-                inbox.room_files -= 1
-                if inbox.room_files < 0 or inbox.room_bytes < 0:
-                    inbox.over.add(name)
-        else:
-            inbox.room_files -= len(fresh)
-        inbox.queued.update(fresh)
-        queue = self._queues.setdefault(inbox.queue, [])
-        queue += [(name, inbox) for name in fresh]
-        queue.sort(key=operator.itemgetter(0), reverse=True)  # by name; the next one is the last
+        """Queue those names that are requests and new."""
+        for name in names:
+            if not name.endswith(SUFFIX) or name[0] == "." or name in inbox.inflight or name in inbox.stuck:
+                continue
+            if name not in inbox.waiting or inbox.waiting[name][1] <= now:
+                heapq.heappush(inbox.names, name)
 
-    def _remember_few(self, groups: Iterable[str]) -> None:
-        for group in groups:
-            for _, inbox in self._queues[group]:
-                front = inbox.front or inbox
-                self._few_lately.pop(front, None)
-                self._few_lately[front] = None
-        while len(self._few_lately) > _MAX_EXPECTED:
-            del self._few_lately[next(iter(self._few_lately))]
+    def _end_listing(self, inbox: Inbox) -> None:
+        """Let what a listing found be taken. What is over the share of the inbox is taken to be refused."""
+        inbox.listing = None
+        inbox.room = self.shares.pending_files - len(inbox.waiting) if self.shares.pending_files else math.inf
+        if inbox.names:
+            heapq.heappush(self._queues[inbox.queue], (inbox.names[0], inbox.requests, inbox))
 
-    @property
-    def expected(self) -> list[Inbox]:
-        """Inboxes that have few requests and had one lately, while others flood: worth a look before each batch.
-
-        Their events come late when all cores are busy: the thread that reads them waits for one, and for Python's lock.
-        """
-        if not self.fairness.expects_few:
-            return []
-        return [inbox for inbox in self._few_lately if self.inboxes.get(inbox.path) is inbox]
-
-    def _sizes(self, inbox: Inbox, names: Sequence[str]) -> Iterator[int]:
-        """Return what each of these requests counts against the bytes that may wait; 0 where that cannot be reached."""
-        if inbox.room_bytes == math.inf:
-            yield from itertools.repeat(0, len(names))
-            return
-        try:
-            folder = open_folder(inbox.requests)
-        except OSError:
-            yield from itertools.repeat(0, len(names))  # whoever takes them finds out
-            return
-        with closing_fd(folder):
-            for name in names:
-                try:
-                    size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
-                except OSError:
-                    size = 0
-                yield size if size <= self.shares.request_bytes else 0  # else it is refused anyway
+    # -------------------------------------------------------------------------------------------------------- taking
 
     def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Inbox]]:
-        """Take up to `most` requests, every group that waits getting its turn; in order within a group.
+        """Take up to `most` requests, every group that waits getting its turn; in order of names within a group.
 
         Args:
             except_groups: queues that are passed over; see `Inbox.queue`.
-            most_turns: how many turns may be among them, one of a group.
+            most_turns: how many turns there may be besides, one of a group.
         """
-        waiting = {name: len(queue) for name, queue in self._queues.items() if queue and name not in except_groups}
+        waiting: dict[str, int] = {}
+        turns: list[str] = []
+        for queue, heads in self._queues.items():
+            if not heads or queue in except_groups:
+                continue
+            if queue.endswith(TURNS_QUEUE):
+                turns.append(queue)
+            else:
+                waiting[queue] = sum(len(inbox.names) for _, _, inbox in heads)
         taken: list[tuple[str, Inbox]] = []
-        inboxes: set[Inbox] = set()
-        portions = self.fairness.portions(waiting, most, most_turns)
-        self._remember_few(self.fairness.few)
-        for name, count in portions:
-            queue = self._queues[name]
-            for _ in range(count):
-                inboxes.add(queue[-1][1])
-                if len(inboxes) > _MAX_OPEN:
-                    return taken
-                request, inbox = queue.pop()
-                inbox.queued.discard(request)
-                inbox.inflight.add(request)
-                taken.append((request, inbox))
+        for queue in turns[:most_turns]:
+            taken.append(self._take_next(self._queues[queue]))
+            self._queues[queue] = self._queues.pop(queue)  # the last one next time
+        for queue, count in self._order.portions(waiting, most):
+            heads = self._queues[queue]
+            taken.extend(self._take_next(heads) for _ in range(count) if heads)
         return taken
+
+    @staticmethod
+    def _take_next(heads: list[tuple[str, str, Inbox]]) -> tuple[str, Inbox]:
+        """Take the first name of a queue."""
+        name, folder, inbox = heads[0]
+        while inbox.names and inbox.names[0] == name:  # tmpfs shows some twice when others come and go (Linux 6.18)
+            heapq.heappop(inbox.names)
+        if inbox.names:
+            heapq.heapreplace(heads, (inbox.names[0], folder, inbox))
+        else:
+            heapq.heappop(heads)
+        inbox.inflight.add(name)
+        inbox.room -= 1
+        if inbox.room < 0:
+            inbox.over.add(name)
+        return name, inbox
 
     def open(self, inbox: Inbox) -> OpenInbox | None:
         """Open the folders of an inbox, making `replies/` when missing; None (said once) when that is impossible."""
@@ -379,6 +358,19 @@ class Spool:
         if what not in self._ignored and len(self._ignored) < 1000:
             self._ignored.add(what)
             log.warning("inbox.ignored", what=ascii(what), why=why)
+
+
+def _names_of(folder: str) -> Iterator[str]:
+    """Open a folder that is not a link and return its names, read as they are asked for. Raises OSError, then, too."""
+    with closing_fd(open_folder(folder)) as fd:
+        entries = os.scandir(fd)  # it has a descriptor of its own
+    return _drain(entries)
+
+
+def _drain(entries: AbstractContextManager[Iterator[os.DirEntry[str]]]) -> Iterator[str]:
+    with entries as found:
+        for entry in found:
+            yield entry.name
 
 
 def _what_now(error: OSError) -> str:

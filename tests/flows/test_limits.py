@@ -157,19 +157,6 @@ def test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_c
     assert "over a limit within 10 minutes: main/stranger: pending" in cli_text("status", home=host.home)
 
 
-def test_the_bytes_that_wait_are_limited_and_a_file_that_is_too_large_does_not_count(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
-    stranger.drop("0", b"x" * 50_000)
-    for number in range(1, 10):
-        stranger.drop(f"{number}", request(f"{number}", content=f"{number}" + "x" * 2900))
-    make_host({"spool.rate_limits.MAX_REQUEST_BYTES": 4096, "spool.rate_limits.PENDING_BYTES": 12_500}).start()
-    replies = [stranger.reply(f"{number}") for number in range(10)]
-    assert_refused(replies[0], "too_large")
-    assert [reply["ok"] for reply in replies[1:]] == [True] * 4 + [False] * 5
-    assert {reply["error"]["code"] for reply in replies[5:]} == {"rate_limited"}
-
-
 def test_a_box_of_thousands_is_listed_bit_by_bit_and_served_in_order(
     make_host: HostFactory, stranger: RawSender
 ) -> None:

@@ -97,7 +97,7 @@ class FuzzedHost:
         reply.unlink(missing_ok=True)
         path.write_bytes(data)
         pipeline = self.host.pipeline
-        pipeline.hint(str(self.box))
+        self.host.spool.mark(str(path.parent))
         while (received := pipeline._receive()) is not None:
             try:
                 pipeline._decide(received)

@@ -34,11 +34,9 @@ class Place:
 
     def sweep(self, now: float = 0.0) -> list[Inbox]:
         """Find and list every box."""
-        self.spool.discover()
-        boxes = list(self.spool.inboxes.values())
-        for box in boxes:
-            self.spool.scan(box, now)
-        return boxes
+        self.spool.mark(None)
+        self.spool.look(now)
+        return list(self.spool.inboxes.values())
 
     def take(self, most: int = 512) -> list[str]:
         """Return `group/sender/name` of what is taken."""

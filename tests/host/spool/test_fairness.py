@@ -4,34 +4,63 @@ from __future__ import annotations
 
 from collections import Counter
 
-from honeybadger_host.spool import fairness as fairness_module
-from honeybadger_host.spool.fairness import Fairness
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.spool.fairness import QUANTUM, RoundRobin
+
+MOST = 128
 
 
-def batch(fairness: Fairness, waiting: dict[str, int], most: int = 512) -> Counter[str]:
+def batch(order: RoundRobin, waiting: dict[str, int], most: int = MOST) -> dict[str, int]:
     """Take a batch out of what waits."""
     taken: Counter[str] = Counter()
-    for queue, count in fairness.portions(dict(waiting), most, most_turns=0):
+    for queue, count in order.portions(dict(waiting), most):
+        assert 0 < count <= waiting[queue]
         taken[queue] += count
-    for queue, count in taken.items():
         waiting[queue] -= count
         if not waiting[queue]:
             del waiting[queue]
-    return +taken
+    return dict(taken)
 
 
-def test_queues_with_few_have_every_second_batch_to_themselves_and_those_between_are_short() -> None:
-    fairness, waiting = Fairness(), {"flood": 1000}
-    assert batch(fairness, waiting) == {"flood": fairness_module.MAX_PER_QUEUE}
+def test_who_comes_new_is_first_and_the_flood_beside_it_is_short() -> None:
+    order, waiting = RoundRobin(), {"flood": 10_000}
+    for _ in range(MOST):
+        batch(order, waiting)
+    assert batch(order, waiting) == {"flood": MOST}
     for _ in range(3):
         waiting |= {"ann": 1, "bob": 2}
-        assert batch(fairness, waiting) == {"ann": 1, "bob": 2}
+        assert list(batch(order, waiting).items()) == [("ann", 1), ("bob", 2), ("flood", QUANTUM)]
         waiting |= {"ann": 1}
-        assert batch(fairness, waiting) == {"ann": 1, "flood": fairness_module.MAX_BESIDE_FEW}
+        assert list(batch(order, waiting).items()) == [("ann", 1), ("flood", QUANTUM)]
 
 
-def test_a_flood_has_long_batches_again_when_nobody_has_come_for_a_while() -> None:
-    fairness, waiting = Fairness(), {"flood": 100_000, "ann": 1}
-    sizes = [batch(fairness, waiting)["flood"] for _ in range(fairness_module.BATCHES_REMEMBERED + 2)]
-    assert sizes[:2] == [0, fairness_module.MAX_BESIDE_FEW]
-    assert sizes[-1] == fairness_module.MAX_PER_QUEUE
+def test_the_batches_of_a_flood_grow_while_nobody_new_comes() -> None:
+    order, waiting = RoundRobin(), {"flood": 100_000}
+    batch(order, waiting)
+    batch(order, waiting | {"ann": 1})
+    sizes = [batch(order, waiting)["flood"] for _ in range(MOST)]
+    assert sizes[:3] == [QUANTUM + 1, QUANTUM + 2, QUANTUM + 3]
+    assert sizes[-1] == MOST
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=2), st.integers(1, 50))
+def test_all_is_taken_and_who_waits_gets_as_much_as_others(waiting: dict[str, int], most: int) -> None:
+    order, left, got = RoundRobin(), dict(waiting), Counter[str]()
+    while left:
+        taken = batch(order, left, most)
+        assert 0 < sum(taken.values()) <= most
+        got.update(taken)
+        if len(left) == len(waiting):  # nobody is done yet
+            counts = [got[queue] for queue in left]
+            assert max(counts) - min(counts) <= 2 * QUANTUM
+    assert got == waiting
+
+
+def test_new_senders_without_end_do_not_stop_a_flood() -> None:
+    order, waiting = RoundRobin(), {"flood": 1000}
+    batch(order, waiting)
+    for number in range(10):
+        waiting |= {f"{number}-{each}": QUANTUM for each in range(10)}
+        assert batch(order, waiting)["flood"] >= QUANTUM

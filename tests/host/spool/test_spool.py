@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from honeybadger_host.spool import fairness
 from honeybadger_host.spool import spool as spool_module
-from honeybadger_host.spool.inbox import Inbox
-from honeybadger_host.spool.spool import Spool
+from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.storage.file_cache import Unchanged
 from tests.host.places import Place
 
@@ -109,77 +104,58 @@ def test_a_file_that_is_being_written_is_looked_at_again_when_its_time_comes(pla
     assert box.waiting == {}
 
 
-def test_a_long_queue_is_served_before_its_box_is_listed_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_module, "_LONG_QUEUE", 100)
+def test_a_box_is_listed_again_when_its_last_listing_is_taken(place: Place) -> None:
     listened: list[str] = []
     place.spool.listen = listened.append
-    root = place.sender("main", "alice", *(f"{number:04}.json" for number in range(200)))
+    root = place.sender("main", "alice", "1.json", "2.json")
     (box,) = place.sweep()
-    assert listened == [box.requests]
-    (root / "requests" / "new.json").write_bytes(b"{}")
-    assert not place.spool.scan(box, 0.0)
-    assert (place.spool.pending, len(listened)) == (200, 1)
-    while place.spool.pending > 50:
-        place.take(50)
-    before = place.spool.pending
-    assert place.spool.scan(box, 0.0)
-    assert (place.spool.pending, len(listened)) == (before + 1, 2)
+    del listened[:]
+    (root / "requests" / "0.json").write_bytes(b"{}")
+    place.spool.mark(box.requests)
+    place.spool.look(0.0)
+    assert (place.take(1), listened) == (["main/alice/1.json"], [])
+    place.spool.look(0.0)
+    assert (place.take(), listened) == (["main/alice/2.json"], [])
+    place.spool.look(0.0)
+    assert (place.take(), listened) == (["main/alice/0.json"], [box.requests])
 
 
-def test_a_box_with_more_names_than_one_listing_takes_gives_the_first_in_order(
+def test_a_box_with_more_names_than_one_listing_takes_is_listed_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder is listed as far as that; what it has beyond is found later."""
     monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
-    monkeypatch.setattr(spool_module, "_MAX_LISTED", 6)
+    place.spool.shares = Shares(pending_files=3)
     names = {f"{number}.json" for number in range(9)}
     root = place.sender("main", "alice", *names)
     (box,) = place.sweep()
     assert place.take() == []  # it is being listed
     first = place.take_all()
     assert first == sorted(first)
-    assert len(first) == 6
+    assert (len(first), len(box.over)) == (6, 3)
     for name in first:
         (root / "requests" / name).unlink()
         box.inflight.discard(name)
-    place.sweep()
-    rest = place.take_all()
-    assert rest == sorted(rest)
-    assert {*first, *rest} == names
+    place.spool.look(0.0)
+    assert {*first, *place.take_all()} == names
 
 
-def test_a_long_listing_is_read_bit_by_bit_given_out_in_order_and_counted_as_pending(
+def test_a_long_listing_is_read_bit_by_bit_and_given_out_in_order(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 10)
-    monkeypatch.setattr(spool_module, "_LONG_QUEUE", 5)
-    root = place.sender("main", "alice", *(f"{number:02}.json" for number in range(95)))
+    for sender in ("alice", "carol"):
+        place.sender(sender, "a", *(f"{number:02}.json" for number in range(95)))
     place.sender("main", "bob", "50-bob.json")
     place.sweep()
     assert place.take() == ["main/bob/50-bob.json"]
-    for _ in range(10):
+    for _ in range(18):
         assert place.spool.go_on(0.0)
-    assert place.spool.pending == 95
-    (root / "requests" / "94.json").unlink()  # it goes meanwhile: the reader finds that
-    (root / "requests" / "00-new.json").write_bytes(b"{}")  # it comes meanwhile: the next listing finds it
-    assert place.take_all() == [f"{number:02}.json" for number in range(95)]
-    assert place.spool.pending == 0
-    place.sweep()
-    assert place.take_all() == ["00-new.json"]
-
-
-def test_two_long_listings_go_on_in_turn_and_one_that_has_enough_in_the_queue_waits(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 10)
-    monkeypatch.setattr(spool_module, "_LONG_QUEUE", 5)
-    for sender in ("alice", "bob"):
-        place.sender(sender, "a", *(f"{number:02}.json" for number in range(40)))
-    boxes = place.sweep()
-    for _ in range(10):
-        assert place.spool.go_on(0.0)
-    assert [len(box.queued) for box in boxes] == [10, 10]
+        place.spool.look(0.0)
     assert not place.spool.go_on(0.0)
+    assert place.spool.pending == 190
+    names = place.take_all()
+    assert list(dict.fromkeys(names)) == [f"{number:02}.json" for number in range(95)]
+    assert (len(names), place.spool.pending) == (190, 0)
 
 
 def test_a_box_that_goes_while_it_is_being_listed_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,12 +184,13 @@ def test_a_name_that_a_listing_shows_twice_is_taken_once(place: Place, monkeypat
 
     place.sender("main", "alice", *(f"{number}.json" for number in range(9)))
     place.spool.discover()
+    (box,) = place.spool.inboxes.values()
     monkeypatch.setattr(os, "scandir", Twice)
     for at_once in (1024, 4):
         monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", at_once)
-        (box,) = place.spool.inboxes.values()
         box.inflight.clear()
-        place.spool.scan(box, 0.0)
+        place.spool.mark(box.requests)
+        place.spool.look(0.0)
         assert place.take_all() == [f"{number}.json" for number in range(9)]
 
 
@@ -223,9 +200,9 @@ def test_requests_that_is_a_link_is_refused_and_not_listed(place: Place, tmp_pat
     (root / "requests").rmdir()
     (root / "requests").symlink_to(victim / "requests")
     boxes = {box.sender: box for box in place.sweep()}
-    assert boxes["mallory"].queued == set()
+    assert boxes["mallory"].names == []
     assert "link" in (boxes["mallory"].complaint or "")
-    assert boxes["victim"].queued == {"secret.json"}
+    assert boxes["victim"].names == ["secret.json"]
 
 
 def test_what_comes_into_an_empty_box_is_found_even_when_the_time_stamp_of_the_folder_is_set_back(
@@ -266,12 +243,13 @@ def test_a_box_is_not_listed_again_while_all_in_it_wait_for_something_to_come(pl
     root = place.sender("main", "alice", "a.json", "b.json")
     (box,) = place.sweep()
     box.held |= {"a.json", "b.json"}
-    place.spool.scan(box, 0.0)
-    place.spool.scan(box, 10.0)
+    place.take()
+    place.sweep(0.0)
+    place.sweep(10.0)
     assert box.empty.holds(os.stat(box.requests))
     box.held.discard("a.json")
     box.empty.forget()  # as when one is answered
-    place.spool.scan(box, 20.0)
+    place.sweep(20.0)
     assert not box.empty.holds(os.stat(box.requests))
     assert (root / "requests" / "a.json").exists()
 
@@ -296,67 +274,38 @@ def test_within_a_group_requests_are_taken_in_the_order_of_names_over_its_sender
     assert place.take() == ["main/bob/1.json", "main/alice/2.json", "main/alice/3.json", "main/bob/4.json"]
 
 
-def test_what_came_later_is_put_in_its_place_of_the_queue(place: Place) -> None:
-    root = place.sender("main", "alice", "2.json", "4.json")
-    place.sweep()
-    (root / "requests" / "1.json").write_bytes(b"{}")
-    (root / "requests" / "3.json").write_bytes(b"{}")
-    place.sweep()
-    assert [name[-6] for name in place.take()] == ["1", "2", "3", "4"]
-
-
 def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None:
     place.sender("flood", "a", *(f"{number:04}.json" for number in range(200)))
+    place.sweep()
+    place.take(16)
     for group in ("quiet-1", "quiet-2", "quiet-3"):
         place.sender(group, "a", "x.json")
     place.sweep()
-    taken = Counter(name.split("/")[0] for name in place.take(16))
-    assert taken == {"quiet-1": 1, "quiet-2": 1, "quiet-3": 1}  # a batch of their own
-    assert len(place.take(512)) == 8  # the flood's batches are short while others come
-    place.spool.fairness.expects_few = 0
-    assert len(place.take(512)) == 32
-
-
-def test_who_had_few_beside_a_flood_is_expected_again_while_that_lasts(place: Place) -> None:
-    place.sender("flood", "a", *(f"{number:04}.json" for number in range(200)))
-    place.sender("quiet", "a", "x.json")
-    place.sweep()
-    assert place.spool.expected == []
-    place.take()
-    assert [box.group for box in place.spool.expected] == ["quiet"]
-    for number in range(2 * spool_module._MAX_EXPECTED):
-        place.sender(f"quiet-{number:02}", "a", "x.json")
-    place.sweep()
-    place.take()
-    assert len(place.spool.expected) == spool_module._MAX_EXPECTED
-    assert all(box.group.startswith("quiet-") for box in place.spool.expected)
-    shutil.rmtree(place.ipc / place.spool.expected[0].group)
-    place.spool.discover()
-    assert len(place.spool.expected) == spool_module._MAX_EXPECTED - 1
-    while place.take():
-        pass
-    place.spool.fairness.expects_few = 0
-    assert place.spool.expected == []
+    taken = [name.split("/")[0] for name in place.take(16)]
+    assert set(taken[:3]) == {"quiet-1", "quiet-2", "quiet-3"}
+    assert taken[3:] == ["flood"] * 8
 
 
 def test_groups_begin_in_turn_so_that_a_slice_smaller_than_their_number_reaches_all(place: Place) -> None:
     for group in range(7):
         place.sender(f"g{group}", "a", *(f"{number}.json" for number in range(50)))
     place.sweep()
-    taken = Counter(name.split("/")[0] for _ in range(7) for name in place.take(2))
+    taken = Counter(name.split("/")[0] for _ in range(8) for name in place.take(8))
     assert set(taken) == {f"g{group}" for group in range(7)}
 
 
-def test_a_slice_opens_a_bounded_number_of_boxes_and_the_rest_follows(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spool_module, "_MAX_OPEN", 4)
-    for number in range(10):
-        place.sender("main", f"s{number}", f"{number}.json")
+def test_turns_begin_in_turn_over_their_groups(place: Place) -> None:
+    for group in "abc":
+        folder = place.sender(group, "a") / "turns"
+        folder.mkdir()
+        for number in range(3):
+            (folder / f"{number}.json").write_bytes(b"{}")
     place.sweep()
-    batches = [place.take() for _ in range(3)]
-    assert [len(names) for names in batches] == [4, 4, 2]
-    assert [name for names in batches for name in names] == [f"main/s{number}/{number}.json" for number in range(10)]
+    begun = [place.spool.take(8, most_turns=2) for _ in range(3)]
+    groups = [{inbox.group for _, inbox in taken} for taken in begun]
+    assert [len(each) for each in groups] == [2, 2, 2]
+    assert {each for taken in groups[:2] for each in taken} == {"a", "b", "c"}
+    assert [name for taken in begun for name, inbox in taken if inbox.group == "a"] == ["0.json", "1.json"]
 
 
 def test_a_group_may_be_left_out_for_a_slice(place: Place) -> None:
@@ -365,40 +314,6 @@ def test_a_group_may_be_left_out_for_a_slice(place: Place) -> None:
     place.sweep()
     assert [box.group for _, box in place.spool.take(10, except_groups={"busy"})] == ["free"]
     assert place.take() == ["busy/a/1.json"]
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    waiting=st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 40), min_size=1),
-    most=st.integers(1, 50),
-)
-def test_every_request_is_taken_once_in_order_and_no_group_waits_for_another(
-    waiting: dict[str, int], most: int
-) -> None:
-    spool = Spool(Path("/nowhere"), senders=None)
-    expected: dict[str, list[str]] = {}
-    for group, count in waiting.items():
-        box = Inbox(group, "a", f"/nowhere/{group}")
-        names = [f"{number:02}.json" for number in range(count)]
-        box.queued.update(names)
-        spool._queues[group] = [(name, box) for name in reversed(names)]
-        expected[group] = names
-    left = {group: count for group, count in waiting.items() if count}
-    taken: dict[str, list[str]] = {group: [] for group in waiting}
-    passed_over_before: set[str] = set()
-    while slice_ := spool.take(most):
-        got = Counter(box.group for _, box in slice_)
-        assert 0 < len(slice_) <= most
-        assert max(got.values()) <= fairness.MAX_PER_QUEUE
-        if most >= len(left):
-            passed_over = {group for group in left if not got[group]}
-            assert not passed_over & passed_over_before  # nobody twice
-            passed_over_before = passed_over
-        for name, box in slice_:
-            taken[box.group].append(name)
-            left[box.group] -= 1
-        left = {group: count for group, count in left.items() if count}
-    assert taken == expected
 
 
 def test_a_complaint_ends_with_its_cause_though_nobody_sends(place: Place) -> None:
