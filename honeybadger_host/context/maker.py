@@ -48,7 +48,6 @@ class ContextSettings:
         window_turns: turns of a session that are kept in memory.
         memory_window: turns after which older ones are consolidated; see `watermarks.replayed`.
         shows_document: whether a context has the session's document.
-        has_working_memory: whether a context has working memory.
         host: version of the program.
     """
 
@@ -59,7 +58,6 @@ class ContextSettings:
     window_turns: int
     memory_window: int
     shows_document: bool
-    has_working_memory: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import cached_property, reduce
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from honeybadger_host.documents.merge import units_of
-from honeybadger_host.domain import NOTE_RESTORED, REMOVED
+from honeybadger_host.domain import REMOVED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import Edit, EditReader, SavedText, digest_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import apply_hunks, lines_of, reversed_hunks
-from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
+from honeybadger_host.storage.revised import REVISED_KINDS, new_text, old_text
 
 Event: TypeAlias = Row | Edit
 MAX_CANDIDATES: Final = 64
@@ -26,7 +26,7 @@ _MAX_COMPARED_BYTES: Final = 4096  # size limit of lines that are compared chara
 _MIN_RUN_BYTES: Final = 3  # fewer characters in a row are alike by chance
 
 
-def is_append(event: Event) -> bool:
+def is_append(event: Event) -> TypeGuard[Row]:
     """Return whether an event added something at the end of its file."""
     return isinstance(event, Row) and event.kind not in WHOLE_KINDS and event.kind not in REVISED_KINDS
 
@@ -58,19 +58,11 @@ def before(text: bytes, event: Event) -> bytes:
         return b"".join(apply_hunks(lines_of(text), reversed_hunks(event.hunks)))
     if event.kind in WHOLE_KINDS:
         raise ValueError("the file was written as a whole")
-    if event.kind in LINE_KINDS:
-        return b"".join(apply_hunks(lines_of(text), reversed_hunks(revision_of(event.data).hunks)))
     if event.kind in REVISED_KINDS:
-        notes = revision_of(event.data).notes
-        for note in notes[::-1] if event.kind == NOTE_RESTORED else notes:
-            end = note.at + len(note.data)
-            if event.kind != NOTE_RESTORED:
-                text = text[: note.at] + note.data + text[note.at :]
-            elif text[note.at : end] == note.data:
-                text = text[: note.at] + text[end:]
-            else:
-                raise ValueError("a note is not where it was")
-        return text
+        made = old_text(text, event)
+        if new_text(made, event) != text:
+            raise ValueError("the notes are not where they were")
+        return made
     if not text.endswith(event.data):
         raise ValueError("what was added is not at the end")
     return text[: -len(event.data)]

@@ -219,7 +219,6 @@ def _context_handler(settings: Settings, dependencies: Dependencies, runtime: Ag
         window_turns=settings.consolidation.kept_turns,
         memory_window=settings.consolidation.memory_window,
         shows_document=settings.document.in_context,
-        has_working_memory=settings.working.enabled,
     )
     memory = ContextMemory(
         dependencies.files,

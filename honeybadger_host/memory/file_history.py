@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.documents.versions import text_after
+from honeybadger_host.documents.versions import is_append, text_after
 from honeybadger_host.domain import NOTE_RESTORED
 from honeybadger_host.memory.file_events import GONE, Event, Past, read_past
 from honeybadger_host.memory.oldest_text import is_first, oldest_known
@@ -23,7 +23,6 @@ from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Edit, digest_of, fi
 from honeybadger_host.storage.journal_reader import read_earlier
 from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Row
 from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
-from honeybadger_host.storage.revised import REVISED_KINDS
 
 BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
 NOT_KEPT: Final = "not_kept"  # whose a line is that came with a change of which the journal has no text
@@ -140,24 +139,22 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
             _replace(now, event, event.hunks or (), gone)
             for row in later or ():
                 _append(now, row, gone)
-    elif event.kind in WHOLE_KINDS:
-        held = fingerprint(now.text) if now.is_known else None
-        origin = event if event.offset in (ABSENT, FORGOTTEN_BASE, held) else NOT_KEPT  # somebody saved it just before
-        _set_lines(now, [] if event.kind in GONE else lines_of(event.data), origin, gone)
-        now.is_known, now.replaced = True, event.offset
-    elif event.kind in REVISED_KINDS:
-        text = text_after(now.text, [event]) if now.is_known else None
-        if text is not None:
-            _set_lines(now, lines_of(text), event, gone)
-        now.is_known = text is not None
-    else:
+    elif is_append(event):
         if event.offset == 0 and not now.is_known:
             now.lines, now.origins, now.is_known = [], [], True
         _append(now, event, gone)
-        now.appended.append(event)
-        del now.appended[:-_MAX_MEANWHILE]
-    if isinstance(event, Edit) or event.kind in WHOLE_KINDS | REVISED_KINDS:
-        now.appended.clear()
+        now.appended = [*now.appended, event][-_MAX_MEANWHILE:]
+    else:
+        is_whole = event.kind in WHOLE_KINDS
+        text = text_after(now.text, [event]) if is_whole or now.is_known else None
+        held = fingerprint(now.text) if now.is_known else None
+        is_whole_of_another = is_whole and event.offset not in (ABSENT, FORGOTTEN_BASE, held)
+        if text is not None:
+            _set_lines(now, lines_of(text), NOT_KEPT if is_whole_of_another else event, gone)
+        now.is_known = text is not None
+        now.replaced = event.offset if is_whole else now.replaced
+    if not is_append(event):
+        now.appended = []
     now.is_there = is_there
 
 

@@ -50,7 +50,14 @@ _KEEP: Final = "INSERT OR REPLACE INTO recalled (grp, session, entry, turn) VALU
 # Hashes of contexts without their texts, which earlier versions kept.
 _NO_LONGER_KEPT: Final = ("data/served.jsonl", "data/served.earlier.jsonl")
 # Errors that the file has no part in.
-_WORLD: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+_WORLD: Final = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+)
 
 
 class InjectionLedger:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
-from honeybadger_host.domain import NOTE_REMOVED, NOTE_RESTORED
+from honeybadger_host.documents.versions import before, is_append
 from honeybadger_host.memory.file_events import GONE, Event, Past
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
 from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Edit, digest_of
 from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Row
-from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of, reversed_hunks
-from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
-
-_NOT_APPENDED: Final = WHOLE_KINDS | REVISED_KINDS
+from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS
 
 
 def oldest_known(past: Past) -> tuple[int, bytes | None]:
@@ -35,16 +29,16 @@ def oldest_known(past: Past) -> tuple[int, bytes | None]:
         event = events[number]
         if last == len(events) and seen is not None and isinstance(event, Row) and event.seq > seen.seq:
             continue
-        if isinstance(event, Row) and event.kind not in _NOT_APPENDED:
+        if is_append(event):
             is_more = number == 0 and is_first(event) and end > len(event.data)
             if is_more or not text.endswith(event.data, 0, end):
                 return number + 1, text[:end]
             end -= len(event.data)  # without a copy for each of 10,000 notes
             continue
-        before = _before(text[:end], event, past)
-        if before is None:
+        earlier = _before(text[:end], event, past)
+        if earlier is None:
             return number + 1, text[:end]
-        text, end = before, len(before)
+        text, end = earlier, len(earlier)
     return 0, text[:end]
 
 
@@ -59,27 +53,19 @@ def is_first(event: Event) -> bool:
 
 def _before(text: bytes, event: Event, past: Past) -> bytes | None:
     """Return what a text was made of; None: that is not known."""
-    if isinstance(event, Edit):
-        if event.hunks is None or event.after not in (None, FORGOTTEN_DIGEST, digest_of(text)):
-            return None
-        before = _without(text, event.hunks)
-        return None if before is None or event.before not in (None, FORGOTTEN_DIGEST, digest_of(before)) else before
-    if event.kind in WHOLE_KINDS:
+    if isinstance(event, Row) and event.kind in WHOLE_KINDS:
         return b"" if event.offset == ABSENT else past.texts.get(event.seq)
-    revision = revision_of(event.data)
-    if event.offset == FORGOTTEN_BASE and event.kind not in LINE_KINDS:
+    is_emptied = isinstance(event, Row) and event.offset == FORGOTTEN_BASE
+    if is_emptied and event.kind not in LINE_KINDS:
         return None  # where the notes stood is not known any more
-    if event.kind in LINE_KINDS:
-        before = _without(text, revision.hunks)
-    else:
-        other = NOTE_REMOVED if event.kind == NOTE_RESTORED else NOTE_RESTORED
-        before = new_text(text, event._replace(kind=other))
-    return None if before is None or event.offset not in (FORGOTTEN_BASE, fingerprint(before)) else before
-
-
-def _without(text: bytes, hunks: Sequence[Hunk]) -> bytes | None:
-    """Return the text that hunks were applied to; None: this is not what they made of it."""
     try:
-        return b"".join(apply_hunks(lines_of(text), reversed_hunks(hunks)))
+        found = before(text, event)
     except ValueError:
         return None
+    if isinstance(event, Row):
+        return found if is_emptied or event.offset == fingerprint(found) else None
+    is_it = all(
+        digest in (None, FORGOTTEN_DIGEST, digest_of(side))
+        for digest, side in ((event.before, found), (event.after, text))
+    )
+    return found if is_it else None

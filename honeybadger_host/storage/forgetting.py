@@ -221,7 +221,7 @@ def empty(
     for file in {*found.files, *files}:
         kinds = ",".join(f"'{kind}'" for kind in sorted({*WHOLE_KINDS, *REVISED_KINDS, *DOCUMENT_APPENDS}))
         connection.execute(
-            f"UPDATE changes SET offset = ? WHERE grp = ? AND file = ? AND offset != -1 AND kind IN ({kinds})",  # noqa: S608  constants
+            f"UPDATE changes SET offset = ? WHERE grp = ? AND file = ? AND offset NOT IN (-1, 0) AND kind IN ({kinds})",  # noqa: S608  constants
             (FORGOTTEN_BASE, plan.group, file),
         )
         for side in ("before", "after"):

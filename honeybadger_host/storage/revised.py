@@ -16,7 +16,7 @@ import orjson
 from honeybadger_host.domain import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
 from honeybadger_host.storage.atomic_files import fingerprint
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of
+from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of, reversed_hunks
 
 LINE_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED))  # kinds of rows that say which lines took the place of which
 # Kinds of rows that take notes or lines out of a file or put them back; `Row.offset` is the fingerprint of what was
@@ -172,11 +172,27 @@ def count_notes(kind: str, data: bytes) -> Counter[bytes]:
 
 def new_text(held: bytes, row: Row) -> bytes:
     """Return what a row makes of the text it was decided upon."""
+    revision = revision_of(row.data)
     if row.kind in LINE_KINDS:
-        return b"".join(apply_hunks(lines_of(held), revision_of(row.data).hunks))
-    for note in revision_of(row.data).notes[:: 1 if row.kind == NOTE_RESTORED else -1]:
-        if row.kind == NOTE_RESTORED:
-            held = held[: note.at] + note.data + held[note.at :]
-        else:
-            held = held[: note.at] + held[note.at + len(note.data) :]
-    return held
+        return b"".join(apply_hunks(lines_of(held), revision.hunks))
+    return _with_notes(held, revision.notes) if row.kind == NOTE_RESTORED else _without_notes(held, revision.notes)
+
+
+def old_text(text: bytes, row: Row) -> bytes:
+    """Return what a row was decided upon, if it made this text."""
+    revision = revision_of(row.data)
+    if row.kind in LINE_KINDS:
+        return b"".join(apply_hunks(lines_of(text), reversed_hunks(revision.hunks)))
+    return _without_notes(text, revision.notes) if row.kind == NOTE_RESTORED else _with_notes(text, revision.notes)
+
+
+def _with_notes(text: bytes, notes: Sequence[NotePlace]) -> bytes:
+    for note in notes:
+        text = text[: note.at] + note.data + text[note.at :]
+    return text
+
+
+def _without_notes(text: bytes, notes: Sequence[NotePlace]) -> bytes:
+    for note in reversed(notes):
+        text = text[: note.at] + text[note.at + len(note.data) :]
+    return text
