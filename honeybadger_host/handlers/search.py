@@ -35,18 +35,18 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "notes": ("note", "history", "session"),
 }
 DEFAULT_LIMIT: Final = 8
-_MORE_RANKED: Final = 4  # times as many hits are looked at when there are too few because notes say the same
+_MORE_RANKED: Final = 4  # four times as many hits are ranked when too few are left because notes say the same
 _MAX_RANKED: Final = 1000
 _MAX_OTHERS: Final = 5  # other notes that are named with a note that says the same
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))  # signals that make a hit good without a common word
 
 
 def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandler:
-    """Return the handler of `search_memory`. An entry or a note that a person edited last is shown as theirs.
+    """Return the handler of `search_memory`. Who edited an entry or a note last is shown as its author.
 
     Args:
-        journal: it says who edited which entries.
-        files: they say it of notes.
+        journal: says who edited which entries.
+        files: say who edited which notes.
     """
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The host's regular work outside the pipeline: index files, make them durable, remove expired ones."""
+"""The host's regular work beside the pipeline: it indexes files, makes them durable and removes expired ones."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ EMBED_SECONDS = 1.0
 INDEX_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _TRIM_EVERY_SECONDS: Final = 1.0
-CHECK_ROWS_SECONDS = 86_400.0  # between two looks at all rows of the journal
-_CHECK_PAUSE: Final = 100  # the pause between two parts of it, as a multiple of how long a part takes
+CHECK_ROWS_SECONDS = 86_400.0  # between two checks of all rows of the journal
+_CHECK_PAUSE: Final = 100  # the pause after a part of such a check, as a multiple of its duration
 # The pause after a comparison, as a multiple of its duration: a million files take 10 s of a core.
 _COMPARE_PAUSE: Final = 20
 _SWEEP_CHANGED_SECONDS: Final = 10.0
@@ -41,7 +41,7 @@ _SWEEP_CHANGED_SECONDS: Final = 10.0
 _SWEEP_SECONDS: Final = 600.0
 # Seconds of service that a kill may leave uncounted: files that are kept for days are kept that much longer.
 _KEEP_AGES_SECONDS: Final = 600.0
-_PRUNE_SECONDS: Final = 3600.0  # between two looks for contexts that were kept long enough
+_PRUNE_SECONDS: Final = 3600.0  # between two removals of served contexts that were kept long enough
 _SWEPT_AT_ONCE: Final = 64  # changes: about 1 ms, for which the pipeline waits
 
 
@@ -49,7 +49,7 @@ _DONE: Final = object()
 
 
 def keep_house(host: Host, tasks: TaskGroup) -> None:
-    """Start all of it, until the tasks are cancelled."""
+    """Start the loops; each runs until the tasks are cancelled."""
     tasks.start_soon(_checkpoint, host)
     tasks.start_soon(_index, host)
     tasks.start_soon(_record_edits, host)

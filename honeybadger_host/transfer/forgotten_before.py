@@ -1,4 +1,4 @@
-"""Texts of an export that this home has forgotten: they are forgotten again right after the import."""
+"""Texts of an export that this home was told to forget: they are forgotten again right after the import."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from honeybadger_host.text.phrases import said_in
 
 
 class ForgottenBefore:
-    """Looks through what an export says. Raises JournalError.
+    """Finds forgotten texts in the records of an export. Raises JournalError.
 
     Args:
-        groups: of which what was forgotten counts.
+        groups: whose forgotten texts are looked for.
     """
 
     def __init__(self, journal: Path, groups: Collection[str]) -> None:
@@ -31,7 +31,7 @@ class ForgottenBefore:
         self._wholes: dict[str, None] = {}
 
     def look_at(self, event: Row | Edit) -> None:
-        """Look through a change, or an edit."""
+        """Look for forgotten texts in a change of the host or an edit by a person."""
         if isinstance(event, Row):
             self.look_into(event.data)
             return
@@ -40,14 +40,14 @@ class ForgottenBefore:
                 self.look_into(b"".join(side))
 
     def look_into(self, data: bytes) -> None:
-        """Look through a text, JSON, or lines of JSON."""
+        """Look for them in a text, in JSON, or in lines of JSON."""
         for known in self._known:
             for text in _texts(data):
                 self._parts.update(dict.fromkeys(known.found_in(text)))
             self._wholes.update((text, None) for text in said_in(data) if known.says_only(text))
 
     def plan(self, group: str) -> Forgetting | None:
-        """Return what is to be forgotten in the group that is loaded; None: nothing."""
+        """Return what to forget in the imported group; None when nothing was found."""
         if not self._parts and not self._wholes:
             return None
         selector = orjson.dumps({"id": new_id()}).decode()

@@ -27,19 +27,19 @@ _MAX_WHY_LENGTH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task after something became of it; the members of a record.
+    """The state of a task after an event; its fields are the members of a record.
 
     Args:
-        at: when that was.
-        until: all runs up to it are dealt with; it never falls.
+        at: the time of the event.
+        until: all runs up to this time were made or missed; it never goes back.
         run: the last run, as scheduled.
         missed: the first and last run that were missed before that.
-        quiet: it was done, and nothing was told to anybody.
+        quiet: the run was done and sent no message.
         input_tokens, output_tokens: what that run cost.
         runs, tokens: over all runs.
-        asked: a run that somebody asked for besides the schedule, and that has not ended.
-        heard: number of the newest turn of the session, for `only_if`.
-        seen: fingerprint of the file that `only_if` names; None: it was not looked at.
+        asked: when somebody asked for a run outside the schedule that has not ended yet.
+        heard: number of the newest turn of the session at the last run, for `only_if`.
+        seen: fingerprint of the file that `only_if` names, at the last run; None: it was not read.
     """
 
     task: str

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 _SECOND: Final = timedelta(seconds=1)
-# How far apart a zone's offset is looked at: no zone ever changed it and changed it back within such a time.
+# The step at which the offset of a zone is compared: no zone ever changed it and changed it back in less.
 _STRIDE: Final = timedelta(days=5)
 
 
@@ -29,7 +29,7 @@ class Once:
     """One run.
 
     Args:
-        at: aware.
+        at: an aware time.
     """
 
     at: datetime
@@ -40,8 +40,8 @@ class Interval:
     """A run at fixed intervals, counted from an anchor, so that a late run does not move the later ones.
 
     Args:
-        every: more than nothing.
-        anchor: aware; the first run is one interval later.
+        every: positive.
+        anchor: an aware time; the first run is one interval later.
     """
 
     every: timedelta
