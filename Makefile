@@ -25,7 +25,7 @@ help:
 	@echo "make check-313  whether it runs on Python 3.13: units, imports and main flows, a minute; TEST_313=tests for all"
 	@echo "make bench  speed and memory, one table            make crash  the long crash suite"
 	@echo "make fuzz   any bytes as a request, for a minute   FUZZ_SECONDS=600 for longer"
-	@echo "make mcp-js the MCP server with a client in JavaScript (needs npm)"
+	@echo "make mcp-js the MCP server with a client in JavaScript and the official scenarios (needs npm)"
 	@echo "make coding-tools  Claude Code, Codex and Gemini CLI from npm, from nothing to a recalled fact (needs npm, 700 MB)"
 	@echo "make wheels  both packages as files in dist/         make packages  and whether uvx, pipx and the image take them"
 	@echo "make clean  remove what these commands made"
@@ -148,7 +148,7 @@ fuzz: $(VENV)/.dev
 # The MCP server with a client that is not Python; needs node and npm.
 mcp-js: $(VENV)/.dev
 	npm install --prefix tests/agent/mcp_client --no-package-lock --no-audit --no-fund
-	$(VENV)/bin/python -m pytest tests/agent/test_mcp_js.py
+	$(VENV)/bin/python -m pytest tests/agent/test_mcp_js.py tests/agent/test_mcp_conformance.py
 
 # The real programs of coding tools, which ask a server of the test on loopback; needs node and npm.
 coding-tools: $(VENV)/.dev
