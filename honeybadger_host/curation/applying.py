@@ -31,7 +31,6 @@ from honeybadger_host.domain import (
     Added,
     Asked,
     Change,
-    ChangeHandler,
     FileRemoved,
     FileWritten,
     Outcome,
@@ -95,10 +94,6 @@ class Applying:
     applies: Callable[[Operation], bool]
     until: datetime
     kept: bytes | None = None
-
-    @property
-    def handler(self) -> ChangeHandler[Prepared]:
-        return ChangeHandler(self.decide, self.prepare)
 
     @property
     def chosen(self) -> Sequence[Operation]:

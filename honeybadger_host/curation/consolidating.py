@@ -26,20 +26,18 @@ from honeybadger_host.curation.consolidation import (
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
-from honeybadger_host.curation.passes import PassDependencies, proposed, taken
+from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, proposed, taken
 from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, counts_of
-from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, settled, stored
+from honeybadger_host.curation.proposal_files import settled, stored
 from honeybadger_host.curation.said import Pick, quoted_in
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.watermarks import Watermark, begins_after, kept_turns
-from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.phrases import FORGOTTEN
 
 log = structlog.get_logger()
 
 _NAMED: Final = "consolidation-"
-_MAX_TURNS: Final = 2000
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -47,15 +45,10 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 class _Plan:
     """The turns to consolidate, at least one; whether they were consolidated before, and whether more are due."""
 
-    group: str
     material: Material
     mark: Watermark | None
     is_again: bool
     has_more: bool
-
-    @property
-    def session(self) -> str:
-        return self.material.session
 
     @property
     def turns(self) -> Sequence[Turn]:
@@ -66,8 +59,8 @@ class _Plan:
         """The name of the question, the change and the proposal; unique in the group."""
         passes = 0 if self.mark is None else self.mark.passes
         last = self.turns[-1].number
-        told = hashlib.sha256(f"{self.session}\0{self.turns[0].number}\0{passes}".encode()).hexdigest()[:6]
-        return f"{_named(self.session)}{last}-{told}"
+        told = hashlib.sha256(f"{self.material.session}\0{self.turns[0].number}\0{passes}".encode()).hexdigest()[:6]
+        return f"{_named(self.material.session)}{last}-{told}"
 
 
 class Consolidations:
@@ -98,10 +91,9 @@ class Consolidations:
         plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
         if plan is None:
             return False
-        text = request_text(plan.material)
         directives = self._uses.directives
         system = directives.read("consolidation") + (f"\n\n{directives.read('prose')}" if self._uses.prose else "")
-        question = Question(group, plan.name, "consolidation", system, text)
+        question = Question(group, plan.name, "consolidation", system, request_text(plan.material))
         made = await self._uses.make(question, partial(self._propose, plan, question), until=plan.turns[-1].at)
         self.done += 1
         return plan.has_more and (made is None or made.counts["applied"] > 0)
@@ -113,29 +105,27 @@ class Consolidations:
         last = uses.turn_logs.load(group, session).last_number
         begun_again = uses.documents.begins_after(group, session)
         after = max(begins_after(last, mark, uses.memory_window), begun_again)
-        turns = uses.turn_logs.since(group, session, after, _MAX_TURNS)
+        turns = uses.turn_logs.since(group, session, after, MAX_TURNS)
         old = turns[: -kept_turns(uses.memory_window)]
         again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)
         if again is not None:
-            known = uses.turn_logs.since(group, session, again[0] - 1, _MAX_TURNS)
+            known = uses.turn_logs.since(group, session, again[0] - 1, MAX_TURNS)
             old = [turn for turn in known if turn.number <= again[1]]
         is_long = bool(uses.history_budget_tokens) and (
             sum(turn.line_tokens for turn in turns) > uses.history_budget_tokens
         )
         is_due = at_once or again is not None or is_long or len(turns) > uses.memory_window
-        if not old or not is_due:
-            return None
-        if self._waits(group, session):
+        if not old or not is_due or self._waits(group, session):
             return None
         count = taken(old) if again is None else len(old)
-        known = uses.turn_logs.since(group, session, begun_again, _MAX_TURNS)
+        known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS)
         is_forgotten = uses.forgotten_in(group)
         known = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in known]
         earlier = [turn for turn in known if turn.number < old[0].number]
         due = [turn for turn in known if old[0].number <= turn.number <= old[count - 1].number]
         summary = self._summary_so_far(group, session, mark, earlier)
         material = Material(session, due, earlier, summary, self._notes(group), self._is_said)
-        return _Plan(group, material, mark, again is not None, again is not None or count < len(old))
+        return _Plan(material, mark, again is not None, again is not None or count < len(old))
 
     def _is_said(self, turn: Turn) -> bool:
         return self._uses.is_person(turn) and turn.content != FORGOTTEN
@@ -151,43 +141,33 @@ class Consolidations:
 
     def _summary_so_far(self, group: str, session: str, mark: Watermark | None, turns: Sequence[Turn]) -> list[Pick]:
         """Return the picks of the session's last summary; none when its proposal cannot be read."""
-        if mark is None or not mark.proposal:
-            return []
-        data = read_whole(self._uses.home / proposal_file(group, mark.proposal))
-        if data is None:
-            return []
-        try:
-            before = proposal_in(data, group, mark.proposal)
-        except ValueError:  # `review` names it
-            return []
         evidence: list[Evidence] = []
-        for operation in before.operations:
-            if operation.op == "write_summary" and not operation.by:
-                evidence += operation.evidence
+        for each in stored(self._uses.home, group, lambda name, _: mark is not None and name == mark.proposal):
+            for operation in () if each.proposal is None else each.proposal.operations:
+                evidence += operation.evidence if operation.op == "write_summary" and not operation.by else ()
         return quoted_in(evidence, {(session, turn.number): turn for turn in turns})
 
     def _waits(self, group: str, session: str) -> bool:
         """Return whether a consolidation of this session waits for a person to decide, or to mend its file."""
-        if self._uses.mode != "review":
-            return False
-        prefix = _named(session)
-        for _, proposal, *_ in stored(self._uses.home, group, lambda name, _: name.startswith(prefix)):
-            if proposal is None or (proposal.session == session and counts_of(proposal.operations)["waiting"] > 0):
-                return True
-        return False
+        prefix, is_reviewed = _named(session), self._uses.mode == "review"
+        found = stored(self._uses.home, group, lambda name, _: is_reviewed and name.startswith(prefix))
+        return any(
+            proposal is None or (proposal.session == session and counts_of(proposal.operations)["waiting"] > 0)
+            for _, proposal, *_ in found
+        )
 
-    def _not_waiting_yet(self, plan: _Plan, operations: Sequence[Operation]) -> list[Operation]:
+    def _not_waiting_yet(self, question: Question, session: str, operations: Sequence[Operation]) -> list[Operation]:
         """Return operations without those for a person that earlier proposals have; a session has one of its prose."""
-        found = stored(self._uses.home, plan.group, lambda name, _: name.startswith(_NAMED))
-        earlier = [each.proposal for each in found if each.proposal is not None and each.name != plan.name]
-        same = (each for one in earlier if one.session == plan.session for each in one.operations)
+        found = stored(self._uses.home, question.group, lambda name, _: name.startswith(_NAMED))
+        earlier = [each.proposal for each in found if each.proposal is not None and each.name != question.name]
+        same = (each for one in earlier if one.session == session for each in one.operations)
         prose = {each.op for each in same if each.by and each.state == "waiting"} - {"add"}
         is_settled = settled(earlier)
         return [each for each in operations if not (each.waits and (each.op in prose or is_settled(each)))]
 
     def _propose(self, plan: _Plan, question: Question, answer: Answer | None) -> Proposal:
         """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
-        group, turns, material = plan.group, plan.turns, plan.material
+        group, turns, material = question.group, plan.turns, plan.material
         given: Mapping[str, str] = {}
         if answer is None:
             operations = without_model(material)
@@ -196,7 +176,7 @@ class Consolidations:
             given = notes_in(answer.asked)  # it may be older than a restart: notes that are gone are left out
             operations = operations_of(said, material, given, answer.model, prose=self._uses.prose)
         if any(each.waits for each in operations):
-            operations = self._not_waiting_yet(plan, operations)
+            operations = self._not_waiting_yet(question, material.session, operations)
         if plan.is_again:  # later passes keep their summary
             operations = [each for each in operations if each.op != "write_summary"]
         notes, digests = material.notes, digests_of(material.notes)
@@ -216,7 +196,7 @@ class Consolidations:
             operations,
             known,
             made_at=datetime.now(UTC),
-            session=plan.session,
+            session=material.session,
             first_turn=turns[0].number,
             last_turn=turns[-1].number,
             base={note: digest for note, digest in digests.items() if note in sources},

@@ -44,7 +44,7 @@ _BULLET: Final = re.compile(r"[-*+] +")
 _QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
 _MAX_TEXT: Final = 8_000
 _MAX_SECTION: Final = 80
-_MAX_FACTS: Final = 20  # turns of one pass that become notes, so that a model that names all turns fills no MEMORY.md
+MAX_FACTS: Final = 20  # turns that become notes, or facts of an entry: a model that names all fills no MEMORY.md
 _MAX_NOTES_TOKENS: Final = 8_000
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MAX_TEXT)]
@@ -220,7 +220,7 @@ def _facts(answer: Consolidated, material: Material, given: Mapping[str, str], m
         wanted += told
     by_turn: dict[tuple[str, int], tuple[Pick, str, tuple[str, ...]]] = {}
     for pick, section, changed_notes in wanted:
-        if pick.place not in by_turn and len(by_turn) == _MAX_FACTS:
+        if pick.place not in by_turn and len(by_turn) == MAX_FACTS:
             continue
         if pick.place in by_turn:
             first, kept, earlier_notes = by_turn[pick.place]

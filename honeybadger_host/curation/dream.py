@@ -10,6 +10,7 @@ from pydantic import Field
 
 from honeybadger_host.curation.answers import Answered
 from honeybadger_host.curation.candidates import Pair, identical
+from honeybadger_host.curation.passes import MAX_TOKENS
 from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.said import Refs, Turns, fact, newest_lines, numbered_turn, picked
 from honeybadger_host.curation.sentences import sentences_of
@@ -23,13 +24,12 @@ PART_OF: Final = "part_of"  # member of an entry's metadata: id of the entry tha
 ANTI_PATTERNS: Final = "anti-patterns"
 ANTI_PATTERN: Final = "anti-pattern"
 DOMAINS: Final = ("general", "code", "writing", "tools", "planning", "communication", "data")
-_MAX_TOKENS: Final = 12_000  # of the entries and notes in a request; the others wait for another pass
 _MAX_SAID_TOKENS: Final = 4_000  # of the turns in a request
 _MAX_RESULT: Final = 65_536
 # Share of words above which entries are joined without a person; with 0.5 careless joins cost 1.6 points of recall.
 _JOINED_FROM: Final = 0.8
 _MAX_JOIN: Final = 1_000  # characters of an entry joined without a person: longer ones are found worse
-_MAX_EACH: Final = 100  # joins, retirements, refinements and corrections that are read from an answer
+MAX_EACH: Final = 100  # joins, retirements, refinements, corrections and preferences that are read from an answer
 _MAX_ALIASES: Final = 5
 _MAX_ALIAS: Final = 60
 _NUMBERED: Final = re.compile(r"^E(\d+) \[([^\]\s]+)\] ", re.MULTILINE)
@@ -90,7 +90,7 @@ def request_text(snapshot: Snapshot, picked: Iterable[tuple[Sequence[str], str]]
     shown: dict[str, str] = {}
     numbers: dict[str, str] = {}
     whys: list[str] = []
-    room = _MAX_TOKENS
+    room = MAX_TOKENS
     for ids, reason in picked:
         new = {each: block(snapshot, each) for each in ids if each not in shown}
         needed = sum(map(estimate_tokens, new.values())) + estimate_tokens(reason)
@@ -181,7 +181,7 @@ def operations_of(
     """
     names = {f"E{number}": name for number, name in _NUMBERED.findall(request)}
     known = {number: name for number, name in names.items() if name in snapshot.digests}
-    answer = answer.model_copy(update={name: getattr(answer, name)[:_MAX_EACH] for name in DreamAnswer.model_fields})
+    answer = answer.model_copy(update={name: getattr(answer, name)[:MAX_EACH] for name in DreamAnswer.model_fields})
     likes = {each for pair in pairs if pair.share >= _JOINED_FROM for each in (pair.ids, pair.ids[::-1])}
     found: list[Operation] = []
     for refs in answer.join:

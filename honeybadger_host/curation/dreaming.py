@@ -16,7 +16,7 @@ from honeybadger_host.curation.asking import FAILED, Answer, Question
 from honeybadger_host.curation.candidates import alike, unused
 from honeybadger_host.curation.dream import DreamAnswer, folds, operations_of, read_in, reasons, request_text
 from honeybadger_host.curation.jobs import Job
-from honeybadger_host.curation.passes import Made, PassDependencies, proposed
+from honeybadger_host.curation.passes import MAX_TURNS, Made, PassDependencies, proposed
 from honeybadger_host.curation.preferences import Preferences
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import settled
@@ -28,7 +28,6 @@ from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, read_fee
 log = structlog.get_logger()
 
 _FEEDBACK_OF: Final = timedelta(days=7)
-_TURNS: Final = 200  # newest turns of a session in which people may have spoken of the candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class Dreams:
         picked = [*reasons(snapshot, alike(snapshot.items), forgotten)]
         if not picked and not feedback:
             return ""
-        turns = newest_turns(uses, group, _TURNS)
+        turns = newest_turns(uses, group, MAX_TURNS)
         said = {place: turn for place, turn in turns.items() if uses.is_person(turn)}
         return request_text(snapshot, picked, feedback, said)
 
@@ -130,8 +129,7 @@ class Dreams:
         is_settled = settled(snapshot.earlier)
 
         def is_new(each: Operation) -> bool:
-            is_there = any(failed.gate == "no_change" for failed in each.gates.failed)
-            return not is_settled(each) and not is_there and (each.state == "waiting" or each.n > len(by_rules))
+            return not is_settled(each) and (each.state == "waiting" or each.n > len(by_rules))
 
         kept = partial(filter, is_new)
         return proposed(question, answer, [*by_rules, *by_model], known, kept, made_at=self._clock(), base=base)

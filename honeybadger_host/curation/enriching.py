@@ -22,6 +22,7 @@ from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire.labels import is_store
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.asking import Answer, Asker, Question
+from honeybadger_host.curation.consolidation import MAX_FACTS
 from honeybadger_host.curation.dream import PART_OF
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import PassDependencies, proposed
@@ -41,11 +42,10 @@ _NAMED: Final = "enrichment-"
 _MAX_ID_CHARACTERS: Final = 40
 _MIN_CHARACTERS: Final = 200
 _MIN_SENTENCES: Final = 3
-_MAX_FACTS: Final = 20
 
 
 class _Answer(Edited):
-    sentences: Annotated[tuple[Refs, ...], Field(strict=False, max_length=_MAX_FACTS)]
+    sentences: Annotated[tuple[Refs, ...], Field(strict=False, max_length=MAX_FACTS)]
 
 
 class _Source(NamedTuple):

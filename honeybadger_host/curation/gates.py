@@ -76,7 +76,7 @@ class _Case:
     @cached_property
     def quoted(self) -> Sequence[tuple[Evidence, Turn]]:
         turns = self.known.turns
-        return [(each, turns[each.session, each.turn]) for each in self.operation.evidence if _place(each) in turns]
+        return [(each, turns[each.place]) for each in self.operation.evidence if each.place in turns]
 
 
 def check(proposal: Proposal, known: Known) -> Proposal:
@@ -140,7 +140,7 @@ def _not_copied(case: _Case) -> str | None:
     """A text is not a copy: its turn lacks a quote, or its quotes and sources lack a line of the result."""
     operation, known = case.operation, case.known
     for evidence in operation.evidence:
-        turn = known.turns.get(_place(evidence))
+        turn = known.turns.get(evidence.place)
         if turn is None:
             return f"there is no turn {evidence.turn} in session {evidence.session}"
         if evidence.quote not in turn.content:
@@ -207,10 +207,6 @@ def content_of(text: str) -> str:
     """Return the text of an entry, or of a note without its signature."""
     first, end, body = text.partition("\n")
     return body.strip().removeprefix("- ").replace("\n  ", "\n") if end and SIGNED.fullmatch(first) else text
-
-
-def _place(evidence: Evidence) -> tuple[str, int]:
-    return evidence.session, evidence.turn
 
 
 def _before(evidence: Evidence) -> tuple[str, int]:

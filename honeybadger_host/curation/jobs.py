@@ -17,7 +17,6 @@ from honeybadger_host.curation.proposal import Kind
 AT_ONCE: Final = 2
 FIRST_PAUSE_SECONDS = 60.0
 _MAX_PAUSE_SECONDS: Final = 3600.0
-_MAX_WAITING: Final = 10_000  # jobs in the queue; a session that finds no place is added again with its next turn
 
 
 class Job(NamedTuple):
@@ -58,8 +57,7 @@ class Jobs:
 
     def add(self, job: Job) -> None:
         """Add a job to the queue; a failed job keeps its pause."""
-        if job not in self._waiting and len(self._waiting) < _MAX_WAITING:
-            self._waiting[job] = 0.0
+        self._waiting.setdefault(job, 0.0)
 
     def take(self, now: float, busy_groups: Collection[str]) -> Iterator[Job]:
         """Yield the jobs that may begin now; each runs until `end` or `fail`."""

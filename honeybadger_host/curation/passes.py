@@ -50,7 +50,8 @@ log = structlog.get_logger()
 
 # Events that the log has for the end of a pass; the others are dreams.
 _FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
-_MAX_TOKENS: Final = 12_000  # of the turns in one pass, oldest first; the next pass takes the others
+MAX_TOKENS: Final = 12_000  # of the turns in one pass, and of the entries in one question; the next takes the others
+MAX_TURNS: Final = 2000  # of a session; older turns are not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,13 @@ class PassDependencies:
             return None
         counts = {} if is_trial else await self._write(question, proposal, until or proposal.made_at)
         if proposal.operations and not is_trial:
+            first, last = proposal.first_turn or 0, proposal.last_turn or 0
+            span = {"session": proposal.session, "turns": last + 1 - first, "up_to": last}
             log.info(
                 _FINISHED.get(proposal.kind, "dream.finished"),
                 group=proposal.group,
                 kind=proposal.kind,
-                **_span(proposal),
+                **(span if proposal.session else {}),
                 by=proposal.by,
                 proposal=proposal_file(proposal.group, proposal.id),
                 **counts,
@@ -167,24 +170,16 @@ class PassDependencies:
         applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)
         asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire(), question.digest)
         type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
-        reply = orjson.loads(await self.change(asked, type_name, applying.handler))
+        reply = orjson.loads(await self.change(asked, type_name, ChangeHandler(applying.decide, applying.prepare)))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         return {state: reply["result"][state] for state in COUNTED}
 
 
-def _span(proposal: Proposal) -> dict[str, Any]:
-    """Return the session and turns of a consolidation, for the log; empty for other kinds."""
-    if proposal.session is None:
-        return {}
-    last = proposal.last_turn or 0
-    return {"session": proposal.session, "turns": last + 1 - (proposal.first_turn or 0), "up_to": last}
-
-
 def taken(turns: Iterable[Turn]) -> int:
     """Return the number of first turns that one pass takes, at least one."""
     totals = accumulate(turn.line_tokens for turn in turns)
-    return max(1, sum(total <= _MAX_TOKENS for total in totals))
+    return max(1, sum(total <= MAX_TOKENS for total in totals))
 
 
 def proposed(

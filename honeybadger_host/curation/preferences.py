@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,12 +21,12 @@ from pydantic import Field
 
 from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
-from honeybadger_host.curation.dream import numbered, sections_text
+from honeybadger_host.curation.dream import MAX_EACH, numbered, sections_text
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.passes import Made, PassDependencies, proposed, taken
+from honeybadger_host.curation.passes import MAX_TOKENS, MAX_TURNS, Made, PassDependencies, proposed, taken
 from honeybadger_host.curation.proposal import FailedGate, Gates, Operation, Proposal
 from honeybadger_host.curation.proposal_files import settled
-from honeybadger_host.curation.said import Refs, Turns, fact, picked, places_in
+from honeybadger_host.curation.said import Refs, Turns, fact, newest_lines, picked, places_in
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited
@@ -45,9 +45,6 @@ _SENSITIVE: Final = re.compile(
 NO_MODEL: Final = "no preferences are inferred: that takes a model"
 _STRENGTH: Final = "strength"
 _NAMED: Final = "preferences-"
-_MAX_TURNS: Final = 2000  # of a session; older turns are not read for preferences
-_MAX_KNOWN: Final = 100
-_MAX_PREFERENCES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class Preferences:
         """Return (session, turn) of people's turns since the last pass, oldest first, as many as one pass takes."""
         mark = self.uses.watermarks.of(inferred_file(group))
         since = None if mark is None else mark.at
-        turns = newest_turns(self.uses, group, _MAX_TURNS)
+        turns = newest_turns(self.uses, group, MAX_TURNS)
         return oldest(
             (session, turn)
             for (session, _), turn in turns.items()
@@ -97,11 +94,8 @@ class Preferences:
         known = snapshot.known(turns, uses)
         is_settled = settled(snapshot.earlier)
 
-        def kept(checked: Iterable[Operation]) -> Iterator[Operation]:
-            for each in checked:
-                is_there = any(failed.gate == "no_change" for failed in each.gates.failed)
-                if not is_there and not is_settled(each):
-                    yield counted(each, known)
+        def kept(checked: Iterable[Operation]) -> Iterable[Operation]:
+            return [counted(each, known) for each in checked if not is_settled(each)]
 
         return proposed(question, answer, operations, known, kept, made_at=self.clock())
 
@@ -126,7 +120,7 @@ class Preference(Edited):
 class PreferenceAnswer(Edited):
     """A model's answer."""
 
-    preferences: Annotated[tuple[Preference, ...], Field(strict=False, max_length=_MAX_PREFERENCES)]
+    preferences: Annotated[tuple[Preference, ...], Field(strict=False, max_length=MAX_EACH)]
 
 
 def oldest(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
@@ -139,7 +133,7 @@ def request_text(turns: Turns, known: Iterable[str], seen: Turns) -> str:
     """Return the question to a model: known preferences, turns that were too few so far, and people's new turns."""
     return sections_text(
         {
-            "Known Already": [f"- {text}\n" for text in [*known][-_MAX_KNOWN:]],
+            "Known Already": newest_lines([f"- {text}\n" for text in known], MAX_TOKENS),
             "Seen Before, Not Often Enough (name them again beside new ones)": numbered(seen),
             "What People Said": numbered(turns),
         }

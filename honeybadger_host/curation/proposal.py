@@ -81,6 +81,10 @@ class Evidence(Part):
     at: _At | None = None
     is_cut: bool = False
 
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.session, self.turn
+
 
 class FailedGate(Part):
     """The name of a gate that refuses, and its reason for a person."""
@@ -94,6 +98,10 @@ class Gates(Part):
 
     passed: Texts = ()
     failed: Annotated[tuple[FailedGate, ...], Field(strict=False)] = ()
+
+    def refuse(self, *gates: GateName) -> bool:
+        """Return whether one of these gates refused."""
+        return any(each.gate in gates for each in self.failed)
 
 
 class WriteAsked(Part):

@@ -69,20 +69,22 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
 
 
 def settled(proposals: Iterable[Proposal]) -> Callable[[Operation], bool]:
-    """Return a test whether an operation need not be proposed again: one with all of its text waits or was decided.
+    """Return a test whether a checked operation need not be proposed: one with all of its text waits or was decided.
+
+    Nor need one that says what is there already.
 
     What a gate refused counts as decided, except what it refused for this time alone.
     """
     known: defaultdict[object, list[str]] = defaultdict(list)
     for proposal in proposals:
         for each in proposal.operations:
-            is_for_later = any(failed.gate in ("too_much", "too_few") for failed in each.gates.failed)
+            is_for_later = each.gates.refuse("too_much", "too_few")
             if each.state in ("waiting", "struck") or (each.state == "refused" and not is_for_later):
                 known[_subject(each)].append(folded(each.result or ""))
 
     def is_settled(operation: Operation) -> bool:
         text = folded(operation.result or "")
-        return any(text in other for other in known[_subject(operation)])
+        return operation.gates.refuse("no_change") or any(text in other for other in known[_subject(operation)])
 
     return is_settled
 

@@ -27,7 +27,6 @@ from honeybadger_host.domain import (
     Added,
     Asked,
     Change,
-    ChangeHandler,
     FileRemoved,
     FileWritten,
     Outcome,
@@ -69,10 +68,6 @@ class Reverting:
     proposal: Proposal
     file: str
     kept: bytes
-
-    @property
-    def handler(self) -> ChangeHandler[Prepared]:
-        return ChangeHandler(self.decide, self.prepare)
 
     def prepare(self, asked: Asked) -> Prepared:
         """Find the changes. Raises Refusal: the journal no longer has them."""
