@@ -25,6 +25,7 @@ from honeybadger_host.domain import Injection, Served
 from honeybadger_host.memory import served as contexts
 from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.storage.files import FILE_MODE, make_folders
+from honeybadger_host.storage.journal_connection import connect_to_read
 
 log = structlog.get_logger()
 
@@ -193,8 +194,21 @@ class InjectionLedger:
         Args:
             is_doomed: told a `ContextResult`, its session and who got it; says whether it goes.
         """
+        of_group = None if group == GLOBAL_GROUP else group
+        looked_at: dict[int, bool] = {}
+        with self._saying_failures():
+            self._opened()
+        try:
+            with contextlib.closing(connect_to_read(self._path)) as reader:  # contexts are served meanwhile
+                for number, is_gone in contexts.doomed(reader, of_group, is_doomed):
+                    looked_at[number] = is_gone
+                    time.sleep(0)
+        except sqlite3.Error as error:
+            with self._lock:
+                self._failed(error)
         with self._saying_failures():
             db = self._opened()
+            looked_at |= contexts.doomed(db, of_group, is_doomed, max(looked_at, default=0))
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA synchronous = FULL")
             with _transaction(db):
@@ -204,7 +218,7 @@ class InjectionLedger:
                 for table in ("recalled", "said"):
                     of_session = f"DELETE FROM {table} WHERE grp = ? AND session = ?"  # noqa: S608  one of two names
                     db.execute(of_session, (group, session))
-                contexts.forget(db, None if group == GLOBAL_GROUP else group, is_doomed)
+                contexts.remove(db, [number for number, is_gone in looked_at.items() if is_gone])
             db.execute("VACUUM")  # what went for its age was not overwritten
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             db.execute("PRAGMA synchronous = NORMAL")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -108,22 +108,28 @@ def prune(db: sqlite3.Connection, oldest_at: int) -> None:
         _remove_texts(db)
 
 
-def forget(db: sqlite3.Connection, group: str | None, is_doomed: Callable[[Mapping[str, Any], str, str], bool]) -> int:
-    """Remove contexts; return how many. Raises sqlite3.Error.
+def doomed(
+    db: sqlite3.Connection, group: str | None, is_doomed: Callable[[Mapping[str, Any], str, str], bool], after: int = 0
+) -> Iterator[tuple[int, bool]]:
+    """Yield the number of each context, and whether it goes. Raises sqlite3.Error.
 
     Args:
         group: only contexts of this group; None: of all.
         is_doomed: told the `ContextResult`, the session and the sender.
+        after: only contexts behind this number.
     """
-    query = "SELECT number, hash, session, sender FROM contexts WHERE grp = coalesce(?, grp)"
-    doomed = []
-    for number, hash_, session, sender in db.execute(query, (group,)):
+    query = (
+        "SELECT number, hash, session, sender FROM contexts WHERE grp = coalesce(?, grp) AND number > ? ORDER BY number"
+    )
+    for number, hash_, session, sender in db.execute(query, (group, after)):
         result = result_of(db, hash_)
-        if result is None or is_doomed(result, session, sender):
-            doomed.append((number,))
-    db.executemany("DELETE FROM contexts WHERE number = ?", doomed)
+        yield number, result is None or is_doomed(result, session, sender)
+
+
+def remove(db: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    """Remove contexts. Raises sqlite3.Error."""
+    db.executemany("DELETE FROM contexts WHERE number = ?", [(number,) for number in numbers])
     _remove_texts(db)
-    return len(doomed)
 
 
 def _remove_texts(db: sqlite3.Connection) -> None:

@@ -356,7 +356,7 @@ class Forgetter:
 
         def quotes(text: str) -> bool:
             data = text.encode()
-            return phrases.finds_bytes(data) or phrases.in_bytes(data) != data
+            return phrases.finds_bytes(data) or (bool(phrases.wholes) and phrases.in_bytes(data) != data)
 
         def is_doomed(result: Mapping[str, Any], session: str, by: str) -> bool:
             if session == plan.session or by == sender:
@@ -366,7 +366,7 @@ class Forgetter:
                 found[hash_] = quotes(result["system"][:length])
             begins = max(0, length - _MAX_SPACED * phrases.longest)
             told = orjson.dumps({**result, "system": ""}).decode()
-            return found[hash_] or quotes(result["system"][begins:]) or quotes(told)
+            return found[hash_] or quotes(f"{result['system'][begins:]}\n{told}")
 
         self._ledger.forget(plan.group, plan.entries, plan.session, is_doomed)
 
