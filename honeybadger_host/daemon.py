@@ -45,7 +45,7 @@ log = structlog.get_logger()
 SWITCH_SECONDS = 0.001
 _FIRST_SWEEP_SECONDS = 0.01  # nobody who waits for READY has to wait for the second one
 _LOOK_EVERY_SECONDS = 1.0
-# Looks at the watched folders, of which one is at each of them: with 100 groups that takes 1.5 ms.
+# Looks at the watched folders, and sweeps while events come, of which one is at each of them: with 100 groups 1.5 ms.
 _CLOSE_LOOK_EVERY = 4
 # Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison.
 _MAX_ENTRY_FOLDERS = 1024
@@ -293,7 +293,7 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
     """Look into all inboxes at regular moments, whatever the events say; keep the watches up."""
     watches = HAS_INOTIFY and host.settings.ipc.watch
     look_at, known = 0.0, 0
-    looks = itertools.count()
+    looks, sweeps = itertools.count(), itertools.count()
     is_ready = False
     pings = watchdog_seconds()
     ping_at = 0.0
@@ -310,13 +310,17 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
             cost = await anyio.to_thread.run_sync(_look_around, host, watcher, now, is_close)
             look_at = now + max(_LOOK_EVERY_SECONDS, rest_after(cost))
         swept = host.spool.sweeps
-        host.spool.mark(None)
+        is_heard = is_ready and watcher.is_alive() and not watcher.unwatched
+        if is_heard and next(sweeps) % _CLOSE_LOOK_EVERY:
+            host.spool.mark_new()
+        else:
+            host.spool.mark(None)
         host.pipeline.wake()
         pause = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
         before, known = known, len(host.spool.inboxes)
         if known != before:
             look_at = 0.0  # whoever is new is heard of from now on
-        elif is_ready and watcher.is_alive() and not watcher.unwatched:
+        elif is_heard:
             pause = max(pause, rest_after(host.spool.sweep_cost))
         await anyio.sleep(pause)
         if host.spool.sweeps > swept:  # only a finished sweep says that the pipeline is alive

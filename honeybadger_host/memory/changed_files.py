@@ -31,7 +31,7 @@ class ChangedFiles:
     """
 
     def __init__(self, home: Path, journal: Path, documents: Documents, entries: EntryFiles) -> None:
-        self._home = home
+        self._home = str(home)
         self._reader = EditReader(journal)
         self._documents = documents
         self._entries = entries
@@ -47,19 +47,22 @@ class ChangedFiles:
     def every(self) -> list[str]:
         """Return all documents that are there."""
         folders = self._json_folders()
-        files = [f"{folder}/{name}" for folder in folders for name in names_in(self._home / folder)]
+        files = [f"{folder}/{name}" for folder in folders for name in names_in(f"{self._home}/{folder}")]
         every = [*self._texts(), *files]
-        return [file for file in every if self._documents.covers(file) and os.path.lexists(self._home / file)]
+        return [file for file in every if self._documents.covers(file) and os.path.lexists(f"{self._home}/{file}")]
 
     def _texts(self) -> list[str]:
-        files = [ROOT_GLOBAL_FILE, *(f"groups/{group}/{name}" for group in groups_in(self._home) for name in TEXTS)]
-        for agent in names_in(self._home / _AGENTS):
-            files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(self._home / _AGENTS / agent))
+        files = [
+            ROOT_GLOBAL_FILE,
+            *(f"groups/{group}/{name}" for group in groups_in(Path(self._home)) for name in TEXTS),
+        ]
+        for agent in names_in(f"{self._home}/{_AGENTS}"):
+            files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(f"{self._home}/{_AGENTS}/{agent}"))
         return files
 
     def _json_folders(self) -> list[str]:
         folders: list[str] = []
-        for group in groups_in(self._home):
+        for group in groups_in(Path(self._home)):
             folders += [f"groups/{group}/{name}" for name in _JSON_FOLDERS]
             folders += self._entries.folders(group)
             folders += self._entries.folders(f"{group}/archive")
@@ -85,7 +88,7 @@ class ChangedFiles:
         last = ""
         while names := self._reader.names(last, _FILES_AT_ONCE):
             for file in names:
-                if not os.path.lexists(self._home / file):
+                if not os.path.lexists(f"{self._home}/{file}"):
                     self._documents.touch(file)
             last = names[-1]
             yield
@@ -95,7 +98,7 @@ class ChangedFiles:
         self._folders[folder] = self._stamp_of(folder)
         known = {one.file for one in self._documents.in_use.every() if one.is_there}
         known.update(self._reader.names_below(f"{folder}/"))
-        names = [f"{folder}/{name}" for name in names_in(self._home / folder)]
+        names = [f"{folder}/{name}" for name in names_in(f"{self._home}/{folder}")]
         for start in range(0, len(names), _FILES_AT_ONCE):
             self._compare(names[start : start + _FILES_AT_ONCE])
             yield
@@ -105,15 +108,15 @@ class ChangedFiles:
 
     def _stamp_of(self, folder: str) -> int | None:
         """Return what changes when a file comes into a folder, or goes."""
-        stamp = signature_of(self._home / folder)
+        stamp = signature_of(f"{self._home}/{folder}")
         return None if stamp is None else stamp.mtime_ns
 
     def _compare(self, files: Sequence[str]) -> None:
         """Touch those of some files that are not as they were left."""
         files = [file for file in files if self._documents.covers(file)]
-        stamps = self._reader.stamps(files)
+        in_use = {file: document for file in files if (document := self._documents.in_use.get(file)) is not None}
+        stamps = self._reader.stamps([file for file in files if file not in in_use])
         for file in files:
-            document = self._documents.in_use.get(file)
-            left = stamps.get(file) if document is None else document.left
-            if left != signature_of(self._home / file):
+            left = in_use[file].left if file in in_use else stamps.get(file)
+            if left != signature_of(f"{self._home}/{file}"):
                 self._documents.touch(file)

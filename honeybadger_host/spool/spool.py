@@ -32,7 +32,7 @@ from honeybadger_host.storage.files import closing_fd, identity_of, open_folder
 log = structlog.get_logger()
 
 _LISTED_AT_ONCE: Final = 256  # names read between two batches: 0.5 ms, where a folder of 100,000 takes 200 ms
-_DISTRUST_EVERY: Final = 20  # sweeps after which every folder is listed, whatever its time stamp says (5 s by default)
+_DISTRUST_SECONDS: Final = 5.0  # after which every folder is listed, whatever its time stamp says
 _NO_LIMITS: Final = Shares()
 
 
@@ -65,6 +65,7 @@ class Spool:
         """`requests/` and `turns/` of all senders."""
         self._marked: set[str] = set()
         self._is_everywhere = True
+        self._distrust_at = 0.0
         self.sweeps = 0
         self.sweep_cost = 0.0
         """Seconds of processor time that the last look into all inboxes took."""
@@ -99,30 +100,38 @@ class Spool:
         else:
             self._marked.add(folder)
 
+    def mark_new(self) -> None:
+        """Look for new inboxes, and at files that were not finished. Any thread."""
+        self._marked.add(self._ipc)
+
     def mark_only(self, path: str) -> None:
         """Look into one sender's inbox next, and into no other that nothing is heard of."""
         self._is_everywhere = False
         self._marked.add(f"{path}/{REQUESTS}")
 
     def look(self, now: float) -> None:
-        """List the inboxes where something came; at a sweep all."""
+        """List the inboxes where something came; at a sweep all, or those that are new or wait for something."""
         marked = {self._marked.pop() for _ in range(len(self._marked))}  # other threads add meanwhile
         if self._is_everywhere or not marked <= self._folders.keys():
-            self._sweep(now)
+            self._sweep(marked, now)
         else:
             for folder in marked:
                 self._look_into(self._folders[folder], now)
 
-    def _sweep(self, now: float) -> None:
+    def _sweep(self, marked: Collection[str], now: float) -> None:
         begun = time.thread_time()
-        self._is_everywhere = False
-        if self.sweeps % _DISTRUST_EVERY == 0:
+        is_everywhere, self._is_everywhere = self._is_everywhere, False
+        if is_everywhere and now >= self._distrust_at:
+            self._distrust_at = now + _DISTRUST_SECONDS
             self.distrust()
+        known = self._folders
         self.discover()
-        for inbox in self._folders.values():
-            self._look_into(inbox, now)
+        for folder, inbox in self._folders.items():
+            if is_everywhere or inbox.waiting or folder in marked or folder not in known:
+                self._look_into(inbox, now)
         self.sweeps += 1
-        self.sweep_cost = time.thread_time() - begun
+        if is_everywhere:
+            self.sweep_cost = time.thread_time() - begun
 
     def _look_into(self, inbox: Inbox, now: float) -> None:
         if inbox.names or inbox.listing is not None:
