@@ -46,6 +46,9 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         _print_curation(status_["curation"])
     if review := status_.get("review"):
         _print_review(review)
+    for file in status_.get("damaged", ()):
+        print(paint(f"damaged   {file} is not JSON any more: its last good version is served", "yellow"))
+        _print_warning("mend it; what agents change meanwhile waits and is merged then")
     for removed in status_.get("removed_unread", ()):
         when = moment(removed["at"])
         print(paint(f"removed   {removed['what']} went from {removed['file']} in a save of {when}", "yellow"))

@@ -88,6 +88,7 @@ class Saves:
         self._event = 0
         """Number of the event that goes on with the next saves; 0: none does."""
         self._has_more = False
+        self._damaged: set[str] = set()
 
     # -------------------------------------------------------------------------------------------------------- reading
 
@@ -124,6 +125,15 @@ class Saves:
                 return bytes(document.text)
         found = self._compare(file, signature, "", data)
         return merged_as(file, found.newest, newest or b"", found.merged)
+
+    def damaged(self) -> list[str]:
+        """Return files that were saved as something that is no JSON object; their last good version is served."""
+        for file in [*self._damaged]:
+            with contextlib.suppress(WorldFailed):
+                data = read_whole(path_in(self._home, file))
+                if data is None or may_be_version(file, data):
+                    self._damaged.discard(file)
+        return sorted(self._damaged)
 
     # -------------------------------------------------------------------------------------------------------- looking
 
@@ -205,6 +215,7 @@ class Saves:
                 return None
         touched.pop(file, None)
         if not may_be_version(file, data):
+            self._damaged.add(file)
             return None  # whoever mends it saves it again
         return self._compare(file, signature, self._author_of(status.st_uid), data)
 

@@ -40,12 +40,13 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     throttle = Throttle(_SAY_AGAIN_SECONDS)
     large, measure_at = list[str](), 0.0
     proposals, review = WaitingProposals(host.home), dict[str, int]()
-    unread = list[dict[str, Any]]()
+    unread, damaged = list[dict[str, Any]](), list[str]()
     while True:
         if time.monotonic() >= measure_at:
             begun = time.monotonic()
             large = await anyio.to_thread.run_sync(_large_memories, host)
             review = await anyio.to_thread.run_sync(_waiting_for_review, host, proposals)
+            damaged = (await anyio.to_thread.run_sync(host.projections.documents.saves.damaged))[:_MAX_SHOWN]
             try:
                 unread = await anyio.to_thread.run_sync(_removed_unread, host)
             except (JournalError, WorldFailed) as error:  # as with too many open files: the next round tries again
@@ -55,6 +56,7 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
         status = _status(host, watcher, large)
         status["review"] = review
         status["removed_unread"] = unread
+        status["damaged"] = damaged
         if cluster is not None:
             status["cluster"] = cluster()
         try:

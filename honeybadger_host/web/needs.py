@@ -65,6 +65,7 @@ def faults_in(status: dict[str, Any]) -> list[str]:
     told += [
         f"The journal changed by itself, see the doctor: {row}." for row in status.get("journal", {}).get("damaged", ())
     ]
+    told += [f"Not JSON any more, its last good version is served: {each}." for each in status.get("damaged", ())]
     told += [f"Cannot be written now: {each}." for each in status.get("files_behind", ())]
     told += [f"An agent is as it was before: {file}: {why}." for file, why in agents.get("refused", {}).items()]
     told += [f"A task does not run: {each}." for each in (status.get("tasks") or {}).get("refused", ())]

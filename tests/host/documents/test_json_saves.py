@@ -66,9 +66,11 @@ def test_while_a_file_is_no_json_the_last_good_version_is_served_and_changed(wor
     write(world, dumped(content="tea", n=2))
     world.kill()
     assert (world.look(ENTRY), world.read(ENTRY)) == ([], broken)
+    assert world.documents.saves.damaged() == [ENTRY]
     world.save(broken + b"\n}\n", file=ENTRY)
     assert len(world.look(ENTRY)) == 1
     assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 2}
+    assert world.documents.saves.damaged() == []
 
 
 def test_a_file_that_a_person_removes_is_an_edit_that_has_its_text(world: World) -> None:
