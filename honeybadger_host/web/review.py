@@ -83,6 +83,7 @@ def _proposal(request: Request) -> Response:
         per_page=PER_PAGE,
         done=member(request, "done", 20),
         seq=number(request, "seq"),
+        kept=number(request, "kept"),
     )
 
 
@@ -127,8 +128,8 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
             raise Invalid("that is not a decision: load the page again")
     is_accepted = decision in ("edit", "copied")
     asked = made(DecideProposal, name, "accept" if is_accepted else decision, operations=numbers, result=result)
-    _, seq = home_of(request).ask(group, asked, seconds=60)
-    return go(href("g", group, "review", name, done=decision, seq=seq))
+    decided, seq = home_of(request).ask(group, asked, seconds=60)
+    return go(href("g", group, "review", name, done=decision, seq=seq, kept=len(decided.kept) or None))
 
 
 ROUTES: Final = (

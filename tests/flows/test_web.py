@@ -443,7 +443,7 @@ def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(browser
     assert "Cid" not in read(browser, "/g/careful/memory").words
 
 
-def test_all_operations_that_lose_nothing_are_accepted_at_once(
+def test_all_that_are_copies_are_accepted_at_once_and_taken_back(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
     for category in ("a", "b"):
@@ -455,6 +455,12 @@ def test_all_operations_that_lose_nothing_are_accepted_at_once(
     done = browser.press(read(browser, proposal[1]), "Accept the 2 that are copies")
     assert "Accepted all that are copies." in done.words
     assert len(client.list_memory_entries().entries) == 2
+    tea = client.search_memory("green tea").hits[0].id
+    client.edit_memory(tea, content="Carl drinks black tea.")
+    name = proposal[1].rpartition("/")[2]
+    back = browser.press(read(browser, f"/g/{group}/review/{name}"), "Take back all that was applied")
+    assert "Taken back. Later changes stay in 1 file." in back.words
+    assert len(client.list_memory_entries().entries) == 5
 
 
 def test_a_proposal_says_how_much_all_of_it_retires(browser: Browser, group: str, folder: Path) -> None:
