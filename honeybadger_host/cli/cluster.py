@@ -139,7 +139,8 @@ def cluster_status(home: Home = None, as_json: AsJson = False, overrides: Overri
 
 def _line_of(machine: Mapping[str, Any]) -> str:
     does = "serves" if machine["serves"] else "begins to own the home" if machine["epoch"] else "follows"
-    return f"machine  {machine['node']} {does}, has {machine['seq']}, version {machine['version']}"
+    line = f"machine  {machine['node']} {does}, has {machine['seq']}, version {machine['version']}"
+    return line + "".join(f"; of what was forgotten is left: {file} ({form})" for file, form in machine["left"])
 
 
 @app.command("where")

@@ -1,8 +1,8 @@
 """A home on several machines: its journal is a log on NATS servers, which one host writes and the others follow.
 
-Read `records`, `servers` (the connection), `log`, `committing`, `lease`, `placing`, `snapshots`, `forwarding`,
-`moving`, `member`, `operating`, `checks`, `keys`. Nothing here is imported unless `cluster.servers` is set. May
-import `ops` and what is below it.
+Read `records`, `servers` (the connection), `log`, `committing`, `lease`, `placing`, `forgetting`, `snapshots`,
+`forwarding`, `moving`, `member`, `operating`, `checks`, `keys`. Nothing here is imported unless
+`cluster.servers` is set. May import `ops` and what is below it.
 """
 
 from honeybadger_agent.wording import HOST_EXTRA

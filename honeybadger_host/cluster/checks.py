@@ -15,10 +15,10 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.cluster.lease import OWNERS, holder
 from honeybadger_host.cluster.log import Names, read_place
 from honeybadger_host.cluster.moving import MAX_BEHIND, State, missing, present
-from honeybadger_host.cluster.placing import KEPT
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HostError, SettingsError
+from honeybadger_host.memory.forgotten_files import REPLACED
 from honeybadger_host.ops.findings import Finding
 from honeybadger_host.settings import Cluster
 from honeybadger_host.storage.files import printable
@@ -35,7 +35,7 @@ _NOT_SEEN: Final = (
 
 def cluster(home: Path) -> Iterator[Finding]:
     """Everything about several machines; nothing for a home of one."""
-    for path in sorted((home / KEPT).rglob("*")):
+    for path in sorted((home / REPLACED).rglob("*")):
         if path.is_file():
             kept = printable(str(path.relative_to(home)))
             yield Finding("kept aside", "warning", f"{kept} was only on this machine", "compare, then remove it")
@@ -127,7 +127,7 @@ def _clock(stream: str, said: str, asked_at: float, answered_at: float) -> Itera
 
 def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
     first, last = servers.end_of(names.stream) or (1, 0)
-    taken = [int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots)]
+    taken = [int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots, names.all_subjects)]
     if not taken or max(taken) < first - 1:
         what = f"there is none from which the log goes on at {first}: no machine can join"
         yield Finding("snapshots", "problem", what, "the owner publishes another when it begins: `cluster drain`")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
 from honeybadger_host.cluster.log import Log
@@ -38,20 +38,25 @@ class _Recorded:
 class Committing:
     """See `SharedLog`. The writer's thread."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, settle: Callable[[], list[tuple[str, str]]]) -> None:
         self._log = log
+        self.settle = settle
         self._recorded: _Recorded | None = None
+        self._is_last = False
 
     def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        self._recorded = _Recorded(connection)
+        self._recorded, self._is_last = _Recorded(connection), False
         return cast(sqlite3.Connection, self._recorded)
+
+    def end_stream(self) -> None:
+        self._is_last = True
 
     def commit(self, connection: sqlite3.Connection) -> None:
         statements = [] if self._recorded is None else self._recorded.statements
         if not statements:
             connection.execute("COMMIT")
             return
-        position = self._log.append(dump_statements(statements))
+        position = self._log.append(dump_statements(statements), is_last=self._is_last)
         try:
             write_position(connection, position)
             connection.execute("COMMIT")

@@ -4,6 +4,9 @@ The log is the fence. An append says behind which message it belongs, and the se
 A new owner first appends its epoch; from then on the place that the old one expects is taken. Each owner writes to a
 subject of its own, and an append says that, too, of the message before it: behind another history, as servers may have
 that were restored from an older copy, the servers take nothing.
+
+A stream may end: its last record names the one that goes on, with the next number. So what was forgotten goes from the
+servers with its stream, see `forgetting`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from honeybadger_agent.relay import asking_subject
 from honeybadger_host.cluster.records import (
     CHAIN_HEADER,
     EPOCH_HEADER,
+    NEXT_HEADER,
     PART_BYTES,
     PART_HEADER,
     SCHEMA_HEADER,
@@ -61,18 +65,27 @@ class NotOurs(Exception):
 
 
 class Names(NamedTuple):
-    """Names of a home on the servers."""
+    """Names of a home on the servers.
+
+    Args:
+        first: see `Position.stream`.
+    """
 
     identity: str
+    first: int = 0
 
     @property
     def stream(self) -> str:
-        return f"HB_{self.identity}"
+        return f"HB_{self.identity}_{self.first}" if self.first else f"HB_{self.identity}"
 
     @property
     def subjects(self) -> str:
         """Subject of the log: a new one each time that a machine begins to own the home."""
-        return f"hb.{self.identity}.log.*"
+        return f"hb.{self.identity}.log.{self.first}.*" if self.first else f"hb.{self.identity}.log.*"
+
+    @property
+    def all_subjects(self) -> str:
+        return f"hb.{self.identity}.>"
 
     @property
     def asking(self) -> str:
@@ -114,11 +127,26 @@ def read_place(journal: Path) -> tuple[Names, Position, str]:
         with reading(journal) as connection:
             identity, position, node = read_home(connection)
         if position is not None:
-            return Names(identity), position, node
+            return Names(identity, position.stream), position, node
     raise SettingsError(
         f"{journal.parent.parent} is of one machine: run `honeybadger-host cluster init` there, or `honeybadger-host "
         "cluster join` with the identity that `init` printed on another machine; or leave cluster.servers empty"
     )
+
+
+def make_log(servers: Servers, names: Names) -> None:
+    """Make the stream of a log that is not there. Raises Unreachable."""
+    servers.make_stream(names.stream, names.subjects, first=names.first)
+
+
+def logs_of(servers: Servers, names: Names) -> dict[str, int]:
+    """Return the streams of a home's log, those that ended included: name -> first number, see `Position.stream`.
+
+    Raises Unreachable.
+    """
+    first = Names(names.identity).stream
+    found = servers.streams(first, names.all_subjects)
+    return {name: int(name.removeprefix(first).lstrip("_") or 0) for name in found}
 
 
 class Purged(Exception):
@@ -133,7 +161,6 @@ class Log:
         last: the last message that was seen; greater than `position.seq` where an owner left a record unfinished.
         end: where the log ended when it was asked last, at most a second ago while it is read.
         epoch: with which this machine owns the home; 0: it does not.
-        subject: of what this machine appends.
     """
 
     servers: Servers
@@ -143,7 +170,7 @@ class Log:
         self.names, self.position = names, position
         self.last = self.end = position.seq
         self.epoch = 0
-        self.subject = names.subjects.replace("*", secrets.token_hex(8))
+        self._token = secrets.token_hex(8)
         self._behind = ""
         """The subject of the last message; empty: it is gone."""
         self.failed = ""
@@ -155,6 +182,11 @@ class Log:
         self._found_none = False
         self._short_since: float | None = None
         """Since when the log has ended before this journal, as far as the servers say."""
+
+    @property
+    def subject(self) -> str:
+        """Subject of what this machine appends."""
+        return self.names.subjects.replace("*", self._token)
 
     # ----------------------------------------------------------------------------------------------------- reading
 
@@ -176,6 +208,9 @@ class Log:
             self.last = message.seq
             if (record := whole_record(message, self._parts)) is not None:
                 records.append(record)
+                if record.following:
+                    self.names = self.names._replace(first=record.following)
+                    break
         return records
 
     def read_to_end(self) -> Iterator[list[Record]]:
@@ -186,6 +221,8 @@ class Log:
     def _end(self) -> int:
         """Return the number of the last message. Raises Unreachable, Purged, JournalError."""
         end = self.servers.end_of(self.names.stream)
+        if end is None and max(logs_of(self.servers, self.names).values(), default=0) > self.last + 1:
+            raise Purged
         if end is not None and end[0] > self.last + 1:
             raise Purged
         if end is None or end[1] < self.last:
@@ -225,16 +262,18 @@ class Log:
         self.epoch = self.last
         return True
 
-    def append(self, data: bytes) -> Position:
+    def append(self, data: bytes, *, is_last: bool = False) -> Position:
         """Return the position behind a record once a quorum has it durably.
 
+        Args:
+            is_last: its stream ends with it, and the next record is the first one of another.
         Raises StorageFailed: another machine owns the home, or nobody knows whether it is there.
         """
         with self._lock:
             if self.failed:
                 raise StorageFailed(self.failed)
             try:
-                return self._append(data, epoch=self.epoch)
+                return self._append(data, epoch=self.epoch, is_last=is_last)
             except NotOurs as error:
                 raise self.fail(f"another machine owns this home now ({error}): this one follows it") from None
             except Unreachable as error:
@@ -250,9 +289,14 @@ class Log:
             self._lost(why)
         return StorageFailed(self.failed)
 
-    def _append(self, data: bytes, *, epoch: int) -> Position:
+    def _append(self, data: bytes, *, epoch: int, is_last: bool = False) -> Position:
         parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
-        last, behind = self.last, self.position.behind(self.last + len(parts), data)
+        last, names = self.last, self.names
+        following = last + len(parts) + 1 if is_last else 0
+        if following:
+            names = names._replace(first=following)
+            self._begin(names)
+        behind = self.position.behind(last + len(parts), data, following)
         for number, part in enumerate(parts, 1):
             headers = {
                 EXPECTED_HEADER: str(last),
@@ -261,12 +305,27 @@ class Log:
                 CHAIN_HEADER: behind.chain,
                 PART_HEADER: f"{number}/{len(parts)}",
             }
+            if following:
+                headers[NEXT_HEADER] = str(following)
             if self._behind:
                 headers |= {EXPECTED_OF_SUBJECT_HEADER: str(last), EXPECTED_SUBJECT_HEADER: self._behind}
             self._put(Message(last + 1, self.subject, headers, part))
             last, self._behind = last + 1, self.subject
+        if following:
+            self.names, self._behind = names, ""  # in the stream that begins nothing is before the next record
         self.last, self.position = last, behind
         return behind
+
+    def _begin(self, names: Names) -> None:
+        """Make the stream that follows; asked again, it is one. Raises Unreachable."""
+        until = time.monotonic() + UNCLEAR_SECONDS
+        while True:
+            try:
+                return make_log(self.servers, names)
+            except Unreachable:
+                if self.failed or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
 
     def _put(self, message: Message) -> None:
         """See that a message stands in its place. Raises NotOurs, Unreachable: nobody knows."""

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,16 +19,19 @@ import structlog
 
 from honeybadger_host import __version__
 from honeybadger_host.cluster.committing import Committing
+from honeybadger_host.cluster.forgetting import ended_streams, look_for, remove_derived, take_out
 from honeybadger_host.cluster.forwarding import Answering, Forwarding, registered
 from honeybadger_host.cluster.lease import Renewing, Watched, claim, release
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Purged, read_place
-from honeybadger_host.cluster.moving import REMEMBERED_SECONDS, Presence, State
+from honeybadger_host.cluster.moving import REMEMBERED_SECONDS, Presence, State, missing, present
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
+    CLEAN,
     SCHEMA_HEADER,
     Record,
     another_schema,
     apply_record,
+    read_clean,
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
@@ -37,10 +40,12 @@ from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.host import FOLLOWS
+from honeybadger_host.ops.residue import Residue
 from honeybadger_host.ops.status import STATUS_SECONDS
 from honeybadger_host.settings import Settings
+from honeybadger_host.storage.forgetting import Forgetting, begun_in
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.storage.journal_connection import Transaction, connect, translating
+from honeybadger_host.storage.journal_connection import Transaction, connect, translating, vacuum
 from honeybadger_host.storage.journal_opening import bring_forward, use_wal
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION
 
@@ -53,6 +58,9 @@ log = structlog.get_logger()
 # journal's bytes: so all snapshots together never cost more than the log itself.
 TRIM_SHARE = 1.0
 LOOK_SECONDS = 10.0
+# So long `forget` waits for other machines; then it names them.
+SETTLE_SECONDS = 60.0
+_MAX_LEFT: Final = 100  # places that are told of one machine
 _FOLD_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
 _UNKNOWN: Final = "nobody knows whom: the servers do not answer"
@@ -96,7 +104,14 @@ class Member:
         self._owner = ""
         """The machine that this one follows."""
         self._lease = Watched()
+        self._lost_plans: list[Forgetting] | None = None
+        """What was forgotten since the journal that a snapshot replaced."""
         self._trimming = threading.Thread(target=self._trim, name="trim", daemon=True)
+        self._shortening = threading.Lock()
+        self._has_snapshot = False
+        """A current one is on the servers, as far as an owner knows."""
+        self._clean, self._left = 0, list[tuple[str, str]]()
+        """See `State`."""
         try:
             self.names, position, self.node = read_place(self._path)
             self.log = Log(self.names, position, self._note_lost)
@@ -171,7 +186,7 @@ class Member:
 
         Raises JournalError, and nothing is changed: the log goes on with records of another one.
         """
-        newest = servers.newest(self.names.stream, self.names.subjects)
+        newest = servers.newest(self.log.names.stream, self.log.names.subjects)
         if newest is not None:
             schema = int(newest.headers[SCHEMA_HEADER])
             is_over = newest.seq == self.log.position.seq and self._lease.holder(servers, self.names) is None
@@ -180,6 +195,9 @@ class Member:
         writer = connect(self._path, is_shared=True)
         use_wal(writer)
         bring_forward(writer, self._path)
+        self._clean = read_clean(writer)
+        if self._clean != self.log.position.stream:  # the host ended before it had looked, and knows no words any more
+            self._begin_clean(writer, self.log.position.stream, self._lost_plans)
         return writer
 
     def _report(self) -> None:
@@ -230,7 +248,7 @@ class Member:
             return False
         self._renewing = Renewing(self.log, self.node, now)
         self._apply(writer, [])
-        self.shared = Committing(self.log)
+        self.shared = Committing(self.log, self._settle)
         placed = place_files(self.home, self._path)
         self._trimming.start()
         if self._forwarding is not None:
@@ -246,9 +264,12 @@ class Member:
 
     def _apply(self, writer: sqlite3.Connection, records: Sequence[Record]) -> None:
         """Take records into the journal, and how far it has come."""
-        position = self.log.position
+        position, plans = self.log.position, list[Forgetting]()
         with Transaction(writer, self._path) as writing:
             for record in records:
+                if record.following and (plan := begun_in(writing)) is not None:
+                    take_out(self.home, plan)  # before its words go from the journal here
+                    plans.append(plan)
                 position, owner = apply_record(writing, record, position)
                 if owner not in (None, self.node):
                     writing.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
@@ -257,15 +278,40 @@ class Member:
         if time.monotonic() > self._folded_at + _FOLD_SECONDS:
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._folded_at = time.monotonic()
+        if position.stream != self.log.position.stream:
+            self._begin_clean(writer, position.stream, plans)
         self.log.position = position
+
+    def _begin_clean(self, writer: sqlite3.Connection, stream: int, plans: Sequence[Forgetting] | None) -> None:
+        """Leave nothing here of what was deleted; then look for what is left, on a thread.
+
+        Args:
+            plans: what was forgotten; None: it is not known any more.
+        """
+        remove_derived(self.home)
+        vacuum(writer, self._path)
+        self._looking = threading.Thread(target=self._look, args=(stream, plans), name="look", daemon=True)
+        self._looking.start()
+
+    def _look(self, stream: int, plans: Sequence[Forgetting] | None) -> None:
+        left = [Residue(".", "not looked through: a host that ended knew what to look for, this one does not")]
+        try:
+            if plans is not None:
+                left = look_for(self.home, plans)
+            with closing(connect(self._path)) as writer, Transaction(writer, self._path) as writing:
+                writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CLEAN, stream))
+        except WorldFailed as error:
+            left = [Residue(".", f"not looked through: {error}")]
+        self._clean, self._left = stream, [(one.file, one.form) for one in left[:_MAX_LEFT]]
+        log.info("cluster.forgot", home=self.names.identity, left=len(left))
 
     def _begin_with_snapshot(self, servers: Servers) -> None:
         log.info("cluster.begins_anew", home=self.names.identity, seq=self.log.position.seq)
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        load_snapshot(servers, self.names, self._path)
-        _, position, self.node = read_place(self._path)
+        self._lost_plans = load_snapshot(servers, self.names, self._path)
+        self.names, position, self.node = read_place(self._path)
         self.log = Log(self.names, position, self._note_lost)
         self.log.servers = servers
 
@@ -316,6 +362,8 @@ class Member:
             self._serves,
             0.0 if renewing is None else round(time.monotonic() - renewing.renewed_at, 2),
             max(0, self.log.end - self.log.last) if renewing is None else 0,
+            self._clean,
+            self._left,
         )
 
     def _note_lost(self, why: str) -> None:
@@ -324,7 +372,7 @@ class Member:
 
     def _trim(self) -> None:
         """Publish a snapshot when the log is long, which begins with it then, or when there is none of this schema."""
-        pause, is_current, is_made = 0.0, False, False
+        pause, is_made = 0.0, False
         while not self._stopping.wait(pause) and self._servers is not None and not self.log.failed:
             pause = LOOK_SECONDS
             try:
@@ -332,17 +380,48 @@ class Member:
                     subjects = f"{self.names.machine}.*"
                     self._servers.make_stream(self.names.machines, subjects, max_age=REMEMBERED_SECONDS, of_each=1)
                     is_made = True
-                journal_bytes = sum(path.stat().st_size for path in self._path.parent.glob(f"{self._path.name}*"))
-                is_long = self._servers.bytes_of(self.names.stream) > TRIM_SHARE * journal_bytes
-                is_current = is_current or is_snapshot_current(self._servers, self.names)
-                if is_long or not is_current:
-                    position = publish_snapshot(self._servers, self.names, self._path)
-                    is_current = True
-                    if is_long:
-                        self._servers.purge(self.names.stream, position.seq - 1)  # the next one says what it is behind
-                        log.info("cluster.trimmed", home=self.names.identity, seq=position.seq)
+                self._shorten(self._servers)
             except Exception as error:  # noqa: BLE001  a long log stops nobody
                 log.warning("cluster.not_trimmed", error=str(error), now_what="it is tried again")
+
+    def _shorten(self, servers: Servers) -> None:
+        """Publish a snapshot where one is needed, and remove what is before it. Raises Unreachable, HostError."""
+        with self._shortening:
+            here, names = self.log.position, self.names
+            names = names._replace(first=here.stream)
+            journal_bytes = sum(path.stat().st_size for path in self._path.parent.glob(f"{self._path.name}*"))
+            is_long = servers.bytes_of(names.stream) > TRIM_SHARE * journal_bytes
+            self._has_snapshot = self._has_snapshot or is_snapshot_current(servers, names)
+            if not is_long and self._has_snapshot and not ended_streams(servers, names, here):
+                return
+            position = publish_snapshot(servers, names, self._path)
+            self._has_snapshot = True
+            for stream in ended_streams(servers, names, position):
+                servers.remove_stream(stream)
+                log.info("cluster.removed", home=names.identity, stream=stream)
+            if is_long and position.stream == here.stream:
+                servers.purge(names.stream, position.seq - 1)  # the next one says what it is behind
+                log.info("cluster.trimmed", home=names.identity, seq=position.seq)
+
+    def _settle(self) -> list[tuple[str, str]]:
+        """See `SharedLog.settle`. Raises StorageFailed."""
+        until, waiting = time.monotonic() + SETTLE_SECONDS, list[str]()
+        self._look(self.log.position.stream, [])  # it was, before this is called
+        while True:
+            try:
+                if self._asked is None or self._servers is None:
+                    raise StorageFailed(self.log.failed)
+                self._shorten(self._servers)
+                machines = present(self._asked, self.names)
+                waiting = missing(self._asked, self.names, machines)
+                waiting += (one.node for one in machines if not one.epoch and one.clean < self.log.position.stream)
+                if not waiting:
+                    return [(f"{one.node}: {file}", form) for one in machines for file, form in one.left]
+            except Unreachable as error:
+                waiting = [f"the servers, which do not answer: {error}"]
+            if self.log.failed or time.monotonic() > until:
+                return [(node, "it has not said that nothing is left there") for node in waiting]
+            time.sleep(_PAUSE_SECONDS)
 
     def close(self) -> None:
         self._stopping.set()

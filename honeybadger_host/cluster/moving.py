@@ -44,6 +44,8 @@ class State:
         serves: it answers requests; one that begins to own brings its files up to date first.
         renewed_seconds: since the lease was renewed; 0 for one that follows.
         behind: messages of the log that it does not have.
+        clean: the stream of the log, see `Position.stream`, before which nothing is left here of what was forgotten.
+        left: places where something is left all the same, and how it stands there.
     """
 
     node: str
@@ -54,6 +56,8 @@ class State:
     serves: bool = False
     renewed_seconds: float = 0.0
     behind: int = 0
+    clean: int = 0
+    left: Sequence[Sequence[str]] = ()
 
     @classmethod
     def load(cls, data: bytes) -> State:

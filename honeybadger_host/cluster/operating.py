@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
-from honeybadger_host.cluster.log import Log, Names, Purged, newest_epoch, read_place
+from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, newest_epoch, read_place
 from honeybadger_host.cluster.moving import choose, missing, move, place_of, present
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
+    CLEAN,
     LOG_CHAIN,
+    LOG_STREAM,
     NODE,
     Position,
     name_machine,
@@ -59,20 +61,21 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
         with closing(Servers(settings.urls, settings.credentials)) as servers:
             servers.make_stream(OWNERS, OWNERS_SUBJECT, max_age=LEASE_SECONDS, of_each=1)
             if is_anew and not is_begun:
-                for stream in [names.stream, names.machines, *servers.streams(names.snapshots)]:
-                    servers.remove_stream(stream)
-            end = servers.end_of(names.stream)
-            if end is not None and end[1] and not is_begun:
+                for stream in servers.streams("HB", names.all_subjects):
+                    if stream != OWNERS:
+                        servers.remove_stream(stream)
+            ends = [servers.end_of(stream) for stream in logs_of(servers, names)]
+            if not is_begun and any(end is not None and end[1] for end in ends):
                 raise HomeError(
                     f"the servers have a log of the home {names.identity} already: `cluster join` it; or begin anew "
                     "with --anew, then the other machines have to join again"
                 )
-            servers.make_stream(names.stream, names.subjects)
+            make_log(servers, names)
             if not is_begun:
                 with closing(connect(path)) as writer, Transaction(writer, path) as writing:
                     write_position(writing, START)
                     name_machine(writing, home)
-            if is_begun or not list(servers.streams(names.snapshots)):  # one that is there may be damaged
+            if is_begun or not servers.streams(names.snapshots, names.all_subjects):  # one that is there may be damaged
                 publish_snapshot(servers, names, path)
         return names.identity
     finally:
@@ -104,9 +107,8 @@ def leave(home: Path) -> None:
             bring_forward(writer, path)
             place_files(home, path)
             with Transaction(writer, path) as writing:
-                writing.executemany(
-                    "DELETE FROM meta WHERE key = ?", [(LOG_SEQ,), (LOG_CHAIN,), (FILES_BEHIND,), (NODE,)]
-                )
+                keys = (LOG_SEQ, LOG_CHAIN, LOG_STREAM, CLEAN, FILES_BEHIND, NODE)
+                writing.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in keys])
     finally:
         lock.release()
 
@@ -126,7 +128,9 @@ def look(home: Path, settings: Cluster) -> dict[str, Any]:
             "epoch": newest_epoch(servers, names),
             "log": {"first": first, "last": last},
             "here": here.seq,
-            "snapshots": sorted(int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots)),
+            "snapshots": sorted(
+                int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots, names.all_subjects)
+            ),
         }
 
 
@@ -175,7 +179,7 @@ def verify(home: Path, settings: Cluster) -> Position:
         first, _ = servers.end_of(names.stream) or (1, 0)
         if here.seq < first - 1:
             raise JournalError(f"this journal has come to {here.seq}, the log begins at {first}: let the host catch up")
-        log = Log(names, Position(first - 1, ""))
+        log = Log(names, Position(first - 1, "", names.first))
         log.servers = servers
         position = START if first == 1 else None
         at_here = here.chain if here.seq in (0, first - 1) else ""

@@ -20,6 +20,7 @@ from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import HomeError, WorldFailed
 from honeybadger_host.memory.file_events import Event, Past, read_pasts
 from honeybadger_host.memory.file_history import Version, version_at, versions
+from honeybadger_host.memory.forgotten_files import REPLACED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.storage.edits import Edit, digest_of
 from honeybadger_host.storage.files import closing_fd, make_folders, path_in, replace
@@ -30,7 +31,6 @@ from honeybadger_host.storage.revised import REVISED_KINDS
 log = structlog.get_logger()
 
 _SYNCED_AT_ONCE: Final = 32
-KEPT: Final = "data/replaced"  # folder for texts that only this machine had
 
 
 def place_files(home: Path, journal: Path) -> int:
@@ -60,7 +60,7 @@ def place_files(home: Path, journal: Path) -> int:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     try:
         for past in read_pasts(journal, list(names)):
-            wanted = _wanted(past)
+            wanted = wanted_of(past)
             if not wanted.is_known:
                 log.warning(
                     "cluster.text_not_kept", file=past.file, now_what="copy it from the machine it was edited on"
@@ -84,7 +84,7 @@ def place_files(home: Path, journal: Path) -> int:
     return placed
 
 
-def _wanted(past: Past) -> Version:
+def wanted_of(past: Past) -> Version:
     """Return a file as the journal has it; where it is not known, it was too large to be kept."""
     last = past.events[-1] if past.events else None
     if isinstance(last, Row) and last.kind in WHOLE_KINDS:
@@ -92,7 +92,7 @@ def _wanted(past: Past) -> Version:
     return version_at(past, LAST_SEQ)
 
 
-def _is_known(past: Past, text: bytes) -> bool:
+def is_known(past: Past, text: bytes) -> bool:
     """Return whether the journal has what a file holds here, or more."""
     digest = digest_of(text)
     if (past.seen is not None and past.seen.digest == digest) or any(
@@ -123,8 +123,8 @@ def _place(home: Path, past: Past, text: bytes | None, stamp: str) -> bool:
     held = read_whole(path)
     if held == text:
         return False
-    if held is not None and not (text or b"").startswith(held) and not _is_known(past, held):
-        kept = home / KEPT / stamp / past.file
+    if held is not None and not (text or b"").startswith(held) and not is_known(past, held):
+        kept = home / REPLACED / stamp / past.file
         make_folders(kept.parent)
         replace(kept, held)
         log.warning("cluster.kept_aside", file=past.file, kept=str(kept.relative_to(home)))

@@ -26,8 +26,13 @@ EPOCH_HEADER: Final = "Hb-Epoch"
 CHAIN_HEADER: Final = "Hb-Chain"
 SCHEMA_HEADER: Final = "Hb-Schema"  # schema number of the journal in a record or a snapshot
 PART_HEADER: Final = "Hb-Part"
+# Of the record that a stream of the log ends with: the number of the first message of the stream that follows it.
+NEXT_HEADER: Final = "Hb-Next"
 PART_BYTES: Final = 512 << 10  # A server takes 1 MiB with all headers by default
 LOG_CHAIN: Final = "log_chain"  # key in `meta`: the hash of all records up to the last one in this journal
+LOG_STREAM: Final = "log_stream"  # key in `meta`: see `Position.stream`
+# Key in `meta`: the stream, see `Position.stream`, before which nothing is left on this machine of what was forgotten.
+CLEAN: Final = "clean"
 NODE: Final = "node"  # key in `meta`: this machine's name among those that keep the home, unique among them
 
 Statement: TypeAlias = tuple[str, Sequence[Sequence[Any]]]
@@ -49,15 +54,22 @@ class Position:
     Args:
         seq: the last message of the last record that is in it.
         chain: the hash of all records up to there, hexadecimal.
+        stream: the number that the stream of the next message begins with; 0: the first stream of a home.
     """
 
     seq: int
     chain: str
+    stream: int = 0
 
-    def behind(self, seq: int, data: bytes) -> Position:
-        """Return the position after a record whose last message has the number `seq`."""
+    def behind(self, seq: int, data: bytes, following: int = 0) -> Position:
+        """Return the position after a record whose last message has the number `seq`.
+
+        Args:
+            following: the stream that goes on after it, where it is the last one of its own; else 0.
+        """
         digest = hashlib.sha256(data).digest()
-        return Position(seq, hashlib.sha256(bytes.fromhex(self.chain) + digest).hexdigest())
+        chain = hashlib.sha256(bytes.fromhex(self.chain) + digest).hexdigest()
+        return Position(seq, chain, following or self.stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,7 @@ class Record:
         schema: see `SCHEMA_HEADER`.
         chain: of all records up to this one.
         data: of all its parts.
+        following: see `NEXT_HEADER`; 0: its stream goes on.
     """
 
     seq: int
@@ -77,6 +90,7 @@ class Record:
     schema: int
     chain: str
     data: bytes
+    following: int = 0
 
 
 def whole_record(message: Message, parts: list[Message]) -> Record | None:
@@ -93,7 +107,8 @@ def whole_record(message: Message, parts: list[Message]) -> Record | None:
     if number != count:
         return None
     headers, data = message.headers, b"".join(part.data for part in parts)
-    return Record(message.seq, int(headers[EPOCH_HEADER]), int(headers[SCHEMA_HEADER]), headers[CHAIN_HEADER], data)
+    epoch, schema, following = (int(headers.get(name, 0)) for name in (EPOCH_HEADER, SCHEMA_HEADER, NEXT_HEADER))
+    return Record(message.seq, epoch, schema, headers[CHAIN_HEADER], data, following)
 
 
 def dump_statements(statements: Sequence[Statement]) -> bytes:
@@ -133,8 +148,14 @@ def _load(value: Any) -> Any:
 def read_home(connection: sqlite3.Connection) -> tuple[str, Position | None, str]:
     """Return the home's identity, how far its journal has come, and this machine's name; None: it is of one machine."""
     meta = dict(connection.execute("SELECT key, value FROM meta"))
-    position = Position(int(meta[LOG_SEQ]), meta[LOG_CHAIN]) if LOG_SEQ in meta else None
+    position = Position(int(meta[LOG_SEQ]), meta[LOG_CHAIN], int(meta.get(LOG_STREAM, 0))) if LOG_SEQ in meta else None
     return str(meta["identity"]), position, str(meta.get(NODE, ""))
+
+
+def read_clean(connection: sqlite3.Connection) -> int:
+    """Return the stream before which nothing is left of what was forgotten, see `CLEAN`."""
+    (stream,) = connection.execute("SELECT value FROM meta WHERE key = ?", (CLEAN,)).fetchone() or (0,)
+    return int(stream)
 
 
 def name_machine(connection: sqlite3.Connection, home: Path) -> None:
@@ -144,7 +165,7 @@ def name_machine(connection: sqlite3.Connection, home: Path) -> None:
 
 
 def write_position(connection: sqlite3.Connection, position: Position) -> None:
-    rows = [(LOG_SEQ, position.seq), (LOG_CHAIN, position.chain)]
+    rows = [(LOG_SEQ, position.seq), (LOG_CHAIN, position.chain), (LOG_STREAM, position.stream)]
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
@@ -170,7 +191,7 @@ def apply_record(connection: sqlite3.Connection, record: Record, position: Posit
 
     The transaction is the caller's. Raises JournalError.
     """
-    behind = position.behind(record.seq, record.data)
+    behind = position.behind(record.seq, record.data, record.following)
     if record.chain != behind.chain:
         raise another_past(position.seq)
     if record.schema != SCHEMA_VERSION:

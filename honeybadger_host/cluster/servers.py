@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 import nats.errors
+import orjson
 import structlog
 from nats.aio.client import Client
 from nats.js import JetStreamContext, api
@@ -257,10 +258,11 @@ class Servers:
 
     # ----------------------------------------------------------------------------------------------------- streams
 
-    def make_stream(self, name: str, subject: str, *, max_age: float = 0, of_each: int = -1) -> None:
+    def make_stream(self, name: str, subject: str, *, max_age: float = 0, of_each: int = -1, first: int = 0) -> None:
         """Make a stream that is not there.
 
         Args:
+            first: number of its first message; 0: 1.
             max_age: seconds after which a message goes; 0: never.
             of_each: messages of each subject that are kept; -1: all.
         """
@@ -272,16 +274,19 @@ class Servers:
             max_age=max_age,
             max_msgs_per_subject=of_each,
             allow_direct=False,
+            first_seq=first or None,
         )
         self._call(self._js.add_stream(config), _CONNECT_SECONDS)
 
     def end_of(self, stream: str) -> tuple[int, int] | None:
         """Return the first and the last number of a stream; None: there is no such stream."""
         try:
-            state = self._call(self._js.stream_info(stream)).state
+            found = self._call(self._js.stream_info(stream))
         except NotFoundError:
             return None
-        return state.first_seq, state.last_seq
+        if found.cluster is not None and not found.cluster.leader:  # one that has just come back may say: empty
+            raise Unreachable(f"the stream {stream} has no leader just now")
+        return found.state.first_seq, found.state.last_seq
 
     def bytes_of(self, stream: str) -> int:
         """Return how many bytes of messages a stream has; 0: there is no such stream."""
@@ -290,11 +295,14 @@ class Servers:
         except NotFoundError:
             return 0
 
-    def streams(self, prefix: str) -> Iterator[str]:
-        """Yield the names of streams that begin so."""
-        for info in self._call(self._js.streams_info()):
-            if (info.config.name or "").startswith(prefix):
-                yield info.config.name or ""
+    def streams(self, prefix: str, subjects: str = ">") -> list[str]:
+        """Return the names of streams that begin so and have some of the subjects, at most 1,024."""
+        asked = orjson.dumps({"subject": subjects})
+        answer = self._call(self.client.request("$JS.API.STREAM.NAMES", asked, timeout=ANSWER_SECONDS))
+        found = orjson.loads(answer.data)
+        if "error" in found:
+            raise Unreachable(str(found["error"].get("description")))
+        return [name for name in found["streams"] or () if name.startswith(prefix)]
 
     def purge(self, stream: str, up_to: int) -> None:
         """Remove messages up to a number."""

@@ -13,8 +13,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from honeybadger_host.cluster.forgetting import take_out_lost
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.records import (
+    CLEAN,
+    NODE,
     PART_BYTES,
     PART_HEADER,
     SCHEMA_HEADER,
@@ -22,11 +25,13 @@ from honeybadger_host.cluster.records import (
     Position,
     another_past,
     name_machine,
+    read_clean,
     read_home,
 )
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.errors import JournalError, NotFound
 from honeybadger_host.storage.files import sync_folder
+from honeybadger_host.storage.forgetting import Forgetting
 from honeybadger_host.storage.journal_connection import connect, make_file, reading
 from honeybadger_host.storage.journal_position import copy_journal
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION, Marks
@@ -42,8 +47,10 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
         copy_journal(journal, copy, marks=Marks(0, {}))
         with closing(sqlite3.connect(copy)) as connection:
             _, position, _ = read_home(connection)
-        if position is None:
-            raise JournalError(f"{journal} is of one machine")
+            if position is None:
+                raise JournalError(f"{journal} is of one machine")
+            if read_clean(connection) != position.stream:
+                connection.execute("VACUUM")  # the host has not written the journal anew yet
         stream = f"{names.snapshots}{position.seq}"
         subject = f"hb.{names.identity}.snapshot.{position.seq}"
         servers.remove_stream(stream)  # of one that was not finished
@@ -77,11 +84,11 @@ def is_snapshot_current(servers: Servers, names: Names) -> bool:
     return False
 
 
-def load_snapshot(servers: Servers, names: Names, journal: Path) -> None:
-    """Make the newest snapshot this machine's journal. All of its files are brought up to date afterwards.
+def load_snapshot(servers: Servers, names: Names, journal: Path) -> list[Forgetting]:
+    """Make the newest snapshot this machine's journal; return what was forgotten since the one that was here.
 
-    Raises NotFound: the servers have none; Unreachable; JournalError: it is damaged, or another journal's, and the one
-    that is here stays.
+    All of its files are brought up to date afterwards. Raises NotFound: the servers have none; Unreachable;
+    JournalError: it is damaged, or another journal's, and the one that is here stays.
     """
     for stream, end in _finished(servers, names):
         temporary = journal.with_name("joining.tmp")
@@ -99,10 +106,12 @@ def load_snapshot(servers: Servers, names: Names, journal: Path) -> None:
                 f"the snapshot {stream} is damaged: `honeybadger-host cluster init` publishes another, where the home "
                 "is and no host runs"
             )
+        lost: list[Forgetting] = []
         if journal.exists():
             _compare(temporary, journal)
+            lost = take_out_lost(journal.parent.parent, journal, temporary)
         _put_in_place(temporary, journal)
-        return
+        return lost
     raise NotFound(f"the servers have no snapshot of the home {names.identity}: is the identity right?")
 
 
@@ -120,7 +129,14 @@ def _compare(snapshot: Path, journal: Path) -> None:
 def _put_in_place(temporary: Path, journal: Path) -> None:
     with closing(connect(temporary)) as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
+        _, position, _ = read_home(connection)
+        clean = position.stream if position is not None else 0
         name_machine(connection, journal.parent.parent)
+        if journal.exists():
+            with reading(journal) as here:
+                clean, (_, _, node) = read_clean(here), read_home(here)
+            connection.execute("UPDATE meta SET value = ? WHERE key = ?", (node, NODE))
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CLEAN, clean))
     fd = os.open(temporary, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -141,4 +157,4 @@ def _finished(servers: Servers, names: Names) -> Iterator[tuple[str, Message]]:
 
 
 def _snapshots(servers: Servers, names: Names) -> list[tuple[str, int]]:
-    return [(name, int(name.rpartition("_")[2])) for name in servers.streams(names.snapshots)]
+    return [(name, int(name.rpartition("_")[2])) for name in servers.streams(names.snapshots, names.all_subjects)]

@@ -18,6 +18,7 @@ from honeybadger_host.storage.revised import put_back_lines
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
 _ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
+REPLACED: Final = "data/replaced"  # folder for texts that only one of several machines had
 _FOLDERS: Final = ("memory", "archive", "tasks", "proposals")
 _SET_ASIDE: Final = ", saved over change "
 # Kind of a file -> the member without which it is nothing.
@@ -30,6 +31,8 @@ def files_of(home: Path, group: str) -> Iterator[str]:
     Not what lies in inboxes, nor files of others that a group's folder may hold. No links: the host reads none.
     """
     yield from (file for file in _named_files(home, group) if not (home / file).is_symlink())
+    for kept in sorted(home.glob(f"{REPLACED}/*")):
+        yield from (str(kept.relative_to(home) / file) for file in files_of(kept, group))
 
 
 def _named_files(home: Path, group: str) -> Iterator[str]:

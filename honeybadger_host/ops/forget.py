@@ -24,12 +24,13 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REPLIES, REQUESTS, TURNS, new_id
-from honeybadger_agent.wire import Forget, Refusal, Wire
+from honeybadger_agent.wire import Forget, Wire
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.memory.forgotten_files import files_of, tidied
+from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.ops.forget_plan import check_is_there, plan_of
 from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
 from honeybadger_host.spool.inbox import STREAM
@@ -58,10 +59,6 @@ _TIDY_AT_ONCE: Final = 128
 _TIDY_TRIES: Final = 10
 _TIDY_SECONDS: Final = 1.0
 _MAX_SPACED: Final = 24  # characters of a text for one of a phrase, with all that may stand between two words
-_OF_SEVERAL: Final = (
-    "several machines keep this home, and their servers keep what was written: take one machine out, forget there, and "
-    "begin anew with it, see docs/machines.md"
-)
 
 
 @dataclass(slots=True)
@@ -129,7 +126,7 @@ class Forgetter:
                 if (plan := await self._read(read_forgetting, self._journal.path)) is not None:
                     log.info("forget.resumed", group=plan.group)
                     self._gone = plan, await self._forget(plan)
-                    if not await self._read(os.path.lexists, self._home / _request_file(plan)):
+                    if not await self._read(os.path.lexists, self._home / request_file(plan)):
                         await self._end(plan)
             except (WorldFailed, JournalError) as error:
                 log.error("forget.failed", error=str(error), now_what="the same command, or the next start, goes on")
@@ -148,8 +145,6 @@ class Forgetter:
             if wanted.dry_run:
                 await self._read(check_is_there, self._home, plan, wanted)
                 return await self._looked(plan)
-            if self._journal.is_shared:
-                raise Refusal("unavailable", _OF_SEVERAL)
             if (begun := await self._read(read_forgetting, self._journal.path)) is not None:
                 result = await self._end(begun, plan)
                 if _name(begun) == _name(plan):
@@ -169,7 +164,7 @@ class Forgetter:
         done = Forgotten()
         done.add(await self._read(find, self._journal.path, plan))
         done.files.update(await self._read(self._files_with, plan))
-        done.removed.update(await self._read(self._incidental, plan, is_removed=False))
+        done.removed.update(await self._read(partial(remove_quotes, is_dry=True), self._home, plan))
         return {**await self._result(done.counted(Phrases(()))), "dry_run": True}
 
     async def _result(self, went: Mapping[str, Any], left: Sequence[Residue] = ()) -> dict[str, Any]:
@@ -189,11 +184,12 @@ class Forgetter:
             return await self._result(went)
         known = asked if plan.is_erased and asked is not None and _name(asked) == _name(plan) else plan
         texts = [*known.asked, *known.parts]
-        own = {_request_file(plan), _request_file(asked or plan)}
+        own = {request_file(plan), request_file(asked or plan)}
         left = await scan_apart(self._home, texts, own) if texts else []
         if plan.is_erased and not texts:
             left = [Residue(".", "not looked through: a host that ended knew what to look for, this one does not")]
-        result = await self._result(went, left)
+        elsewhere = await self._read(self._journal.settle_elsewhere)
+        result = await self._result(went, [*left, *(Residue(*one) for one in elsewhere)])
         by = Asked(_asked_in(plan), plan.sender, plan.request, "main", Wire(), bytes.fromhex(plan.digest))
         await self._pipeline.keep_answer(by, result, end_forgetting)
         log.info("forget.finished", group=plan.group, changes=sum(went["changes"].values()), left=len(left))
@@ -207,13 +203,13 @@ class Forgetter:
             await self._erase_all(plan, done)
             self._passed("forget.erased")
             await self._tidy(plan.group, done)
-            await self._read(self._forget_injected, plan)
+            await self._read(forget_injected, self._ledger, plan)
             self._passed("forget.tidied")
             went = done.counted(plan.phrases)
-            await self._write(partial(bury_forgetting, plan=plan, went=went))
+            await self._write(partial(bury_forgetting, plan=plan, went=went), is_buried=True)
             self._passed("forget.buried")
         else:  # a power cut may have damaged the ledger since then
-            await self._read(self._forget_injected, plan)
+            await self._read(forget_injected, self._ledger, plan)
         await self._read(self._index.read_all, plan.group)
         await self._read(self._index.scrub)
         self._passed("forget.unindexed")
@@ -225,7 +221,7 @@ class Forgetter:
         """Take it out of journal, logs and files until nothing is found any more. Raises WorldFailed."""
         until = time.monotonic() + _MAX_ERASING_SECONDS
         while time.monotonic() < until:
-            done.removed.update(await self._read(self._incidental, plan))
+            done.removed.update(await self._read(remove_quotes, self._home, plan))
             found = await self._read(find, self._journal.path, plan)
             files = await self._read(self._files_with, plan)
             if not found and not files and not await self._read(self._has_earlier_texts, plan):
@@ -332,44 +328,6 @@ class Forgetter:
         earlier = [*folder.glob(".*.before-*"), *folder.glob("archive/.*.before-*")]
         return any(phrases.finds_bytes(read_whole(path) or b"") for path in earlier)
 
-    def _incidental(self, plan: Forgetting, *, is_removed: bool = True) -> list[str]:
-        """Remove replies nobody took, streams and dead letters that quote it; return which.
-
-        Of a sender that is forgotten, all its replies go.
-        """
-        phrases, found = plan.phrases, list[str]()
-        forgotten = orjson.loads(plan.selector or "{}").get("sender")
-        readers = names_in(self._home / "data" / "ipc") if plan.group == GLOBAL_GROUP else [plan.group]
-        for group in readers:
-            for sender in names_in(self._home / "data" / "ipc" / group):
-                is_all = sender == forgotten and sender != OPERATOR
-                found += _remove(self._home, f"data/ipc/{group}/{sender}/{REPLIES}", phrases, is_removed, is_all=is_all)
-            for sender in names_in(self._home / "data" / "dead" / group):
-                found += _remove(self._home, f"data/dead/{group}/{sender}", phrases, is_removed)
-        return found
-
-    def _forget_injected(self, plan: Forgetting) -> None:
-        """Forget what contexts had of it, and those contexts; all those of a session or of a sender that goes."""
-        phrases, sender = plan.phrases, orjson.loads(plan.selector or "{}").get("sender")
-        found: dict[str, bool] = {}
-        """Hash of a beginning -> whether it quotes what goes."""
-
-        def quotes(text: str) -> bool:
-            data = text.encode()
-            return phrases.finds_bytes(data) or (bool(phrases.wholes) and phrases.in_bytes(data) != data)
-
-        def is_doomed(result: Mapping[str, Any], session: str, by: str) -> bool:
-            if session == plan.session or by == sender:
-                return True
-            hash_, length = result["stable_hash"], result["stable_characters"]
-            if hash_ not in found:
-                found[hash_] = quotes(result["system"][:length])
-            begins = max(0, length - _MAX_SPACED * phrases.longest)
-            told = orjson.dumps({**result, "system": ""}).decode()
-            return found[hash_] or quotes(f"{result['system'][begins:]}\n{told}")
-
-        self._ledger.forget(plan.group, plan.entries, plan.session, is_doomed)
-
     # -------------------------------------------------------------------------------------------------------- threads
 
     async def _read(self, act: Callable[..., ResultT], *arguments: Any, **named: Any) -> ResultT:
@@ -378,8 +336,8 @@ class Forgetter:
     async def _in_writers_place(self, act: Callable[[], ResultT]) -> ResultT:
         return await anyio.to_thread.run_sync(act, limiter=self._pipeline.writer_slot)
 
-    async def _write(self, change: Callable[..., None]) -> None:
-        await self._in_writers_place(partial(self._journal.change_past, change))
+    async def _write(self, change: Callable[..., None], *, is_buried: bool = False) -> None:
+        await self._in_writers_place(partial(self._journal.change_past, change, is_buried=is_buried))
 
 
 def _name(plan: Forgetting) -> tuple[str, ...]:
@@ -390,8 +348,48 @@ def _asked_in(plan: Forgetting) -> str:
     return plan.asked_in or plan.group
 
 
-def _request_file(plan: Forgetting) -> str:
+def request_file(plan: Forgetting) -> str:
     return f"data/ipc/{_asked_in(plan)}/{plan.sender}/{REQUESTS}/{plan.request}.json"
+
+
+def remove_quotes(home: Path, plan: Forgetting, *, is_dry: bool = False) -> list[str]:
+    """Remove replies nobody took, streams and dead letters that quote it; return which. Raises WorldFailed.
+
+    Of a sender that is forgotten, all its replies go.
+    """
+    phrases, found = plan.phrases, list[str]()
+    forgotten = orjson.loads(plan.selector or "{}").get("sender")
+    readers = names_in(home / "data" / "ipc") if plan.group == GLOBAL_GROUP else [plan.group]
+    for group in readers:
+        for sender in names_in(home / "data" / "ipc" / group):
+            is_all = sender == forgotten and sender != OPERATOR
+            found += _remove(home, f"data/ipc/{group}/{sender}/{REPLIES}", phrases, not is_dry, is_all=is_all)
+        for sender in names_in(home / "data" / "dead" / group):
+            found += _remove(home, f"data/dead/{group}/{sender}", phrases, not is_dry)
+    return found
+
+
+def forget_injected(ledger: InjectionLedger, plan: Forgetting) -> None:
+    """Forget what contexts had of it, and those contexts; all those of a session or of a sender that goes."""
+    phrases, sender = plan.phrases, orjson.loads(plan.selector or "{}").get("sender")
+    found: dict[str, bool] = {}
+    """Hash of a beginning -> whether it quotes what goes."""
+
+    def quotes(text: str) -> bool:
+        data = text.encode()
+        return phrases.finds_bytes(data) or (bool(phrases.wholes) and phrases.in_bytes(data) != data)
+
+    def is_doomed(result: Mapping[str, Any], session: str, by: str) -> bool:
+        if session == plan.session or by == sender:
+            return True
+        hash_, length = result["stable_hash"], result["stable_characters"]
+        if hash_ not in found:
+            found[hash_] = quotes(result["system"][:length])
+        begins = max(0, length - _MAX_SPACED * phrases.longest)
+        told = orjson.dumps({**result, "system": ""}).decode()
+        return found[hash_] or quotes(f"{result['system'][begins:]}\n{told}")
+
+    ledger.forget(plan.group, plan.entries, plan.session, is_doomed)
 
 
 def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool, *, is_all: bool = False) -> list[str]:

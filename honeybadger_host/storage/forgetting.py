@@ -117,6 +117,13 @@ def read_forgetting(path: Path) -> Forgetting | None:
     return None if value is None else Forgetting(**orjson.loads(value))
 
 
+def begun_in(connection: sqlite3.Connection) -> Forgetting | None:
+    """Return what stands in a journal to be forgotten, while its words are still known."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_PLAN,)).fetchone()
+    plan = None if row is None else Forgetting(**orjson.loads(row[0]))
+    return None if plan is None or plan.is_erased else plan
+
+
 def keep_forgetting(connection: sqlite3.Connection, plan: Forgetting) -> None:
     """Keep what is to be forgotten, before anything goes. The transaction is the caller's."""
     salt_of(connection)

@@ -19,7 +19,7 @@ import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED
-from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
+from honeybadger_host.errors import JournalError, StorageFailed, may_clear
 from honeybadger_host.storage.digests import CHECKED_AT_ONCE
 from honeybadger_host.storage.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
 from honeybadger_host.storage.files import identity_of
@@ -32,6 +32,7 @@ from honeybadger_host.storage.journal_connection import (
     read_meta,
     translated,
     translating,
+    vacuum,
 )
 from honeybadger_host.storage.journal_opening import gone, make_or_check
 from honeybadger_host.storage.journal_position import DAMAGED_NOW_WHAT, damaged_rows
@@ -53,7 +54,6 @@ log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 _LONG_WAL: Final = 4096  # pages, 16 MiB
-_MAX_READER_SECONDS: Final = 10.0
 _MAX_ROWS_TOLD: Final = 20
 
 
@@ -144,11 +144,6 @@ class Journal:
             opened.pop_all()
         files = {file: identity_of(file) for file in (path, path.with_name(f"{path.name}-wal"))}
         return cls(path, identity, next_seq, last_seq, last_at, marks, writer, reader, folder, files)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether several machines keep it."""
-        return self._shared is not None
 
     @property
     def projected_seq(self) -> int:
@@ -416,23 +411,30 @@ class Journal:
         with self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('pushed', ?)", (orjson.dumps(places).decode(),))
 
-    def change_past(self, change: Callable[[sqlite3.Connection], ResultT]) -> ResultT:
-        """Change what is kept of the past, all or nothing; return what `change` does. Raises as `commit`."""
+    def change_past(self, change: Callable[[sqlite3.Connection], ResultT], *, is_buried: bool = False) -> ResultT:
+        """Change what is kept of the past, all or nothing; return what `change` does. Raises as `commit`.
+
+        Args:
+            is_buried: what other machines were told before is not to be kept, either; see `settle_elsewhere`.
+        """
         with self._transaction() as connection:
+            if is_buried and self._shared is not None:
+                self._shared.end_stream()
             return change(connection)
+
+    def settle_elsewhere(self) -> list[tuple[str, str]]:
+        """Return places on other machines where something is left of what was buried, each with how it stands there.
+
+        Machines that do not say so are among them. Takes a minute at most; any thread.
+        """
+        return [] if self._shared is None else self._shared.settle()
 
     def vacuum(self) -> None:
         """Write the database anew, so that nothing is left of what was deleted. Whoever wants to commit waits.
 
         Raises WorldFailed: no space, it takes as much again; or a reader stood in the way.
         """
-        with translating(self.path):
-            self._writer.execute("VACUUM")
-            until = time.monotonic() + _MAX_READER_SECONDS
-            while self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                if time.monotonic() > until:
-                    raise WorldFailed(f"{self.path} is read by another program: what was deleted is still in its WAL")
-                time.sleep(0.02)
+        vacuum(self._writer, self.path)
 
     def checkpoint(self) -> bool:
         """Fold the WAL into the database beside whoever commits; return whether `begin_wal` is due.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, ma
 from honeybadger_host.storage.digests import know_digests
 
 SYNCHRONOUS: Final = "FULL"
+_MAX_READER_SECONDS: Final = 10.0
 
 
 class SharedLog(Protocol):
@@ -20,6 +22,12 @@ class SharedLog(Protocol):
 
     def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         """Return what runs the statements of a transaction, and remembers those that write."""
+
+    def end_stream(self) -> None:
+        """Let what was shared up to the end of this transaction go from the servers, once nobody needs it."""
+
+    def settle(self) -> list[tuple[str, str]]:
+        """Wait a minute at most until that is gone everywhere; return each place where it is left, and its form."""
 
     def commit(self, connection: sqlite3.Connection) -> None:
         """Make what was remembered durable on other machines, then here. Raises StorageFailed, sqlite3.Error."""
@@ -124,6 +132,16 @@ def translating(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translated(error, path) from error
+
+
+def vacuum(connection: sqlite3.Connection, path: Path) -> None:
+    """Write a journal anew, so that nothing is left of what was deleted. Raises sqlite3.Error, WorldFailed."""
+    connection.execute("VACUUM")
+    until = time.monotonic() + _MAX_READER_SECONDS
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        if time.monotonic() > until:
+            raise WorldFailed(f"{path} is read by another program: what was deleted is still in its WAL")
+        time.sleep(0.02)
 
 
 def translated(error: sqlite3.Error, path: Path) -> Exception:

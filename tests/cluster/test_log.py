@@ -426,7 +426,7 @@ def shared_journal(path: Path, servers: Servers) -> tuple[Journal, Log]:
     assert log.own("a")
     with closing(connect(path)) as connection, Transaction(connection, path) as writing:
         write_position(writing, log.position)
-    return Journal.open(path, shared=Committing(log)), log
+    return Journal.open(path, shared=Committing(log, list)), log
 
 
 def copy_of(path: Path, to: Path) -> None:

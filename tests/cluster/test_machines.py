@@ -202,17 +202,6 @@ def test_what_lies_in_the_folder_of_a_machine_that_begins_to_own_is_served_once(
     assert a.dump() == b.dump()
 
 
-def test_forget_is_refused_and_says_what_to_do(pair: Cluster) -> None:
-    a, _ = pair.machines
-    a.own()
-    a.box.make().note("n1", "the secret of Ada")
-    a.box.reply("n1")
-    done = run_cli("forget", "main", "--text", "secret of Ada", home=a.home)
-    assert done.returncode != 0
-    assert "take one machine out" in done.stderr
-    assert "secret of Ada" in a.box.memory_text()
-
-
 def test_a_command_without_a_host_does_not_write_past_the_others(noted: Machines) -> None:
     _, b = noted
     b.host.stop()

@@ -1,0 +1,137 @@
+"""Takes out of the files of a machine that follows what the owner of the home has forgotten.
+
+The record that buries a text ends its stream of the log. A machine that takes it in still has the text to look for, and
+first takes it out of its own files. One that was away begins with a snapshot, and finds what was forgotten by comparing
+that with the journal it had.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from honeybadger_host.cluster.log import Names, logs_of
+from honeybadger_host.cluster.placing import is_known, wanted_of
+from honeybadger_host.cluster.records import Position
+from honeybadger_host.cluster.servers import Servers
+from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.memory.file_events import read_pasts
+from honeybadger_host.memory.forgotten_files import files_of
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.ops.forget import forget_injected, remove_quotes, request_file
+from honeybadger_host.ops.residue import Residue, scan_apart
+from honeybadger_host.search.index import INDEX_FILE
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.files import remove_leftovers, replace
+from honeybadger_host.storage.forgetting import Forgetting, begun_in
+from honeybadger_host.storage.journal_connection import reading
+from honeybadger_host.storage.tombstones import read_tombstones
+from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
+
+# Below `data/`: what is made anew when it is needed, or was left by a kill.
+_DERIVED: Final = (f"{INDEX_FILE}*", "data/snapshot.tmp", "data/joining.tmp*")
+
+
+def take_out(home: Path, plan: Forgetting) -> None:
+    """Take what is forgotten out of the files of a machine whose host serves nobody. Raises WorldFailed."""
+    phrases, names = plan.phrases, defaultdict[Path, set[str]](set)
+    try:
+        for file in files_of(home, plan.group):
+            held = read_whole(home / file)
+            made = None if held is None else phrases.in_bytes(held, is_all=file in plan.files)
+            if made is not None and made != held:
+                replace(home / file, made)
+            names[(home / file).parent].add(Path(file).name)
+        for folder, some in names.items():
+            remove_leftovers(folder, some)
+    except OSError as error:
+        raise WorldFailed(f"cannot take out of {error.filename} what is forgotten: {error.strerror}") from error
+    remove_quotes(home, plan)
+    with closing(InjectionLedger(home)) as ledger:
+        forget_injected(ledger, plan)
+
+
+def remove_derived(home: Path) -> None:
+    """Remove what may hold a text that the journal has no more, and is made anew. Raises StorageFailed."""
+    try:
+        for path in (path for name in _DERIVED for path in home.glob(name)):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageFailed(f"cannot remove {error.filename}: {error.strerror}") from error
+
+
+def look_for(home: Path, plans: Sequence[Forgetting]) -> list[Residue]:
+    """Return where texts are left below a home. Takes as long as every byte of it. Raises WorldFailed."""
+    texts = [text for plan in plans for text in (*plan.asked, *plan.parts)]
+    own = [request_file(plan) for plan in plans]
+    return anyio.run(scan_apart, home, texts, own) if texts else []
+
+
+# ------------------------------------------------------------------------------------------- behind another's snapshot
+
+
+def take_out_lost(home: Path, journal: Path, snapshot: Path) -> list[Forgetting]:
+    """Take out of a machine's files what its journal has and a snapshot that replaces it has no more; return what.
+
+    Files as the journal has them go: they are written anew when this machine owns the home. Raises WorldFailed,
+    JournalError.
+    """
+    with reading(journal) as here, reading(snapshot) as there:
+        plans = [*_lost(here, there)]
+    found: list[Forgetting] = []
+    for plan in plans:
+        forgotten, said = read_tombstones(snapshot, plan.group), set(plan.parts)
+        for past in read_pasts(journal, [*files_of(home, plan.group)]):
+            held = read_whole(home / past.file) or b""
+            if held and wanted_of(past).is_known and is_known(past, held):
+                (home / past.file).unlink()
+            else:
+                said.update(forgotten.found_in(held.decode("utf-8", "replace")))
+        found.append(dataclasses.replace(plan, parts=[*said]))
+        take_out(home, found[-1])
+    return found
+
+
+def _lost(here: sqlite3.Connection, there: sqlite3.Connection) -> Iterator[Forgetting]:
+    """Yield what one journal says and a later one of the same home does not."""
+    begun = begun_in(here)
+    if begun is not None:
+        yield begun
+    said = defaultdict[str, set[str]](set)
+    for group, seq, held in there.execute("SELECT grp, seq, data FROM changes JOIN emptied USING (seq)"):
+        row = here.execute("SELECT data FROM changes WHERE seq = ?", (seq,)).fetchone()
+        if row is not None and row[0] != held:
+            said[group] |= _lines(row[0]) - _lines(held)
+    lines = {bytes(text) for (text,) in here.execute("SELECT text FROM lines")}
+    lines -= {bytes(text) for (text,) in there.execute("SELECT text FROM lines")}
+    for (group,) in there.execute("SELECT DISTINCT grp FROM edits JOIN emptied USING (seq)"):
+        said[group] |= {line.decode("utf-8", "replace").strip() for line in lines}
+    for group, texts in said.items():
+        parts = [text for text in texts if len(folded(text)) >= MIN_CHARACTERS]
+        yield Forgetting(group, parts=parts, wholes=[*texts.difference(parts)])
+
+
+def _lines(data: bytes) -> set[str]:
+    return {line.strip() for text in said_in(data) for line in text.split("\n") if line.strip()}
+
+
+# --------------------------------------------------------------------------------------------------------- on servers
+
+
+def ended_streams(servers: Servers, names: Names, position: Position) -> list[str]:
+    """Return the streams of a home that nobody needs who has come to a position, or has its snapshot.
+
+    A stream that another owner begins meanwhile has a later number, so whoever was owner before removes none. Raises
+    Unreachable.
+    """
+    ended = [name for name, first in logs_of(servers, names).items() if first <= position.seq + 1]
+    ended = [name for name in ended if name != Names(names.identity, position.stream).stream]
+    taken = servers.streams(names.snapshots, names.all_subjects)
+    return ended + [name for name in taken if int(name.rpartition("_")[2]) < position.stream - 1]

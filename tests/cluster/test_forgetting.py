@@ -1,0 +1,240 @@
+"""What is forgotten goes from every machine and every server, whoever fails meanwhile."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from honeybadger_host.cluster.log import read_place
+from honeybadger_host.cluster.servers import Servers as Connection
+from honeybadger_host.ops.residue import scan
+from honeybadger_host.text.phrases import Phrases
+from tests.cluster.machines import Cluster, Machine
+from tests.cluster.test_kill_points import KILL, wait_until_dead
+from tests.hosting import RawSender, request, run_cli, wait_for
+
+SECRET: Final = "the cellar key hangs behind the third barrel"
+
+
+def forms(text: str) -> Iterator[bytes]:
+    """Yield a text as it is and as base64 wherever it begins in what is encoded."""
+    yield text.encode()
+    yield text.encode("utf-16-le")
+    for before in range(3):
+        coded = base64.b64encode(bytes(before) + text.encode())
+        yield coded[4 * (before > 0) + 4 : -4]
+
+
+def residue(folder: Path) -> list[str]:
+    """Return the files below a folder in which the secret stands in some form."""
+    wanted = [*forms(SECRET)]
+    found: list[str] = []
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # a server may remove it in this moment
+            data = path.read_bytes()
+            found += [str(path)] if any(form in data for form in wanted) else []
+    return found
+
+
+def check_forgotten(cluster: Cluster) -> None:
+    """See that it is left nowhere, and that all machines have the same journal."""
+    cluster.settle()
+
+    def left() -> list[str]:
+        found = [f"{one.home}/{place}" for one in cluster.machines for place in scan(one.home, Phrases([SECRET]), ())]
+        folders = [machine.home for machine in cluster.machines] + [server.store for server in cluster.servers.all]
+        return found + [path for folder in folders for path in residue(folder)]
+
+    try:
+        wait_for(lambda: not left(), 90, what="nothing is left")
+    except AssertionError as error:
+        error.add_note("\n".join(left()))
+        raise
+    first, *others = [machine.dump() for machine in cluster.machines]
+    assert all(other == first for other in others)
+    for machine in cluster.machines:
+        machine.command("verify")
+
+
+def tell(machine: Machine) -> None:
+    box = machine.box.make()
+    for number in range(4):
+        content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
+        box.do(f"n{number}", content=content)
+        box.do(f"e{number}", "save_memory", content=content, category="home")
+        box.do(f"t{number}", "append_turn", role="user", content=content)
+
+
+def forget(machine: Machine) -> dict[str, Any]:
+    done = run_cli("forget", "main", "--text", SECRET.upper(), "--json", home=machine.home)
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@pytest.fixture
+def told(made: Callable[..., Cluster]) -> Cluster:
+    """Three machines, of which each has owned the home, so that it has files; the first one owns it."""
+    cluster = made("a", "b", "c")
+    a, b, c = cluster.machines
+    a.own()
+    tell(a)
+    for machine in (b, c):
+        machine.follow()
+    for machine in (b, c, a):
+        cluster.settle()
+        a.command("move", machine.home.name)
+    return cluster
+
+
+def test_what_is_forgotten_goes_from_all_machines_and_servers(told: Cluster) -> None:
+    a = told.machines[0]
+    assert [bool(residue(machine.home)) for machine in told.machines] == [True] * 3
+    assert residue(told.servers.all[0].store)
+    result = forget(a)
+    assert result["left"] == []
+    a.box.do("after", content="a note behind it")
+    check_forgotten(told)
+    a.kill()
+    b, c = told.machines[1:]
+    wait_for(lambda: b.events("host.started") + c.events("host.started") > 2, what="another owns the home")
+    b.box.make().do("later", content="a note of the next owner")
+    a.follow()
+    check_forgotten(told)
+
+
+def test_what_is_forgotten_goes_from_a_server_that_was_down(made: Callable[..., Cluster]) -> None:
+    cluster = made("a", "b", count=3)
+    a, b = cluster.machines
+    a.own()
+    b.follow()
+    tell(a)
+    cluster.settle()
+    *_, down = cluster.servers.all
+    down.kill()
+    box = ask(a)
+
+    def is_answered() -> bool:
+        for machine in cluster.machines:  # as systemd does: the owner may lose its lease with the server
+            if not machine.host.is_running:
+                machine.host.launch()
+        return box.peek("f1") is not None
+
+    wait_for(is_answered, 90, what="it is forgotten")
+    assert residue(down.store)
+    down.start()
+    check_forgotten(cluster)
+
+
+def test_a_machine_that_was_away_is_named_and_forgets_when_it_returns(told: Cluster) -> None:
+    a, _, c = told.machines
+    c.host.kill()
+    a.host.settings |= {"cluster.member.SETTLE_SECONDS": 15.0}
+    a.host.stop()
+    wait_for(lambda: told.machines[1].events("host.started") > 1, what="b owns the home")
+    a.follow()
+    with c.box.memory.open("a") as file:
+        file.write(f"A person wrote that {SECRET}.\nA person wrote something else.\n")
+    told.machines[1].command("move", "a")
+    result = forget(a)
+    assert [one["file"] for one in result["left"]] == [read_place(c.journal)[2]]
+    with closing(Connection(a.urls)) as servers:
+        assert len(servers.streams(f"HB_{told.identity}")) == 1
+    c.follow()
+    check_forgotten(told)
+    a.command("move", "c")
+    (kept,) = (c.home / "data" / "replaced").glob("*/groups/main/MEMORY.md")
+    assert kept.read_text().endswith("[forgotten]\nA person wrote something else.\n")
+    assert "note 1" in c.box.memory_text()
+
+
+OWNER: Final = {
+    "before what is forgotten is in the log": """
+around(log.Log, 'append', before=die, when=lambda self, data: b'forgetting' in data)
+""",
+    "between the next stream and the end of this one": "around(log, 'make_log', after=die)",
+    "between the end of a stream and the commit": """
+append = log.Log.append
+
+def ending(self, data, *, is_last=False):
+    done = append(self, data, is_last=is_last)
+    if is_last:
+        die()
+    return done
+
+log.Log.append = ending
+""",
+    "behind the commit": "around(journal, 'vacuum', before=die)",
+    "between the snapshot and the old stream": """
+around(member, 'publish_snapshot', after=die, when=lambda servers, names, path: names.first)
+""",
+    "while others look": "around(member, 'missing', after=die)",
+}
+FOLLOWER: Final = {
+    "before its files": "around(member, 'take_out', before=die)",
+    "between its files and the commit": "around(member, 'take_out', after=die)",
+    "behind the commit": "around(member, 'vacuum', before=die)",
+    "before it looked": "around(member, 'look_for', before=die)",
+}
+POINTS: Final = KILL.replace("def has_it", "from honeybadger_host.storage import journal\n\ndef has_it")
+
+
+def ask(machine: Machine) -> RawSender:
+    operator = RawSender(machine.home, sender="operator").make()
+    operator.drop("f1", request("f1", "forget", payload={"text": SECRET}))
+    return operator
+
+
+@pytest.mark.parametrize("survivor", ["the same machine", "another"])
+@pytest.mark.parametrize("point", OWNER)
+def test_an_owner_killed_while_it_forgets_is_followed_by_one_that_goes_on(
+    told: Cluster, point: str, survivor: str
+) -> None:
+    a, b, c = told.machines
+    told.settle()
+    a.host.settings |= {"cluster.member.LOOK_SECONDS": 600.0}
+    a.host.source = POINTS + OWNER[point]
+    for machine in (b, c):
+        machine.host.stop()
+    a.host.stop()
+    a.own()
+    for machine in (b, c):
+        machine.follow()
+    told.settle()
+    ask(a)
+    if survivor == "the same machine":
+        for machine in (b, c):
+            machine.host.stop()
+    wait_until_dead(a)
+    if survivor == "the same machine":
+        a.own()
+        for machine in (b, c):
+            machine.follow()
+    else:
+        wait_for(lambda: b.events("host.started") + c.events("host.started") > 2, what="another owns the home")
+        a.follow()
+    box = RawSender(a.home, sender="operator")
+    assert box.reply("f1", timeout=90)["ok"]
+    b.box.make().do("after", content="a note behind it")
+    check_forgotten(told)
+
+
+@pytest.mark.parametrize("point", FOLLOWER)
+def test_a_killed_follower_forgets_when_it_is_back(told: Cluster, point: str) -> None:
+    a, b, _ = told.machines
+    b.host.stop()
+    b.host.source = POINTS + FOLLOWER[point]
+    b.follow()
+    told.settle()
+    box = ask(a)
+    wait_until_dead(b)
+    b.follow()
+    reply = box.reply("f1", timeout=90)
+    assert reply["ok"]
+    check_forgotten(told)
