@@ -156,7 +156,7 @@ class ContextMaker:
         head = f"Group: {group}\n" if question.parts is None else ""
         context = build_context(head, parts, stable, question.message_tokens, budget_tokens=question.budget_tokens)
         for part in context.titled(RECALLED):
-            recalled = recalled.shown(part.recalled, part.missing, part.considered)
+            recalled = recalled.shown(part.recalled, part.missing)
         log.debug(
             "context.built",
             group=group,

@@ -238,9 +238,8 @@ def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | Non
         unsaid = [one for one in recalled if not others or not one.is_in(others)]
         fitted = fit(unsaid, min(room, most))
         wanted = {one.id for one in (*first.kept, *fitted.kept)}
-        considered = [one for one in recalled if one.id in wanted or one.kind == "entry"]
-        missing = [one.id for one in considered if one in fitted.left_out]
-        told = replace(part, missing=missing, recalled=fitted.kept, considered=considered)
+        missing = [one.id for one in fitted.left_out if one.id in wanted or one.kind == "entry"]
+        told = replace(part, missing=missing, recalled=fitted.kept)
         if not fitted.left_out:
             why = None if fitted.kept else "all that matches the message stands in other parts"
             return replace(told, text=fitted.text, state="whole" if fitted.kept else "absent", why=why)

@@ -66,7 +66,6 @@ class Recalled:
     Args:
         recollections: the most important first; there may be more than fit.
         why_none: why there are none.
-        repeated: ids of recollections that another part of the context already has.
         near_misses: the best of the entries that were not good enough, with the reason.
         injection: the ledger's note of them, written once a model has seen them; see `shown`.
         documents: id -> number in the index, for turns, notes and history.
@@ -74,20 +73,16 @@ class Recalled:
 
     recollections: Sequence[Recollection] = ()
     why_none: str | None = None
-    repeated: Collection[str] = ()
     near_misses: Sequence[tuple[Hit, str]] = ()
     injection: Injection | None = None
     documents: Mapping[str, int] = field(default_factory=dict)
 
-    def shown(
-        self, kept: Sequence[Recollection], missing: Collection[str], considered: Sequence[Recollection]
-    ) -> Recalled:
-        """Return this without the recollections that were not shown.
+    def shown(self, kept: Sequence[Recollection], missing: Collection[str]) -> Recalled:
+        """Return this without the recollections that another part of the context has.
 
         Args:
             kept: the recollections in the text.
             missing: ids of recollections without room.
-            considered: the recollections needed to make the text again, in order.
         """
         injection = None
         if self.injection is not None:
@@ -96,8 +91,8 @@ class Recalled:
             said = tuple((id_, self.documents[id_]) for id_ in new if id_ in self.documents)
             injection = replace(self.injection, entries=entries, said=said) if new else None
         accounted = {*missing, *(one.id for one in kept)}
-        repeated = {one.id for one in considered if one.id not in accounted}
-        return replace(self, recollections=considered, repeated=repeated, injection=injection)
+        told = [one for one in self.recollections if one.id in accounted]
+        return replace(self, recollections=told, injection=injection)
 
     def without_conversation(self) -> Recalled:
         """Return this for an asker that keeps the conversation itself, with the recollections of earlier messages."""
@@ -112,8 +107,6 @@ class Recalled:
         """
         rows: list[dict[str, Any]] = []
         for one in self.recollections:
-            if one.id in self.repeated:
-                continue
             row: dict[str, Any] = {"id": one.id, "kind": one.kind, "state": one.state, **one.origin}
             if one.hit is not None:
                 row |= earned(one.hit)

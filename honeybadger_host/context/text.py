@@ -36,7 +36,7 @@ class Part:
         settle: (tokens of text, text of the other parts) -> the part without what the others say, cut to fit;
             None: it never repeats another part.
         missing: ids of recollections that are left out.
-        recalled, considered: the recollections in the text, and those needed to make the text again.
+        recalled: the recollections in the text.
     """
 
     title: str
@@ -53,7 +53,6 @@ class Part:
     settle: Callable[[int, str], Part] | None = field(default=None, compare=False)
     missing: Sequence[str] = ()
     recalled: Sequence[Recollection] = ()
-    considered: Sequence[Recollection] = ()
 
     @property
     def flexible_need(self) -> int:
