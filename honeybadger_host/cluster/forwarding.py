@@ -31,6 +31,7 @@ from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.spool.inbox import Inbox, open_box
+from honeybadger_host.spool.rate_limits import BURST_SECONDS, Buckets
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 from honeybadger_host.storage.files import Changing, Incoming, NotRegular
@@ -44,6 +45,8 @@ _AGAIN_SECONDS: Final = 0.2
 _NET_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
 _LOOK_PAUSE: Final = 10  # so many times as long as a look into all folders kept the processor busy, the next one waits
+# Of a sender elsewhere, where `limits.requests_per_second` says nothing: a fifteenth of what an owner serves.
+REQUESTS_PER_SECOND = 100.0
 _MAX_AT_ONCE: Final = 512  # requests under way: of this machine, and of a sender elsewhere
 
 
@@ -186,12 +189,20 @@ class Answering:
 
     Args:
         known: of closed mode, whether a sender is served; None: all are.
+        per_second: requests of a sender in a second, on average; 0: `REQUESTS_PER_SECOND`.
     """
 
     def __init__(
-        self, home: Path, servers: Servers, names: Names, known: Callable[[str, str], bool] | None = None
+        self,
+        home: Path,
+        servers: Servers,
+        names: Names,
+        known: Callable[[str, str], bool] | None = None,
+        per_second: float = 0,
     ) -> None:
         """Begin."""
+        per_second = per_second or REQUESTS_PER_SECOND
+        self._buckets = Buckets(per_second, per_second * BURST_SECONDS)
         self._home, self._servers, self._names, self._known = home, servers, names, known
         self._taken: dict[tuple[str, str, str], _Taken] = {}
         """Requests by group, sender and id."""
@@ -230,7 +241,8 @@ class Answering:
             if taken is not None and taken.digest == digest:
                 taken.reply_to, taken.asked_at = message.reply, now
             else:
-                if self._waiting[group, sender] >= _MAX_AT_ONCE:
+                is_full = self._waiting[group, sender] >= _MAX_AT_ONCE
+                if is_full or self._buckets.take((group, sender), now):
                     return  # it is asked again, and may have been done: so it is not refused
                 self._check(group, sender, message.data)
                 if taken is not None and taken.task is not None:

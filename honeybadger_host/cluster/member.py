@@ -82,7 +82,7 @@ class Member:
         check_home(home)
         self.home = home
         self._settings, self._notify, self._metrics = settings.cluster, notify, metrics
-        self._ipc = settings.ipc
+        self._ipc, self._limits = settings.ipc, settings.limits
         self._path = home / JOURNAL_FILE
         self.lock = HomeLock(home)
         self._writer: sqlite3.Connection | None = None
@@ -254,7 +254,7 @@ class Member:
         if self._forwarding is not None:
             self._forwarding.close()
         known = registered(self.home) if self._ipc.closed else None
-        self._answering = Answering(self.home, asked, self.names, known)
+        self._answering = Answering(self.home, asked, self.names, known, self._limits.requests_per_second)
         log.info("cluster.owns", home=self.names.identity, epoch=self.log.epoch, placed=placed, node=self.node)
         return True
 

@@ -18,7 +18,7 @@ MAX_REQUEST_BYTES = 262_144  # size limit of one request file, in bytes
 PENDING_FILES = 200_000  # requests that may wait in an inbox: no honest sender comes near, a runaway loop does
 KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed
-_BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
+BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
 _MIN_KEPT: Final = 1024
 _MAX_NAMED: Final = 1000
 _RECENT_SECONDS: Final = 600.0
@@ -94,7 +94,7 @@ class Limiter:
     def __init__(self, shares: Shares) -> None:
         self.shares = shares
         self.hits: Counter[LimitName] = Counter()
-        self._buckets = Buckets(shares.requests_per_second, shares.requests_per_second * _BURST_SECONDS)
+        self._buckets = Buckets(shares.requests_per_second, shares.requests_per_second * BURST_SECONDS)
         self._recent: dict[tuple[str, str, LimitName], float] = {}
         """(sender, limit) -> last refusal, in monotonic seconds; the newest is last."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from honeybadger_host.cluster.lease import OWNERS
-from honeybadger_host.cluster.log import Log, Names
+from honeybadger_host.cluster.log import Log, Names, logs_of
 from honeybadger_host.cluster.records import Position, Record
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.memory.file_events import read_pasts
@@ -210,6 +211,10 @@ class Story:
         ]
         self.person = Person(cluster, self.owner, seed)
         self.unit = Unit(cluster)
+        self.secrets: list[str] = []
+        """Texts that were said and forgotten."""
+        self.left: list[dict[str, str]] = []
+        """What `forget` said is left somewhere, for whoever reads the figures."""
         self.done: Counter[str] = Counter()
         self.told: list[str] = []
         """When which fault was, for who looks for the cause of what it did."""
@@ -287,8 +292,11 @@ class Story:
         machine = self.rng.choice([one for one in self.cluster.machines if one is not self._machine()])
         machine.is_lost = True
         machine.host.kill()
-        (machine.home / "data" / "journal.db").unlink()
-        (machine.home / "data" / "host.lock").unlink()
+        for path in (machine.home / "data").iterdir():
+            if path.is_dir() and path.name != "ipc":
+                shutil.rmtree(path)
+            elif path.is_file():
+                path.unlink()
         for group in GROUPS:
             shutil.rmtree(machine.home / "groups" / group, ignore_errors=True)  # it may be lost twice
         machine.command("join", self.cluster.identity)
@@ -355,8 +363,27 @@ class Story:
 
     def move_leader(self) -> None:
         """Another server leads the log, or the lease, from here on."""
-        stream = self.rng.choice([Names(self.cluster.identity).stream, OWNERS])
-        self._with_servers(lambda servers: servers.ask(f"$JS.API.STREAM.LEADER.STEPDOWN.{stream}", b""))
+
+        def step_down(servers: Servers) -> None:
+            stream = self.rng.choice([names_now(servers, self.cluster.identity).stream, OWNERS])
+            servers.ask(f"$JS.API.STREAM.LEADER.STEPDOWN.{stream}", b"")
+
+        self._with_servers(step_down)
+
+    def forget(self) -> None:
+        """The operator has a note forgotten, on whichever machine, while other faults go on."""
+        number, machine = len(self.secrets), self.rng.choice(self.cluster.machines)
+        secret, group = f"the {number}th number of the safe is {self.rng.getrandbits(60)}", self.rng.choice(GROUPS)
+        self.secrets.append(secret)
+        for sender, stem, data in (
+            ("keeper", f"k{number}", request(f"k{number}", content=f"{secret}.")),
+            ("operator", f"f{number}", request(f"f{number}", "forget", payload={"text": secret})),
+        ):
+            box = RawSender(machine.home, group, sender).make()
+            box.drop(stem, data)
+            reply = box.reply(stem, 240)
+            assert reply["ok"], reply
+            self.left += reply["result"].get("left", [])
 
     def lose_lease(self) -> None:
         """The lease goes before its time, as when the clock of the server that leads it jumps ahead."""
@@ -453,7 +480,7 @@ class Story:
 
     def draw(self) -> list[Fault]:
         """Return the next faults: one, or two that are at once."""
-        kinds = [self._of_hosts, self._of_networks, self._of_servers]
+        kinds = [self._of_hosts, self._of_networks, self._of_servers, [self.forget]]
         if self.rng.random() < 0.08:
             return [self.rng.choice(self._of_disks)]
         if self.rng.random() < 0.5:
@@ -481,6 +508,12 @@ class Story:
                 error.add_note(f"{machine.home.name}: {machine.position()}, {differences(machine)}")
             error.add_note(self.meanwhile(begun - 10, time.time()))
             raise
+        folders = [one.home for one in self.cluster.machines] + [one.store for one in self.cluster.servers.all]
+        wait_for(
+            lambda: not [path for folder in folders for path in residue(folder, self.secrets)],
+            300,
+            what="nothing is left of what was forgotten",
+        )
         owner = self._machine()
         self.unit.ending.set()
         self.unit.join(5)
@@ -602,10 +635,29 @@ def differences(machine: Machine, *, but_people: bool = False) -> list[str]:
     return found
 
 
+def residue(folder: Path, texts: Sequence[str]) -> list[str]:
+    """Return the files below a folder in which a text stands: as it is, as UTF-16, or as base64 from any place."""
+    wanted = [form for text in texts for form in (text.encode(), text.encode("utf-16-le"))]
+    for text in texts:
+        coded = (base64.b64encode(bytes(before) + text.encode()) for before in range(3))
+        wanted += (form[8:-4] for form in coded)  # without the bytes before it, and without the padding
+    found: list[str] = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # a server may remove it in this moment
+            data = path.read_bytes()
+            found += [str(path)] if any(form in data for form in wanted) else []
+    return found
+
+
+def names_now(servers: Servers, identity: str) -> Names:
+    """Return the names of a home whose log goes on in the newest stream."""
+    return Names(identity, max(logs_of(servers, Names(identity)).values(), default=0))
+
+
 def stale_records(urls: list[str], identity: str) -> list[int]:
     """Return the records that somebody wrote who did not own the home by then."""
     with closing(Servers(urls)) as servers:
-        names = Names(identity)
+        names = names_now(servers, identity)
         first, _ = servers.end_of(names.stream) or (1, 0)
         log = Log(names, Position(first - 1, "0" * 64))
         log.servers = servers

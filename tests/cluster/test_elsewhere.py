@@ -329,6 +329,19 @@ def test_a_flood_of_one_sender_waits_and_another_is_served(guarded: Guarded) -> 
     assert max(notes(machine, "in the flood") for machine in guarded.machines) == [1]  # of whoever owned the home
 
 
+def test_a_sender_over_its_share_waits_and_another_is_served(guarded: Guarded) -> None:
+    a, b = guarded.machines
+    for machine in (b, a):
+        machine.host.stop()
+        machine.host.settings |= {"cluster.forwarding.REQUESTS_PER_SECOND": 0.001}
+    a.own()
+    guarded.client("spy").update_memory("the first")
+    with pytest.raises(ReplyTimeout):
+        guarded.client("spy", timeout_seconds=5).update_memory("over its share")
+    guarded.client("scout").update_memory("of another")
+    assert [notes(a, text) for text in ("the first", "over its share", "of another")] == [[1], [0], [1]]
+
+
 FLOOD = """
 import asyncio, sys, time
 import nats

@@ -58,7 +58,7 @@ def test_whatever_fails_each_note_that_was_acknowledged_is_there_once(story: Sto
             print(f"{time.monotonic() - begun:.0f} s: {sum(story.done.values())} {story.told[-1]}", flush=True)
     else:
         for fault in (story.kill_owner, story.freeze_owner, story.deafen_owner, story.kill_server):
-            story.strike(fault)
+            story.strike(fault, story.forget)
     print(story.figures(), flush=True)
     story.end()
     print(story.figures())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -16,30 +14,11 @@ from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.ops.residue import scan
 from honeybadger_host.text.phrases import Phrases
 from tests.cluster.machines import Cluster, Machine
+from tests.cluster.story import residue
 from tests.cluster.test_kill_points import KILL, wait_until_dead
 from tests.hosting import RawSender, request, run_cli, wait_for
 
 SECRET: Final = "the cellar key hangs behind the third barrel"
-
-
-def forms(text: str) -> Iterator[bytes]:
-    """Yield a text as it is and as base64 wherever it begins in what is encoded."""
-    yield text.encode()
-    yield text.encode("utf-16-le")
-    for before in range(3):
-        coded = base64.b64encode(bytes(before) + text.encode())
-        yield coded[4 * (before > 0) + 4 : -4]
-
-
-def residue(folder: Path) -> list[str]:
-    """Return the files below a folder in which the secret stands in some form."""
-    wanted = [*forms(SECRET)]
-    found: list[str] = []
-    for path in folder.rglob("*"):
-        with suppress(OSError):  # a server may remove it in this moment
-            data = path.read_bytes()
-            found += [str(path)] if any(form in data for form in wanted) else []
-    return found
 
 
 def check_forgotten(cluster: Cluster) -> None:
@@ -49,7 +28,7 @@ def check_forgotten(cluster: Cluster) -> None:
     def left() -> list[str]:
         found = [f"{one.home}/{place}" for one in cluster.machines for place in scan(one.home, Phrases([SECRET]), ())]
         folders = [machine.home for machine in cluster.machines] + [server.store for server in cluster.servers.all]
-        return found + [path for folder in folders for path in residue(folder)]
+        return found + [path for folder in folders for path in residue(folder, [SECRET])]
 
     try:
         wait_for(lambda: not left(), 90, what="nothing is left")
@@ -95,8 +74,8 @@ def told(made: Callable[..., Cluster]) -> Cluster:
 
 def test_what_is_forgotten_goes_from_all_machines_and_servers(told: Cluster) -> None:
     a = told.machines[0]
-    assert [bool(residue(machine.home)) for machine in told.machines] == [True] * 3
-    assert residue(told.servers.all[0].store)
+    assert [bool(residue(machine.home, [SECRET])) for machine in told.machines] == [True] * 3
+    assert residue(told.servers.all[0].store, [SECRET])
     result = forget(a)
     assert result["left"] == []
     a.box.do("after", content="a note behind it")
@@ -127,7 +106,7 @@ def test_what_is_forgotten_goes_from_a_server_that_was_down(made: Callable[..., 
         return box.peek("f1") is not None
 
     wait_for(is_answered, 90, what="it is forgotten")
-    assert residue(down.store)
+    assert residue(down.store, [SECRET])
     down.start()
     check_forgotten(cluster)
 
