@@ -17,13 +17,15 @@ class RoundRobin:
     """Chooses batches. The queues that wait longer share the room that those which have just come leave them.
 
     The room grows by a request with each batch, until somebody new comes beside them. So long batches carry a backlog,
-    and a quiet sender that comes again and again waits for short ones.
+    and a quiet sender that comes again and again waits for short ones. Every second batch in which somebody is new
+    beside a flood is of the new ones alone: they do not wait for what others have in it.
     """
 
     def __init__(self) -> None:
         self._ring: dict[str, int] = {}
         """Queues that had requests left after the last batch, the next one first -> requests left of its turn."""
         self._room = QUANTUM
+        self._is_of_new = False
 
     def portions(self, waiting: Mapping[str, int], most: int) -> list[tuple[str, int]]:
         """Return queues and how many requests to take of each, in this order; one may come several times.
@@ -43,7 +45,8 @@ class RoundRobin:
                 portions.append((queue, count))
                 left[queue] -= count
                 room -= count
-        room = min(self._room, most - sum(count for _, count in portions))
+        self._is_of_new = bool(old and new) and not self._is_of_new
+        room = 0 if self._is_of_new else min(self._room, most - sum(count for _, count in portions))
         ring = deque((queue, self._ring.get(queue, QUANTUM)) for queue in (*old, *new) if left[queue])
         while ring and room:
             queue, of_turn = ring.popleft()

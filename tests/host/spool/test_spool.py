@@ -296,8 +296,8 @@ def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None
         place.sender(group, "a", "x.json")
     place.sweep()
     taken = [name.split("/")[0] for name in place.take(16)]
-    assert set(taken[:3]) == {"quiet-1", "quiet-2", "quiet-3"}
-    assert taken[3:] == ["flood"] * 8
+    assert sorted(taken) == ["quiet-1", "quiet-2", "quiet-3"]  # a batch of their own
+    assert len(place.take(16)) == 9
 
 
 def test_groups_begin_in_turn_so_that_a_slice_smaller_than_their_number_reaches_all(place: Place) -> None:
