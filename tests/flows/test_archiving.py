@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.client import result_of
-from honeybadger_agent.errors import Conflict, Invalid, NotFound, RequestFailed
 from honeybadger_agent.wire import ArchiveMemory, Undo
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess
@@ -56,31 +54,3 @@ def test_ten_notes_and_entries_go_to_the_archive_and_come_back_as_they_were(arch
         assert operator.request("undo", Undo(seq=seq)).ok
     settle(archiving.home)
     assert files_below(archiving.home) == before
-
-
-@pytest.mark.parametrize(
-    ("id_", "error"),
-    [("main#1", Invalid), ("MEMORY.md#4f0c21", Conflict), ("k3v9x2m4q7p1", NotFound), ("MEMORY.md#{typed}", Invalid)],
-    ids=["a turn", "a note that is gone", "no entry", "what nobody signed"],
-)
-def test_what_cannot_be_archived_is_refused_and_nothing_changes(
-    archiving: HostProcess, id_: str, error: type[RequestFailed]
-) -> None:
-    operator = SyncClient(archiving.home, sender="operator", timeout_seconds=PATIENCE)
-    held = archiving.home / "groups/main/MEMORY.md"
-    held.write_text("## Rules\nBe kind to the cat.\n")
-    if "{typed}" in id_:
-        id_ = operator.search_memory("kind cat", scope="notes").hits[0].id
-    asked = ArchiveMemory(id=id_)
-    reply = operator.request("archive_memory", asked)
-    with pytest.raises(error):
-        result_of(reply, asked)
-    assert held.read_text() == "## Rules\nBe kind to the cat.\n"
-
-
-def test_nobody_but_the_operator_archives(archiving: HostProcess) -> None:
-    planner = SyncClient(archiving.home, sender="planner", timeout_seconds=PATIENCE)
-    entry = planner.save_memory("the chair is red")
-    reply = planner.request("archive_memory", ArchiveMemory(id=entry.id))
-    assert (reply.ok, reply.error and reply.error.code) == (False, "forbidden")
-    assert planner.get_memory(entry.id).content == "the chair is red"

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Conflict, Invalid, TooLarge
+from honeybadger_agent.errors import Conflict
 from honeybadger_agent.mailbox import new_id
-from honeybadger_agent.wire import ErrorCode
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request
+from tests.hosting import PATIENCE, HostProcess, RawSender, request
 
 
 def put(name: str, content: str, **more: Any) -> dict[str, Any]:
@@ -68,39 +67,6 @@ def test_each_operation_meets_what_those_before_it_have_changed(host: HostProces
     with pytest.raises(Conflict, match=r"operations.1 \(save_memory\): .* has this name"):
         agent.change_many([put("x", "1"), put("x", "2")])
     assert "x" not in held(agent)
-
-
-WRONG: list[tuple[dict[str, Any], ErrorCode, str, str]] = [
-    (put("b", " "), "invalid", "payload.operations.1.payload.content", "is blank"),
-    (put("b", "a" * 131_073), "too_large", "payload.operations.1.payload.content", "131072"),
-    (put("b", "a" * 32_769, category="b"), "too_large", "payload.operations.1.payload.content", "32768"),
-    (put("b", "x", colour="red"), "invalid", "payload.operations.1.payload.colour", "is unknown"),
-    (put("taken", "x"), "conflict", "payload.operations.1.payload.name", "has this name"),
-    (delete("b"), "not_found", "payload.operations.1.payload.name", "no entry of store/a has the name b"),
-    (edit("k3v9x2m4q7p1", content="x"), "not_found", "payload.operations.1.payload.id", "k3v9x2m4q7p1"),
-    (edit("k3v9x2m4q7p1"), "invalid", "payload.operations.1.payload", "says nothing that is to change"),
-    ({"type": "update_memory", "payload": {}}, "invalid", "payload.operations.1.type", "must be"),
-]
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_when_one_is_refused_none_is_done(
-    served: HostProcess, asker: RawSender, case: tuple[dict[str, Any], ErrorCode, str, str]
-) -> None:
-    operation, code, field, says = case
-    agent = SyncClient(served.home, asker.group, "asker", timeout_seconds=PATIENCE)
-    agent.save_memory("x", category="store/a", name="taken")
-    reply = asker.ask("x", request("x", "change_many", payload={"operations": [put("a", "1"), operation]}))
-    assert_refused(reply, code, says=says, field=field)
-    assert held(agent) == {"taken": "x"}
-
-
-def test_the_number_of_operations_is_limited(served: HostProcess, asker: RawSender) -> None:
-    agent = SyncClient(served.home, asker.group, "asker", timeout_seconds=PATIENCE)
-    with pytest.raises(Invalid, match=r"payload\.operations"):
-        agent.change_many([])
-    with pytest.raises(TooLarge, match="101 items, the limit is 100"):
-        agent.change_many([put(str(n), "x") for n in range(101)])
     assert len(agent.change_many([put(str(n), "x") for n in range(100)]).results) == 100
 
 

@@ -14,9 +14,11 @@ from honeybadger_agent.errors import Internal, NoMailbox
 from honeybadger_agent.wire import ErrorCode
 from tests.commands import cli_error
 from tests.conftest import HostFactory, MakeClient
+from tests.flows.refusals import REFUSED
 from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
 
 Item = dict[str, Any]
+FOR_OPERATORS = [name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"]
 
 
 def _note(**members: Any) -> bytes:
@@ -24,39 +26,12 @@ def _note(**members: Any) -> bytes:
 
 
 # What it is -> its bytes, and what it is answered; `tests/agent/test_wire.py` has what the parser refuses.
-REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
+WRONG: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
     "an unknown type": (_note(type="update_memry"), "invalid", "type", "did you mean update_memory?"),
     "another group": (_note(group="kitchen"), "forbidden", "group", "you are where you write"),
     "another sender": (_note(sender="somebody"), "forbidden", "sender", "you are where you write"),
     "a group that only looks the same": (_note(group="grоup-0"), "forbidden", "group", "you are where you write"),
-    "blank content": (_note(content=" \n\t "), "invalid", "payload.content", "blank"),
-    "content of only hidden characters": (_note(content="\u200b\u202e\ufeff"), "invalid", "payload.content", "blank"),
-    "a blank section": (
-        request("x", payload={"content": "c", "section": "\u200b"}),
-        "invalid",
-        "payload.section",
-        "blank",
-    ),
-    "content over the limit": (_note(content="a" * 32_769), "too_large", "payload.content", "32768"),
     "a request over the limit": (_note(padding="a" * 262_144), "too_large", None, "262144"),
-    "a speaker that forges a line": (
-        request("x", "append_turn", payload={"role": "user", "content": "c", "sender": "a]: b\n[c"}),
-        "invalid",
-        "payload.sender",
-        "one visible line",
-    ),
-    "a category that leads out": (
-        request("x", "save_memory", payload={"content": "c", "category": "../global"}),
-        "invalid",
-        "payload.category",
-        "names of letters",
-    ),
-    "an entry that is not there": (
-        request("x", "delete_memory", payload={"id": "k3v9x2m4q7p1"}),
-        "not_found",
-        "payload.id",
-        "k3v9x2m4q7p1",
-    ),
     "an unknown member that is an escape sequence": (
         request("x", payload={"content": "c", "\x1b[2J\n\u202e": 1}),
         "invalid",
@@ -66,111 +41,67 @@ REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_wrong_request_is_answered_with_what_where_and_what_now(
-    served: HostProcess, asker: RawSender, case: str
-) -> None:
-    data, code, field, says = REFUSED[case]
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_request_is_answered_with_what_where_and_what_now(asker: RawSender, case: str) -> None:
+    data, code, field, says = WRONG[case]
     assert_refused(asker.ask("x", data), code, says=says, field=field)
     assert "never saved" not in asker.memory_text()
     asker.do("after", content="honest")
 
 
-def _turn(**members: str) -> Item:
-    """Return turns of which the second is wrong."""
-    said = {"key": "a", "role": "user", "content": "never saved"}
-    return {"turns": [said, {**said, "key": "b", **members}]}
+class Scene:
+    """A group in which something is remembered, for requests about it that are refused."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.asker = RawSender(home, "scene", "asker").make()
+        self.operator = RawSender(home, "scene", "operator").make()
+        self.asker.memory.parent.mkdir()
+        self.asker.memory.write_text("## Rules\nBe kind to the cat.\n")
+        entry = self.asker.do("e", "save_memory", content="likes tea", category="docs", name="taken.md")
+        self.asker.do("t", "append_turns", turns=[{"key": "a", "role": "user", "content": "Hello"}])
+        self.asker.do("w", "save_to_working_memory", key="chunked-page-1", data="x")
+        session = self.asker.do("s", "update_session", add_facts=["a"])
+        (typed,) = self.asker.do("q", "search_memory", query="kind cat", scope="notes")["hits"]
+        self.names = {"<entry>": entry["id"], "<typed>": typed["id"], "<version>": session["version"]}
+        self.number = 0
+
+    def named(self, text: str) -> str:
+        for name, value in self.names.items():
+            text = text.replace(name, value)
+        return text
+
+    def drop(self, type_name: str, payload: Item) -> tuple[RawSender, str]:
+        """Ask for something; return who did, and under which id."""
+        sender = self.operator if type_name in FOR_OPERATORS else self.asker
+        self.number += 1
+        stem = f"x{self.number:03}"
+        about = self.names.get(payload.get("id", ""))
+        data = request(stem, type_name, payload={**payload, "id": about} if about else payload)
+        sender.drop(stem, data, "turns" if type_name == "chat" else "requests")
+        return sender, stem
+
+    def files(self) -> dict[Path, bytes]:
+        """Return what is remembered."""
+        places = [path for path in self.home.glob("data/*/scene") if path.parent.name not in ("ipc", "dead")]
+        found = (path for place in (self.home / "groups", *places) for path in place.rglob("*"))
+        return {path: path.read_bytes() for path in found if path.is_file()}
 
 
-def _where(**conditions: object) -> Item:
-    return {"where": {path.replace("_", "."): condition for path, condition in conditions.items()}}
+@pytest.fixture(scope="module")
+def scene(served: HostProcess) -> Scene:
+    return Scene(served.home)
 
 
-def _operation(type_name: str, **payload: object) -> Item:
-    """Return changes of which the second is wrong."""
-    good = {"type": "save_memory", "payload": {"content": "never saved"}}
-    return {"operations": [good, {"type": type_name, "payload": payload}]}
-
-
-_ID = "k3v9x2m4q7p1"
-_PUT: Item = {"content": "never saved", "name": "n", "replace": True}
-_ASKS_FOR_ONE = "either id, or name"
-_SECOND = "payload.operations.1"
-# Requests of programs: type, payload, and what it is answered.
-REFUSED_TO_PROGRAMS: list[tuple[str, Item, ErrorCode, str, str]] = [
-    ("append_turns", {"turns": []}, "invalid", "payload.turns", "at least 1"),
-    ("append_turns", {"turns": [_turn()["turns"][0]] * 201}, "too_large", "payload.turns", "limit is 200"),
-    ("append_turns", _turn(key="b c"), "invalid", "payload.turns.1.key", "a key: 1-120 letters"),
-    ("append_turns", _turn(key="a", content="Hello"), "conflict", "payload.turns.1.key", "'a'"),
-    ("append_turns", _turn(content=" \u200b"), "invalid", "payload.turns.1.content", "blank"),
-    (
-        "append_turns",
-        _turn(role="assistant", content="<think>hm</think>"),
-        "invalid",
-        "payload.turns.1.content",
-        "nothing but thinking",
-    ),
-    ("append_turns", _turn(at="2026-02-31T10:00:00Z"), "invalid", "payload.turns.1.at", "time"),
-    ("append_turns", _turn(sender="[Ben]"), "invalid", "payload.turns.1.sender", "one visible line"),
-    ("append_turns", _turn(data="{"), "invalid", "payload.turns.1.data", "a text that is JSON"),
-    ("append_turns", _turn(data=f'"{"a" * 131_072}"'), "too_large", "payload.turns.1.data", "131072"),
-    ("get_turns", {"limit": 1001}, "invalid", "payload.limit", "at most 1000"),
-    ("get_turns", {"before": 0}, "invalid", "payload.before", "at least 1"),
-    ("withdraw_turns", {"from_turn": 0}, "invalid", "payload.from_turn", "at least 1"),
-    ("withdraw_turns", {"from_turn": 1}, "not_found", "payload.from_turn", "nothing was said in it"),
-    ("save_memory", {"content": "c", "replace": True}, "invalid", "payload.name", "needs payload.name"),
-    (
-        "save_memory",
-        {"content": "c", "name": "n", "expected_version": "v"},
-        "invalid",
-        "payload.expected_version",
-        "replace",
-    ),
-    ("save_memory", _PUT | {"name": "a/b"}, "invalid", "payload.name", "a name as a file has"),
-    ("save_memory", _PUT | {"expected_version": "v"}, "conflict", "payload.expected_version", "n"),
-    ("save_memory", _PUT | {"content": "a" * 32_769}, "too_large", "payload.content", "32768"),
-    (
-        "save_memory",
-        _PUT | {"category": "store/a", "content": "a" * 131_073},
-        "too_large",
-        "payload.content",
-        "131072",
-    ),
-    ("get_memory", {}, "invalid", "payload", _ASKS_FOR_ONE),
-    ("get_memory", {"id": _ID, "name": "n"}, "invalid", "payload", _ASKS_FOR_ONE),
-    ("get_memory", {"category": "plans"}, "invalid", "payload", _ASKS_FOR_ONE),
-    ("get_memory", {"category": "store/a", "name": "n"}, "not_found", "payload.name", "no entry of store/a"),
-    ("delete_memory", {"category": "plans", "id": _ID}, "invalid", "payload", _ASKS_FOR_ONE),
-    ("delete_memory", {"name": ".."}, "invalid", "payload.name", "a name as a file has"),
-    ("list_memory_entries", _where(kind="cat"), "invalid", "payload.where", "conditions on paths as content.status"),
-    ("list_memory_entries", _where(content_a={"$in": [1]}), "invalid", "payload.where", "objects of $eq, $ne"),
-    ("list_memory_entries", _where(content_a={"b": 1}), "invalid", "payload.where", "objects of $eq, $ne"),
-    ("list_memory_entries", _where(content_a={"$gt": None}), "invalid", "payload.where", "a number or a text"),
-    ("list_memory_entries", _where(content_a={"$lte": True}), "invalid", "payload.where", "a number or a text"),
-    (
-        "list_memory_entries",
-        _where(**{f"content_{n}": 1 for n in range(17)}),
-        "too_large",
-        "payload.where",
-        "17 items, the limit is 16",
-    ),
-    ("change_many", {"operations": []}, "invalid", "payload.operations", "at least 1"),
-    ("change_many", _operation("update_memory"), "invalid", f"{_SECOND}.type", "must be"),
-    ("change_many", _operation("save_memory", content=" "), "invalid", f"{_SECOND}.payload.content", "blank"),
-    ("change_many", _operation("delete_memory", id=_ID), "not_found", f"{_SECOND}.payload.id", _ID),
-    ("get_context", {"parts": ["dreams"]}, "invalid", "payload.parts.0", "must be"),
-    ("get_context", {"max_characters": 0}, "invalid", "payload.max_characters", "at least"),
-]
-
-
-@pytest.mark.parametrize("case", REFUSED_TO_PROGRAMS, ids=range(len(REFUSED_TO_PROGRAMS)))
-def test_a_wrong_request_of_a_program_changes_nothing(
-    served: HostProcess, asker: RawSender, case: tuple[str, Item, ErrorCode, str, str]
-) -> None:
-    type_name, payload, code, field, says = case
-    assert_refused(asker.ask("x", request("x", type_name, payload=payload)), code, says=says, field=field)
-    assert not (served.home / "data" / "sessions" / asker.group).exists()
-    assert not list(asker.memory.parent.rglob("*.json"))
+@pytest.mark.parametrize("type_name", REFUSED)
+def test_each_documented_refusal_says_why_and_changes_nothing(scene: Scene, type_name: str) -> None:
+    rows, before = REFUSED[type_name], scene.files()
+    asked = [scene.drop(type_name, payload) for payload, *_ in rows]
+    for (sender, stem), (payload, code, field, says) in zip(asked, rows, strict=True):
+        reply = sender.reply(stem)
+        assert not reply["ok"], payload
+        assert_refused(reply, code, says=scene.named(says), field=field)
+    assert scene.files() == before
 
 
 def test_group_global_is_reserved(served: HostProcess) -> None:
@@ -179,7 +110,7 @@ def test_group_global_is_reserved(served: HostProcess) -> None:
     assert not (served.home / "groups" / "global").exists()
 
 
-@pytest.mark.parametrize("name", [name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"])
+@pytest.mark.parametrize("name", FOR_OPERATORS)
 def test_what_is_the_operators_is_refused_to_everybody_else(served: HostProcess, asker: RawSender, name: str) -> None:
     reply = asker.ask("x", request("x", name, payload={}))
     assert_refused(reply, "forbidden", says=f"only the operator may ask for {name}", field="type")
@@ -368,7 +299,7 @@ def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_
 def test_every_reply_is_logged_with_its_outcome(asker: RawSender, served: HostProcess) -> None:
     began = time.monotonic()
     asker.ask("good", request("good", content="fine"))
-    asker.ask("bad", request("bad", content=""))
+    asker.ask("bad", request("bad", content=" "))
     wait_for(lambda: len([r for r in served.events("request.answered") if r["group"] == asker.group]) == 2)
     lines = {line["id"]: line for line in served.events("request.answered") if line["group"] == asker.group}
     assert lines["good"]["outcome"] == "ok"
@@ -376,6 +307,7 @@ def test_every_reply_is_logged_with_its_outcome(asker: RawSender, served: HostPr
     assert 0 <= lines["good"]["ms"] <= (time.monotonic() - began) * 1000
     assert lines["bad"]["outcome"] == "invalid"
     assert "payload.content" in lines["bad"]["why"]
+    assert "payload.content" in [line["field"] for line in served.events("note.refused")]
     assert "fine" not in str(lines)
 
 

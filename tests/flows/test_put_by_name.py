@@ -13,7 +13,7 @@ from honeybadger_agent.errors import Conflict, Invalid, NotFound
 from honeybadger_agent.mailbox import new_id
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
 
 PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
 
@@ -48,15 +48,6 @@ def test_a_put_expects_the_version_that_was_read(host: HostProcess, home: Path) 
     with pytest.raises(Conflict, match="was deleted since"):
         agent.save_memory("in July", **PLAN, replace=True, expected_version=second.version)
     assert agent.list_memory_entries(category="plans").total == 0
-
-
-def test_null_as_expected_version_means_that_there_is_none(host: HostProcess, home: Path) -> None:
-    sender = RawSender(home).make()
-    payload = {"content": "in May", **PLAN, "replace": True, "expected_version": None}
-    assert sender.ask("a", request("a", "save_memory", payload=payload))["ok"]
-    reply = sender.ask("b", request("b", "save_memory", payload={**payload, "content": "in June"}))
-    assert_refused(reply, "conflict", says="has this name", field="payload.name")
-    assert SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).get_memory(**PLAN).content == "in May"
 
 
 def test_a_put_is_applied_once_and_in_order_whatever_is_killed(make_host: HostFactory, home: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bench.session import bench_session
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Invalid, NotFound
+from honeybadger_agent.errors import NotFound
 from honeybadger_host.memory.compaction import HEADER
 from tests.commands import cli_text
 from tests.conftest import HostFactory, MakeClient
@@ -221,17 +221,6 @@ def test_turns_of_another_time_are_imported_in_their_order(member: MakeClient) -
     agent.append_turn("user", "Ann moves to Chicago", at="2024-03-05T10:00:00+02:00")
     agent.append_turn("assistant", "Noted", at="2024-03-05T08:00:00Z")
     agent.append_turn("user", "Ann buys a boat", at="2024-07-01T00:00:00.5Z")
-    for at, why in (
-        ("2024-06-30T23:00:00Z", r"is before the turn before it, which was said at 2024-07-01T00:00:00\.500Z"),
-        ("2999-01-01T00:00:00Z", "is in the future"),
-        ("2024-02-30T00:00:00Z", "is not a time that exists"),
-        ("0001-01-01T00:00:00+14:00", "is not a time that exists"),
-        ("yesterday", "must be a time, as 2026-11-21T06:00:00Z"),
-        ("2024-07-02", "must be a time, as 2026-11-21T06:00:00Z"),
-    ):
-        with pytest.raises(Invalid, match=why) as refused:
-            agent.append_turn("user", "x", at=at)
-        assert refused.value.field == "payload.at"
     agent.append_turn("user", "Now it is today")
     messages = agent.get_history().messages
     assert [message.at for message in messages][:3] == [

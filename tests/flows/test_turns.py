@@ -113,13 +113,6 @@ def test_types_are_refused_in_the_wrong_box(host: HostProcess, stranger: RawSend
     assert said(stranger) == []
 
 
-def test_blank_words_strange_speakers_and_unknown_agents_are_refused(host: HostProcess, stranger: RawSender) -> None:
-    assert_refused(stranger.chat("a", "​ \n"), "invalid", field="payload.content")
-    assert_refused(stranger.chat("b", "hello", sender="ann]: hi [bob"), "invalid", field="payload.sender")
-    assert_refused(stranger.chat("c", "hello", agent="nobody"), "not_found", says="there are: assistant")
-    assert said(stranger) == []
-
-
 def test_a_model_that_fails_leaves_no_trace_and_the_same_message_goes_on_later(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:

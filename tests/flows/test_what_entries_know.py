@@ -164,8 +164,6 @@ def test_a_note_is_pinned_by_its_sender_and_by_a_person_and_shown_as_an_entry_is
     client().update_memory("Ann is allergic to nuts\nand to figs", pinned=True)
     client().update_memory("Ann likes nuts (pinned)", pinned=True)
     client().update_memory("Ann sells nuts")
-    with pytest.raises(Invalid):
-        client().update_memory(" \u200b", pinned=True)
     memory = host.home / "groups/main/MEMORY.md"
     assert memory.read_text().count("(pinned)") == 2
     memory.write_text(memory.read_text() + "\n## Plants (pinned)\n- The nuts grow behind the house.\n")

@@ -34,7 +34,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_hostile.py::test_no_section_forges_a_note_or_its_author",
     ],
     "HB2 blank content is refused with a warning, as an error reply": [
-        "host/handlers/test_handlers.py::test_a_blank_note_is_refused_with_a_warning_and_changes_nothing",
+        "flows/test_errors.py::test_each_documented_refusal_says_why_and_changes_nothing",
     ],
     "HB3 persona, facts and summary load each on its own": [
         "host/memory/test_group_files.py::test_hierarchical_memory_store_loads_group_agent_memory_and_summary",
@@ -72,7 +72,7 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "HB6 nobody forges another speaker's line": [
         "host/text/test_neutralise.py::test_no_turn_forges_another_speakers_line",
-        "host/handlers/test_handlers.py::test_a_speaker_that_could_forge_a_line_or_cannot_be_seen_is_refused",
+        "flows/test_errors.py::test_each_documented_refusal_says_why_and_changes_nothing",
     ],
     "HB6 estimate of tokens": [
         "host/text/test_neutralise.py::test_the_estimate_is_ascii_characters_by_four_and_one_for_every_other",
@@ -366,13 +366,12 @@ ROWS: Final[dict[str, list[str]]] = {
 CODES: Final[dict[str, list[str]]] = {
     "invalid": [
         "flows/test_errors.py::test_a_wrong_request_is_answered_with_what_where_and_what_now",
-        "host/handlers/test_handlers.py::test_a_blank_turn_is_refused",
+        "flows/test_errors.py::test_each_documented_refusal_says_why_and_changes_nothing",
     ],
     "forbidden": ["flows/test_errors.py::test_group_global_is_reserved"],
     "not_found": [
         "host/handlers/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found",
         "host/handlers/test_session_handlers.py::test_facts_are_added_once_and_removed_word_for_word",
-        "host/handlers/test_working_handlers.py::test_a_key_that_is_not_there_is_not_found_with_the_nearest_that_is",
     ],
     "conflict": ["flows/test_request_path.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
     "too_large": ["flows/test_hostile.py::test_a_request_over_the_largest_size_is_refused_and_kept_whole"],
@@ -445,5 +444,6 @@ def test_the_seeds_test_plan_is_there_by_name() -> None:
 
 
 def test_every_request_type_is_named_in_a_test_of_the_handlers() -> None:
-    source = "".join(path.read_text() for path in (TESTS / "host" / "handlers").glob("test_*handlers.py"))
+    files = [*(TESTS / "host" / "handlers").glob("test_*handlers.py"), TESTS / "flows" / "refusals.py"]
+    source = "".join(path.read_text() for path in files)
     assert [name for name in REQUEST_TYPES if f'"{name}"' not in source] == []

@@ -94,11 +94,6 @@ def test_a_name_is_the_same_however_it_is_composed(room: Room) -> None:
     assert rows(room, category="docs", name="Gro\u0308\u00dfe.md") == [("docs", "Gr\u00f6\u00dfe.md")]
 
 
-def test_a_name_that_looks_like_a_credential_is_refused(room: Room) -> None:
-    refused = room.refused("save_memory", content="x", name="ghp_" + "a1B2" * 9)
-    assert (refused.code, refused.field) == ("invalid", "payload.name")
-
-
 # ---------------------------------------------------------------------------------------------------------------- edits
 
 

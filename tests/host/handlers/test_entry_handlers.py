@@ -285,27 +285,6 @@ def test_a_secret_below_its_title_is_one(room: Room) -> None:
     assert "[REDACTED" in room.change("save_memory", title="Wi-Fi password", content="hunter22!")["content"]
 
 
-@pytest.mark.parametrize(
-    ("payload", "field"),
-    [
-        ({"content": " \u200b\n"}, "payload.content"),
-        ({"content": "x", "title": "\u200b"}, "payload.title"),
-        ({"content": "x", "tags": ["a", " "]}, "payload.tags.1"),
-        ({"content": "x", "aliases": ["\u202e"]}, "payload.aliases.0"),
-    ],
-)
-def test_what_nobody_can_see_is_refused(room: Room, payload: dict[str, Any], field: str) -> None:
-    refusal = room.refused("save_memory", **payload)
-    assert (refusal.code, refusal.field) == ("invalid", field)
-    assert "blank" in refusal.message
-    assert files(room) == []
-
-
-def test_a_category_named_like_a_credential_is_refused(room: Room) -> None:
-    refusal = room.refused("save_memory", content="x", category="ghp_" + "a1B2c3D4" * 4 + "e5F6")
-    assert (refusal.code, refusal.field) == ("invalid", "payload.category")
-
-
 def test_what_would_make_an_entry_too_large_changes_nothing_and_says_the_limit(room: Room) -> None:
     saved = room.change("save_memory", content="x", tags=[f"a{n}" for n in range(20)], metadata={"a": "m" * 5000})
     for payload, says in (
@@ -407,13 +386,6 @@ def test_only_changes_of_the_group_are_undone(room: Room) -> None:
     room.journal.commit([note, other], [])
     (room.home / note.file).write_bytes(note.data)
     assert room.refused("undo", "operator", seq=3).code == "not_found"
-
-
-def test_a_moment_that_cannot_be_read_or_is_not_known_is_not_gone_back_to(room: Room) -> None:
-    room.change("save_memory", content="has a cat")
-    for to, code in (("soon", "invalid"), ("f" * 32, "not_found")):
-        refusal = room.refused("rewind", "operator", to=to)
-        assert (refusal.code, refusal.field) == (code, "payload.to")
 
 
 def test_several_changes_in_one_are_decided_one_after_another(room: Room) -> None:

@@ -31,13 +31,6 @@ def refused(room: Room, **payload: Any) -> Refusal:
     return found.value
 
 
-def test_one_thing_is_forgotten_at_a_time(room: Room) -> None:
-    for payload in ({}, {"text": "secret", "id": "x"}, {"sender": "a", "session": "b"}):
-        assert refused(room, **payload).code == "invalid"
-    for text in ("ab", " a  ", "\n\n\n\n", "\\n\\n\\n"):
-        assert refused(room, text=text).field == "payload.text"
-
-
 def test_what_the_world_does_not_let_us_do_goes_on_with_the_same_command(room: Room) -> None:
     refusal = refused(room, text="secret")
     assert (refusal.code, "the same command" in refusal.message) == ("unavailable", True)

@@ -35,12 +35,6 @@ def test_every_type_of_the_protocol_has_its_handler_and_changes_only_if_it_says_
         assert isinstance(room.table[name], TurnHandler if is_turn else ChangeHandler) == kind.changes
 
 
-def test_a_sender_stops_its_own_turns_only(room: Room) -> None:
-    with pytest.raises(Refusal) as caught:
-        room.ask("stop_turn", sender="somebody")
-    assert caught.value.code == "forbidden"
-
-
 def test_ping_says_who_answers(room: Room) -> None:
     result = room.ask("ping")
     assert (result["protocol"], result["now"]) == (1, "2026-11-21T06:05:59.123Z")
@@ -115,27 +109,6 @@ def test_what_was_neutralised_is_in_the_reply(room: Room) -> None:
     result = room.change("update_memory", content="a\n## b\u202e", section="My\u200b list")
     assert result["section"] == "My list"
     assert result["neutralised"] == {"headings": 1, "bidi characters": 1, "zero-width characters": 1}
-
-
-@pytest.mark.parametrize(
-    ("payload", "field"),
-    [
-        ({"content": " \n\u200b"}, "payload.content"),
-        ({"content": "\u202e", "section": "Notes"}, "payload.content"),
-        ({"content": "x", "section": " \t"}, "payload.section"),
-        ({"content": "x", "section": "\u3164"}, "payload.section"),
-    ],
-)
-def test_a_blank_note_is_refused_with_a_warning_and_changes_nothing(
-    room: Room, payload: dict[str, str], field: str
-) -> None:
-    with capture_logs() as logs:
-        refusal = room.refused("update_memory", **payload)
-    assert (refusal.code, refusal.field) == ("invalid", field)
-    assert "blank" in refusal.message
-    assert "nothing was saved" in refusal.message
-    assert [(line["event"], line["log_level"], line["field"]) for line in logs] == [("note.refused", "warning", field)]
-    assert not (room.home / "groups/main/MEMORY.md").exists()
 
 
 def test_read_group_files_gives_each_file_as_it_is(room: Room) -> None:
@@ -215,22 +188,6 @@ def test_who_speaks_is_the_sender_else_the_role_and_by_is_the_folder(
     assert message["sender"] == shown
     assert orjson.loads((room.home / "data/sessions/main/main.jsonl").read_bytes())["by"] == "researcher"
     assert room.ask("get_history")["text"] == f"[{shown}]: x\n"
-
-
-@pytest.mark.parametrize(
-    "sender", ["a\nb", "a]: hi [b", "[", "a\u2028b", "a\u202eb", "a\u200bb", "\x00", " ", "\u3164", "a\x1b[1m"]
-)
-def test_a_speaker_that_could_forge_a_line_or_cannot_be_seen_is_refused(room: Room, sender: str) -> None:
-    refusal = room.refused("append_turn", role="user", content="x", sender=sender)
-    assert (refusal.code, refusal.field) == ("invalid", "payload.sender")
-    assert not (room.home / "data").exists()
-
-
-@pytest.mark.parametrize("content", [" ", "\n\n", "\u200b\u2060", "\x00", "\u2800"])
-def test_a_blank_turn_is_refused(room: Room, content: str) -> None:
-    refusal = room.refused("append_turn", role="user", content=content)
-    assert (refusal.code, refusal.field) == ("invalid", "payload.content")
-    assert "nothing was appended" in refusal.message
 
 
 # -------------------------------------------------------------------------------------------------------------- history

@@ -83,14 +83,6 @@ def test_an_end_that_is_a_date_takes_the_whole_day_in() -> None:
             moment(wrong, "since")
 
 
-def test_an_end_before_the_beginning_is_refused_and_not_answered_with_nothing(room: Room) -> None:
-    put(room, "e1", "The badger digs")
-    with pytest.raises(Refusal, match="until 2026-05-01 is before since 2026-05-02") as caught:
-        room.ask("search_memory", query="badger", since="2026-05-02", until="2026-05-01")
-    assert caught.value.field == "payload.until"
-    assert room.ask("search_memory", query="badger", since="2026-05-02", until="2026-05-02")["hits"] == []
-
-
 def test_at_most_eight_entries_are_recalled_and_the_others_are_near_misses(room: Room) -> None:
     for number in range(12):
         put(room, f"e{number:02}", f"The badger likes dish {number}")

@@ -286,27 +286,6 @@ def test_requests_of_one_slice_see_each_other(room: Room) -> None:
     assert room.on_disk()["honeybadger"] == {"turns": 2}
 
 
-@pytest.mark.parametrize(
-    ("payload", "code", "field"),
-    [
-        ({}, "invalid", "payload"),
-        ({"expected_version": "x"}, "invalid", "payload"),
-        ({"add_facts": ["a", " \u200b"]}, "invalid", "payload.add_facts.1"),
-        ({"long_term_summary": "x" * 6001}, "too_large", "payload.long_term_summary"),
-        ({"system_state": {"a": "x" * 70_000}}, "too_large", "payload.system_state"),
-        ({"last_known_environment": {"system_snapshot": {"a": "x" * 70_000}}}, "too_large", None),
-        ({"tool_calls": [{"tool": "\u200b"}]}, "invalid", "payload.tool_calls.0.tool"),
-        ({"active_tasks": [{"id": " ", "description": "x"}]}, "invalid", "payload.active_tasks.0.id"),
-    ],
-)
-def test_a_wrong_update_is_refused_and_changes_nothing(
-    room: Room, payload: dict[str, Any], code: str, field: str | None
-) -> None:
-    refusal = room.refused("update_session", **payload)
-    assert refusal.code == code
-    assert field is None or refusal.field == field
-
-
 def test_a_document_holds_a_thousand_facts_and_two_hundred_tasks(room: Room) -> None:
     for first in range(0, 1000, 100):
         room.change("update_session", add_facts=[f"fact {number}" for number in range(first, first + 100)])

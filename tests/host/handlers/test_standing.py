@@ -129,25 +129,6 @@ def test_an_edit_prolongs_and_never_takes_the_end_away(room: Room) -> None:
     assert "valid_until" not in room.change("edit_memory", id=tea, valid_until="never")
 
 
-@pytest.mark.parametrize("type_", ["save_memory", "edit_memory"])
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("2026-11-21T06:05:59Z", "is over"),
-        ("2026-12-24", "has no time zone"),
-        ("2026-12-24T18:00:00", "has no time zone"),
-        ("soon", "is not a time"),
-        ("0001-01-01T00:00:00+10:00", "is not a time"),
-    ],
-)
-def test_a_time_that_is_over_or_has_no_zone_is_refused(room: Room, type_: str, text: str, says: str) -> None:
-    id_ = save(room, "x")
-    more = {"content": "y"} if type_ == "save_memory" else {"id": id_}
-    refusal = room.refused(type_, valid_until=text, **more)
-    assert (refusal.code, refusal.field) == ("invalid", "payload.valid_until")
-    assert says in refusal.message
-
-
 @pytest.mark.parametrize(
     ("members", "expected"),
     [

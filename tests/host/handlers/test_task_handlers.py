@@ -52,37 +52,6 @@ def test_a_second_task_of_a_name_has_an_id_of_its_own(room: Room) -> None:
     assert room.change("schedule_task", **{**DAILY, "name": "読む"})["id"] == "task"
 
 
-@pytest.mark.parametrize(
-    ("members", "field", "says"),
-    [
-        ({"cron_expression": "* * *"}, "cron_expression", "cannot be read"),
-        ({"cron_expression": "0 0 30 2 *"}, "cron_expression", "a day that does not exist"),
-        ({"cron_expression": "0 0 */31 2 MON#5"}, "cron_expression", "never fires"),
-        ({"cron_expression": "*/5 * * * * *"}, "cron_expression", "more than once a minute"),
-        ({"cron_expression": None}, "cron_expression", "is needed for schedule_type cron"),
-        ({"interval_seconds": 60}, "interval_seconds", "goes with schedule_type interval, this is cron"),
-        ({"time_zone": "Mars/Olympus"}, "time_zone", "'Mars/Olympus' is not known here"),
-        ({"schedule_type": "interval", "cron_expression": None, "interval_seconds": 59}, "interval_seconds", "60"),
-        ({"schedule_type": "once", "cron_expression": None, "run_at": "tomorrow"}, "run_at", "must be a time"),
-        (
-            {"schedule_type": "once", "cron_expression": None, "run_at": "2026-11-21T07:00"},
-            "run_at",
-            "is past: here it",
-        ),
-        ({"description": " \n\u200b"}, "description", "is blank"),
-        ({"name": "  "}, "name", "is blank"),
-        ({"agent": "nobody"}, "agent", "there is no agent 'nobody'; there are: assistant"),
-    ],
-)
-def test_what_cannot_be_kept_is_refused_and_nothing_is_scheduled(
-    room: Room, members: dict[str, Any], field: str, says: str
-) -> None:
-    refused = room.refused("schedule_task", **{**DAILY, **members})
-    assert refused.field == f"payload.{field}"
-    assert says in refused.message
-    assert not file_of(room).exists()
-
-
 def test_a_time_without_an_offset_is_of_the_tasks_zone(room: Room) -> None:
     once = {**DAILY, "schedule_type": "once", "cron_expression": None, "run_at": "2026-11-21T12:00"}
     assert room.change("schedule_task", **once)["next"] == ["2026-11-21T11:00:00Z"]

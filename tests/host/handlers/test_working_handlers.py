@@ -107,14 +107,6 @@ def test_an_entry_may_say_how_long_it_lives(room: Room, minutes: float, expires_
     assert room.save(key="k", data="x", ttl_minutes=minutes)["expires_at"] == f"2026-11-21T{expires_at}"
 
 
-def test_a_life_over_the_limit_is_refused_with_where_to_put_it(room: Room) -> None:
-    refusal = room.refused(key="k", data="x", ttl_minutes=1441)
-    assert (refusal.code, refusal.field) == ("invalid", "payload.ttl_minutes")
-    assert "at most 1440; what is to last" in refusal.message
-    assert room.refused(key="k", data="x", ttl_minutes=1e308).code == "invalid"
-    assert room.listed() == []
-
-
 def test_the_same_key_again_replaces_data_expiry_and_labels(room: Room) -> None:
     room.save(key="k", data="old", category="c", tags=["t"], ttl_minutes=60)
     room.now += timedelta(minutes=1)
@@ -141,42 +133,6 @@ def test_session_a_never_sees_session_ab_nor_a_group_another(room: Room) -> None
         assert line.startswith(f"- only {group} {session}: expires in ")
     assert room.get("only main ab", "a") is None
     assert room.listed("b") == []
-
-
-def test_a_key_that_is_not_there_is_not_found_with_the_nearest_that_is(room: Room) -> None:
-    room.save(key="chunked-page-1", data="x")
-    with pytest.raises(Refusal, match=r"did you mean 'chunked-page-1'\?") as caught:
-        room.ask(GET, key="chunked_page_1")
-    assert caught.value.code == "not_found"
-    with pytest.raises(Refusal, match="list_working_memory shows what is there"):
-        room.ask(GET, "other", key="chunked_page_1")
-
-
-@pytest.mark.parametrize(
-    "key", ["", " ", " k", "k ", "a\nb", "a\u2028b", "a\x00b", "\u200b", "a\u202eb", "a\u200bb", "\u2800", "a\rb"]
-)
-def test_a_key_that_could_forge_a_line_or_hides_something_is_refused(room: Room, key: str) -> None:
-    if not key:
-        with pytest.raises(ValueError, match="at least 1"):
-            REQUEST_TYPES[SAVE].model_validate({"key": key, "data": "x"})
-        return
-    refusal = room.refused(key=key, data="x")
-    assert (refusal.code, refusal.field) == ("invalid", "payload.key")
-    assert not (room.home / "data").exists()
-
-
-@pytest.mark.parametrize(
-    ("payload", "field"),
-    [
-        ({"data": " \n\u200b"}, "payload.data"),
-        ({"data": "x", "category": " "}, "payload.category"),
-        ({"data": "x", "tags": ["a", "\u200b"]}, "payload.tags"),
-    ],
-)
-def test_a_blank_part_is_refused(room: Room, payload: dict[str, Any], field: str) -> None:
-    refusal = room.refused(key="k", **payload)
-    assert (refusal.code, refusal.field) == ("invalid", field)
-    assert "nothing was saved" in refusal.message
 
 
 def test_text_is_neutralised_and_that_is_said(room: Room) -> None:
