@@ -23,16 +23,6 @@ def contents_of(home: Path) -> list[str]:
     return [turn["content"] for turn in turns_of(home)]
 
 
-def test_a_key_is_one_turn_however_often_it_is_sent(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
-    first = agent.append_turns([keyed("a", "Hello"), keyed("b", "Hi", "assistant")])
-    assert (first.added, first.known, first.turns) == (2, 0, [1, 2])
-    again = agent.append_turns([keyed("a", "Hello"), keyed("b", "Hi", "assistant"), keyed("c", "How are you?")])
-    assert (again.added, again.known, again.turns) == (1, 2, [1, 2, 3])
-    assert contents_of(home) == ["Hello", "Hi", "How are you?"]
-    assert [turn["key"] for turn in turns_of(home)] == ["a", "b", "c"]
-
-
 def test_a_key_is_known_after_a_kill_and_within_one_batch(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     SyncClient(home, "main", "claude", timeout_seconds=PATIENCE).append_turns([keyed("a", "Hello")])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
@@ -255,31 +253,3 @@ def test_what_the_operator_asks_for_wrongly_says_so_with_its_exit_code(home: Pat
     for wrong in (("search", "main", "x", "--since", "yesterday"), ("context", "main", "--session", "a b")):
         assert run_cli(*wrong, home=home).returncode == 2
     assert "global" in run_cli("search", "global", "x", home=home).stderr
-
-
-def test_a_group_about_one_subject_recalls_it_by_its_name_at_every_size(tmp_path: Path) -> None:
-    make_home(tmp_path / "home")
-    parts = ("deploys", "database", "cache", "invoices", "search", "backups", "tests")
-    with HostProcess(tmp_path / "home").start() as process:
-        agent = SyncClient(process.home, "main", "bee", timeout_seconds=60)
-        for number in range(12):
-            put_entry(process.home, "main", f"o{number}", f"Ann likes thing{number}", "people")
-        size = 0
-        for size_now in (1, 8, 100):  # test_ranking goes to 10,000
-            for number in range(size, size_now):
-                at = (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)).isoformat()
-                text = f"Atlas, {parts[number % 7]}: region {number}"
-                put_entry(process.home, "main", f"a{number}", text, "projects", updated=at)
-            size = size_now
-            newest = [f"a{number}" for number in range(size - 1, max(-1, size - 9), -1)]
-
-            def shown(newest: Sequence[str] = newest) -> SearchResult | None:
-                result = found(agent, "Tell me about Atlas", scope="entries")
-                return result if result.is_complete and ids(result) == newest else None
-
-            result = wait_for(shown, 60, what=f"{size} entries in the index")
-            assert result is not None
-            assert not any(hit.why_weak for hit in result.hits)
-            fresh = SyncClient(process.home, "main", "bee", session=f"s{size}", timeout_seconds=60)
-            assert [row.id for row in fresh.get_context("Tell me about Atlas").recalled if row.state == "new"] == newest
-        process.stop()

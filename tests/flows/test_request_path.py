@@ -18,12 +18,6 @@ from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_
 # --------------------------------------------------------------------------------------------------- every request type
 
 
-def test_ping_says_which_host_and_protocol(member: MakeClient) -> None:
-    answer = member().ping()
-    assert answer.protocol == 1
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", answer.now)
-
-
 def test_handle_update_memory_creates_and_appends_memory_md_with_attribution(
     member: MakeClient, asker: RawSender
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from bench.session import bench_session
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import NotFound
 from honeybadger_host.memory.compaction import HEADER
 from tests.commands import cli_text
 from tests.conftest import HostFactory, MakeClient
@@ -102,31 +101,6 @@ def said(number: int) -> dict[str, str]:
     return {"role": "user", "content": f"message {number}"}
 
 
-def test_a_deleted_session_begins_afresh_also_after_a_restart(
-    home: Path, make_host: HostFactory, client: MakeClient
-) -> None:
-    host = make_host().start()
-    agent = client()
-    agent.append_turn("user", "before")
-    agent.update_session(add_facts=["a"])
-    assert agent.delete_session().is_deleted
-    shown = cli_text("log", "main", home=home).splitlines()
-    assert [line.partition(" session")[2].rpartition("  ")[2] for line in shown if " session" in line] == (
-        ["up to turn 1"] * 3
-    )
-    assert not (home / FILE).exists()
-    host.kill()
-    host.start()
-    loaded = agent.load_session()
-    assert (loaded.facts, loaded.recent_history, loaded.is_new) == ([], [], True)
-    agent.append_turn("user", "after")
-    assert contents(agent) == ["after"]
-    assert "before" in (home / "data/sessions/main/main.jsonl").read_text()
-    with pytest.raises(NotFound):
-        agent.update_session(remove_facts=["a"])
-    assert [row.session for row in agent.list_sessions().sessions] == ["main"]
-
-
 def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
     home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
@@ -145,8 +119,11 @@ def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
     agent.append_turn("user", "what came after")
     agent.update_session(add_facts=["b"])
     assert agent.delete_session().context_begins_after == 1, "a plain deletion brought the turns of before back"
+    shown = cli_text("log", "main", home=home).splitlines()
+    assert [line.rpartition("  ")[2] for line in shown if " session" in line][-3:] == ["up to turn 1"] * 3
     host.kill()
     host.start()
+    assert agent.load_session().is_new
     system = agent.get_context("go on").system
     assert "the secret of before" not in system
     assert "what came after" in system

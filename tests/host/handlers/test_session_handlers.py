@@ -20,6 +20,7 @@ from honeybadger_host.memory import session_files
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
 from honeybadger_host.memory.session_files import deleted_file, session_file
 from tests.host.handlers import room as rooms
+from tests.host.indexes import held
 from tests.host.memory.test_session_document import SEED
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
@@ -252,12 +253,8 @@ def test_a_task_starts_moves_on_and_ends(room: Room) -> None:
     assert second["id"] == "b"
     room.change("update_session", remove_tasks=["b"])
     assert [item["id"] for item in room.on_disk()["active_tasks"]] == ["task_001"]
-    for payload, code, field in (
-        ({"active_tasks": [{"id": "new"}]}, "invalid", "payload.active_tasks.0.description"),
-        ({"remove_tasks": ["task_001", "b"]}, "not_found", "payload.remove_tasks.1"),
-    ):
-        refusal = room.refused("update_session", **payload)
-        assert (refusal.code, refusal.field) == (code, field)
+    refusal = room.refused("update_session", remove_tasks=["task_001", "b"])
+    assert (refusal.code, refusal.field) == ("not_found", "payload.remove_tasks.1")
 
 
 def test_an_update_of_what_has_changed_since_it_was_read_is_a_conflict(room: Room) -> None:
@@ -623,8 +620,9 @@ def test_at_the_end_every_file_is_brought_up_to_date(room: Room) -> None:
 
 def test_memory_keeps_only_so_many_documents(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_files, "MAX_SESSIONS", 3)
+    held_before = held(session_files.Generation)
     for number in range(10):
         room.change("update_session", f"s{number}", add_facts=[f"fact {number}"])
         room.load(f"s{number}")
-    assert len(room.sessions._session_files._generations) == 3
+    assert held(session_files.Generation) - held_before == 3
     assert room.load("s0")["facts"] == ["fact 0"]

@@ -151,8 +151,6 @@ def test_credentials_do_not_become_working_memory(room: Room) -> None:
     room.save(key="wifi password", data="correct-horse-9")
     for key in ("page", "wifi password"):
         assert "[REDACTED:" in str(room.get(key))
-    refusal = room.refused(key=TOKEN, data="x")
-    assert (refusal.code, refusal.field) == ("invalid", "payload.key")
     assert room.refused(TOKEN, key="k", data="x").field == "session"
     kept = b"".join(path.read_bytes() for path in room.home.rglob("*.json"))
     assert TOKEN.encode() not in kept
@@ -259,8 +257,6 @@ def test_search_gives_what_says_it_best_with_a_piece_of_it(room: Room) -> None:
     assert first["text"] == "Badgers dig. The badger digs a sett."
     assert [hit["key"] for hit in room.ask(SEARCH, query="badger", category="web")["hits"]] == ["page-1"]
     assert [hit["key"] for hit in room.ask(SEARCH, query="badger", tags=["ZOO"])["hits"]] == ["page-1"]
-    with pytest.raises(Refusal, match="query is blank"):
-        room.ask(SEARCH, query=" ")
 
 
 def test_a_damaged_entry_is_skipped_counted_and_never_overwritten(room: Room) -> None:

@@ -75,13 +75,6 @@ def test_over_a_hundred_thousand_tokens_the_older_half_goes() -> None:
     assert not compact(exactly, NOW, SEED).is_changed
 
 
-def test_halves_go_until_it_fits() -> None:
-    over = document(*(said(number, tokens=60_000) for number in range(16)))
-    compacted = compact(over, NOW, SEED)
-    assert compacted.document.recent_history == over.recent_history[15:]
-    assert compacted.summarised == 15
-
-
 def test_what_nobody_counted_is_estimated() -> None:
     """Upstream took null for 0, so that 4 MB of messages were never compacted."""
     over = document(*(said(number, "x" * 100_000, tokens=None) for number in range(40)))
