@@ -81,15 +81,16 @@ def test_requests_taken_before_the_signal_are_answered_and_the_rest_waits_whole(
 
 
 SLOW = """
-import time
-from honeybadger_host.handlers import notes
+import os, time
+from pathlib import Path
 from honeybadger_host.memory.group_files import GroupFiles
+home = Path(os.environ["HOME_OF_TEST"])
 was = GroupFiles.read
 def read(self, file):
     if file.endswith("CLAUDE.md"):
-        (self._home / "begun").touch()
+        (home / "begun").touch()
         until = time.monotonic() + SECONDS
-        while time.monotonic() < until and not (self._home / "ended").exists():
+        while time.monotonic() < until and not (home / "ended").exists():
             time.sleep(0.005)
     return was(self, file)
 GroupFiles.read = read
@@ -97,7 +98,7 @@ GroupFiles.read = read
 
 
 def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(source=SLOW.replace("SECONDS", "0.5")).start()
+    host = make_host(env={"HOME_OF_TEST": str(stranger.home)}, source=SLOW.replace("SECONDS", "0.5")).start()
     stranger.drop("slow", request("slow", "read_group_files"))
     wait_for((stranger.home / "begun").exists)
     host.stop()
@@ -108,7 +109,8 @@ def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stra
 def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({"life.grace_seconds": 0.1}, source=SLOW.replace("SECONDS", "60")).start()
+    env = {"HOME_OF_TEST": str(stranger.home)}
+    host = make_host({"life.grace_seconds": 0.1}, env=env, source=SLOW.replace("SECONDS", "60")).start()
     for stem in ("one", "two", "three", "four", "five", "six"):
         stranger.drop(stem, request(stem, "read_group_files"))
     wait_for((stranger.home / "begun").exists)
@@ -203,21 +205,21 @@ def test_without_being_asked_the_host_tells_no_watchdog(make_host: HostFactory, 
 
 
 HANGING = """
-import time
+import os, time
 from honeybadger_host.spool.spool import Spool
+data = os.environ["HOME_OF_TEST"] + "/data"
 was = Spool.discover
 def discover(self):
-    import os
-    while os.path.exists(self._ipc + "/../hang"):
-        open(self._ipc + "/../hangs", "w").close()
+    while os.path.exists(data + "/hang"):
+        open(data + "/hangs", "w").close()
         time.sleep(0.01)
     was(self)
 Spool.discover = discover
 """
 
 
-def test_a_road_that_hangs_is_not_called_alive(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host(env={"WATCHDOG_USEC": "300000"}, source=HANGING).start()
+def test_a_road_that_hangs_is_not_called_alive(make_host: HostFactory, client: MakeClient, home: Path) -> None:
+    host = make_host(env={"WATCHDOG_USEC": "300000", "HOME_OF_TEST": str(home)}, source=HANGING).start()
     wait_for(lambda: "WATCHDOG=1" in host.notifications.poll())
     (host.home / "data" / "hang").touch()
     wait_for((host.home / "data" / "hangs").exists)
