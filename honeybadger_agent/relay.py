@@ -61,7 +61,7 @@ def credentials_of(path: str) -> dict[str, Any]:
         text = file.read().strip()
     if mode & stat.S_IRWXO:
         raise ValueError(f"its mode is {mode:o}: every user of this machine can take the key; chmod 600 {path}")
-    if "JWT" in text:
+    if "BEGIN NATS USER JWT" in text:  # three letters alone may stand in a seed
         return {"user_credentials": path}
     try:
         nkeys.from_seed(bytearray(text.encode()))

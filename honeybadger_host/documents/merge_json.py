@@ -40,15 +40,16 @@ def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
 
 
 def nearest_json(candidates: Iterable[bytes], newest: bytes, saved: bytes) -> bytes:
-    """Return the candidate that differs from a save in the fewest values; of several the first; empty if none is one.
+    """Return the candidate that differs from a save in the fewest values; empty if none is an object.
 
-    What the newest version lacks as well counts for nothing.
+    Values that the newest version lacks as well decide only between candidates that are equally near; then the first.
     """
     now, mine = values_in(newest), values_in(saved)
 
-    def distance(candidate: bytes) -> int:
+    def distance(candidate: bytes) -> tuple[int, int]:
         was = values_in(candidate)
-        return (mine - was).total() + ((was - mine) & now).total()
+        lacking = was - mine
+        return (mine - was).total() + (lacking & now).total(), lacking.total()
 
     return min((one for one in candidates if is_json_object(one)), key=distance, default=b"")
 

@@ -55,6 +55,18 @@ def test_a_change_that_was_decided_upon_a_save_replaces_it_and_the_save_is_the_p
     assert (edit.author, orjson.loads(world.read(ENTRY))) == ("human", {"content": "green tea", "n": 2})
 
 
+def test_a_save_that_goes_on_from_another_after_a_kill_keeps_what_came_between(world: World) -> None:
+    write(world, dumped(a="tea"))
+    world.look(ENTRY)
+    world.save(dumped(), file=ENTRY)
+    write(world, dumped(a="milk"))
+    world.look(ENTRY)
+    world.save(dumped(b="cake"), file=ENTRY)
+    world.kill()
+    world.look(ENTRY)
+    assert orjson.loads(world.read(ENTRY)) == {"a": "milk", "b": "cake"}
+
+
 def test_while_a_file_is_no_json_the_last_good_version_is_served_and_changed(world: World) -> None:
     good = dumped(content="tea", n=1)
     write(world, good)
