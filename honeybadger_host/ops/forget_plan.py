@@ -35,7 +35,7 @@ _MIN_PER_LINE = 40  # characters from which one line of a longer text is known a
 
 def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting:
     """Return what is to be forgotten, as journal and files have it now. Raises JournalError, WorldFailed."""
-    selector = orjson.dumps(wanted.model_dump(exclude_none=True, exclude={"dry_run"})).decode()
+    selector = orjson.dumps(wanted.model_dump(exclude_none=True, exclude={"dry_run", "shared"})).decode()
     if wanted.text is not None:
         return Forgetting(group, selector, asked=(wanted.text,))
     rows: list[int] = []

@@ -19,7 +19,7 @@ def lines(home: Path) -> list[dict[str, object]]:
 def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
-    host = make_host(AT_ONCE).start()
+    host = make_host({**AT_ONCE, "ops.maintenance.CHECKPOINT_SECONDS": 600}).start()  # nothing counts as written
     agent = SyncClient(home, "main", "ann")
     agent.append_turn("user", "Which file says it?")
     agent.append_turn("assistant", "search_files found nothing")
@@ -27,6 +27,7 @@ def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     first = stranger.ask("f1", asked)
     host.kill()
     (home / "data/feedback/main.jsonl").unlink(missing_ok=True)  # as if the kill came before it was written
+    del host.settings["ops.maintenance.CHECKPOINT_SECONDS"]
     host.start()
     wait_for(lambda: (home / "data/feedback/main.jsonl").exists(), what="the line again")
     stranger.replies.joinpath("f1.json").unlink(missing_ok=True)

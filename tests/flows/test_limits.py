@@ -47,7 +47,7 @@ def journal_rows(host: HostProcess, table: str) -> int:
 def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under_the_same_id(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
-    host = make_host({"limits.requests_per_second": 1, "spool.rate_limits._BURST_SECONDS": 3}).start()
+    host = make_host({"limits.requests_per_second": 1, "spool.rate_limits.BURST_SECONDS": 3}).start()
     agent = client()
     said: list[str] = []
 
@@ -76,7 +76,7 @@ def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger
     host = make_host(
         {
             "limits.requests_per_second": 0.01,
-            "spool.rate_limits._BURST_SECONDS": 100,
+            "spool.rate_limits.BURST_SECONDS": 100,
             "spool.pipeline.BATCH_REQUESTS": 16,
         }
     ).start()
@@ -101,7 +101,7 @@ def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger
 def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_over_its_rate(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 100}).start()
+    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits.BURST_SECONDS": 100}).start()
     greedy = client("greedy")
     greedy.ping()
     with pytest.raises(RateLimited):
@@ -113,7 +113,7 @@ def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_
 def test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_rate(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 100}).start()
+    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits.BURST_SECONDS": 100}).start()
     agent = client()
     first = agent.call(made(wire.UpdateMemory, "once"), request_id="a")
     with pytest.raises(RateLimited):
@@ -122,7 +122,7 @@ def test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_
 
 
 def test_rubbish_over_the_rate_does_not_fill_the_dead_letters(make_host: HostFactory, stranger: RawSender) -> None:
-    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 300}).start()
+    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits.BURST_SECONDS": 300}).start()
     for number in range(10):
         stranger.drop(f"{number}", b"rubbish")
     replies = [stranger.reply(f"{number}") for number in range(10)]
