@@ -241,7 +241,7 @@ def test_the_answer_is_lost_and_another_owner_comes_then_nothing_is_acknowledged
 def copied(log: Log) -> Log:
     """Return the log as a copy of the whole machine has it: same epoch, same place, same subject."""
     made = log_of(log.servers, log.position)
-    for name in ("last", "epoch", "subject", "_behind"):
+    for name in ("last", "epoch", "_token", "_behind"):
         setattr(made, name, getattr(log, name))
     return made
 
