@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import re
 import socket
+import socketserver
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -134,15 +135,24 @@ def served(answering: Answering) -> Iterator[Endpoint]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     endpoint = Endpoint(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield endpoint
-    finally:
-        is_over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with listening(server):
+        try:
+            yield endpoint
+        finally:
+            is_over.set()
+
+
+@contextlib.contextmanager
+def listening(server: socketserver.TCPServer) -> Iterator[int]:
+    """Let a server serve on a thread of its own; gives its port."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield int(server.server_address[1])
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def in_turn(*answers: Answer) -> Answering:

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import pytest
 
 from honeybadger_agent import Client, SyncClient
+from tests.endpoint import listening
 from tests.hosting import HostProcess, RawSender, frozen_environment
 
 if TYPE_CHECKING:  # two seconds, for which nobody waits who runs other tests
@@ -85,15 +85,8 @@ def messages_api(claude: ScriptedClaude) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 STORY: list[dict[str, Any]] = [

@@ -10,7 +10,6 @@ import contextlib
 import http.client
 import re
 import subprocess
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.agent.test_mcp_http import serving, token_of
+from tests.endpoint import listening
 from tests.hosting import HostProcess, frozen_environment
 
 MODULES = Path(__file__).parent / "mcp_client" / "node_modules"
@@ -67,14 +67,8 @@ def with_token(url: str, token: str) -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}{inner.path}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(server) as port:
+        yield f"http://127.0.0.1:{port}{inner.path}"
 
 
 def test_the_official_scenarios_pass(host: HostProcess, home: Path) -> None:

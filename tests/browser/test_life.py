@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from tests.browser.chromium import new_tab
 from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import GROUP, LONG_QUESTION
+from tests.endpoint import listening
 from tests.hosting import wait_for
 
 MakeSite = Callable[..., Site]
@@ -101,14 +102,8 @@ def _forwarded(path: Path) -> Iterator[int]:
         daemon_threads = True
         block_on_close = False
 
-    with Server(("127.0.0.1", 0), Forward) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield int(server.server_address[1])
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(Server(("127.0.0.1", 0), Forward)) as port:
+        yield port
 
 
 def _pass_on(source: socket.socket, to: socket.socket) -> None:

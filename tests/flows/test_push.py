@@ -22,6 +22,7 @@ from honeybadger_agent import SyncClient
 from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
+from tests.endpoint import listening
 from tests.hosting import status_of, wait_for
 
 QUICK: dict[str, object] = {
@@ -91,16 +92,12 @@ def receiving() -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        receiver.url = f"http://127.0.0.1:{server.server_port}/hook?token=hidden"
-        yield receiver
-    finally:
-        is_over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(server) as port:
+        receiver.url = f"http://127.0.0.1:{port}/hook?token=hidden"
+        try:
+            yield receiver
+        finally:
+            is_over.set()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,6 +18,7 @@ from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
 from honeybadger_host.ops.findings import Finding
 from honeybadger_host.storage.home import HomeLock, make_home
+from tests.endpoint import listening
 from tests.hosting import PLAIN, HostProcess, RawSender, run_cli, wait_for
 from tests.terminal import Terminal
 
@@ -113,14 +113,8 @@ class _Listing(BaseHTTPRequestHandler):
 
 @contextmanager
 def _served(status: int) -> Iterator[int]:
-    with HTTPServer(("127.0.0.1", 0), type("_Handler", (_Listing,), {"status": status})) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(HTTPServer(("127.0.0.1", 0), type("_Handler", (_Listing,), {"status": status}))) as port:
+        yield port
 
 
 def _use_model(home: Path, port: int) -> None:
