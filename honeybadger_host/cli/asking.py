@@ -37,8 +37,9 @@ def check_group(folder: Path, group: str) -> None:
 
 def inbox_group(folder: Path) -> str:
     """Return a group in whose inbox to ask for what is of all groups. Raises NotFound."""
-    names = sorted(path.name for path in (folder / "groups").glob("*/") if NAME.fullmatch(path.name))
-    found = next((name for name in names if name != GLOBAL_GROUP), None)
+    from honeybadger_host.memory.group_places import groups_in
+
+    found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)
     if found is None:
         raise NotFound(f"{folder} has no group yet: `honeybadger-host init {folder} --group NAME` makes one")
     return found

@@ -13,7 +13,7 @@ import orjson
 
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cluster.lease import OWNERS, holder
-from honeybadger_host.cluster.log import Names, read_place
+from honeybadger_host.cluster.log import Names, read_place, snapshots_of
 from honeybadger_host.cluster.moving import MAX_BEHIND, State, missing, present
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.configuration import load_settings
@@ -127,16 +127,16 @@ def _clock(stream: str, said: str, asked_at: float, answered_at: float) -> Itera
 
 def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
     first, last = servers.end_of(names.stream) or (1, 0)
-    taken = [int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots, names.all_subjects)]
-    if not taken or max(taken) < first - 1:
+    newest = max(snapshots_of(servers, names).values(), default=-1)
+    if newest < first - 1:
         what = f"there is none from which the log goes on at {first}: no machine can join"
         yield Finding("snapshots", "problem", what, "the owner publishes another when it begins: `cluster drain`")
-    elif max(taken) > last:
-        what = f"the newest is at {max(taken)}, the log ends at {last}: the servers lost what they had taken"
+    elif newest > last:
+        what = f"the newest is at {newest}, the log ends at {last}: the servers lost what they had taken"
         yield Finding("snapshots", "problem", what, 'see "When the log is lost" in docs/machines.md')
     else:
-        behind = count_of(last - max(taken), "message")
-        yield Finding("snapshots", "ok", f"the newest is at {max(taken)}, {behind} before the log's end")
+        behind = count_of(last - newest, "message")
+        yield Finding("snapshots", "ok", f"the newest is at {newest}, {behind} before the log's end")
 
 
 def _machines(machines: Sequence[State], owner: str | None, here: int) -> Iterator[Finding]:

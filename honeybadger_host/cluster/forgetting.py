@@ -17,7 +17,7 @@ from typing import Final
 
 import anyio
 
-from honeybadger_host.cluster.log import Names, logs_of
+from honeybadger_host.cluster.log import Names, logs_of, snapshots_of
 from honeybadger_host.cluster.placing import is_known, wanted_of
 from honeybadger_host.cluster.records import Position
 from honeybadger_host.cluster.servers import Servers
@@ -133,5 +133,4 @@ def ended_streams(servers: Servers, names: Names, position: Position) -> list[st
     """
     ended = [name for name, first in logs_of(servers, names).items() if first <= position.seq + 1]
     ended = [name for name in ended if name != Names(names.identity, position.stream).stream]
-    taken = servers.streams(names.snapshots, names.all_subjects)
-    return ended + [name for name in taken if int(name.rpartition("_")[2]) < position.stream - 1]
+    return ended + [name for name, last in snapshots_of(servers, names).items() if last < position.stream - 1]

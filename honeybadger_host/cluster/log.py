@@ -149,6 +149,11 @@ def logs_of(servers: Servers, names: Names) -> dict[str, int]:
     return {name: int(name.removeprefix(first).lstrip("_") or 0) for name in found}
 
 
+def snapshots_of(servers: Servers, names: Names) -> dict[str, int]:
+    """Return the streams of a home's snapshots: name -> the number of the log it ends with. Raises Unreachable."""
+    return {name: int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots, names.all_subjects)}
+
+
 class Purged(Exception):
     """The log does not go back as far as this journal: begin with the newest snapshot."""
 

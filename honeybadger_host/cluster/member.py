@@ -406,7 +406,7 @@ class Member:
     def _settle(self) -> list[tuple[str, str]]:
         """See `SharedLog.settle`. Raises StorageFailed."""
         until, waiting = time.monotonic() + SETTLE_SECONDS, list[str]()
-        self._look(self.log.position.stream, [])  # it was, before this is called
+        self._look(self.log.position.stream, [])  # the owner has looked for itself before
         while True:
             try:
                 if self._asked is None or self._servers is None:

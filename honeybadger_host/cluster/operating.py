@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
-from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, newest_epoch, read_place
+from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, newest_epoch, read_place, snapshots_of
 from honeybadger_host.cluster.moving import choose, missing, move, place_of, present
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
@@ -75,7 +75,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
                 with closing(connect(path)) as writer, Transaction(writer, path) as writing:
                     write_position(writing, START)
                     name_machine(writing, home)
-            if is_begun or not servers.streams(names.snapshots, names.all_subjects):  # one that is there may be damaged
+            if is_begun or not snapshots_of(servers, names):  # one that is there may be damaged
                 publish_snapshot(servers, names, path)
         return names.identity
     finally:
@@ -128,9 +128,7 @@ def look(home: Path, settings: Cluster) -> dict[str, Any]:
             "epoch": newest_epoch(servers, names),
             "log": {"first": first, "last": last},
             "here": here.seq,
-            "snapshots": sorted(
-                int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots, names.all_subjects)
-            ),
+            "snapshots": sorted(snapshots_of(servers, names).values()),
         }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.cluster.forgetting import take_out_lost
-from honeybadger_host.cluster.log import Names
+from honeybadger_host.cluster.log import Names, snapshots_of
 from honeybadger_host.cluster.records import (
     CLEAN,
     NODE,
@@ -68,7 +68,7 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
                 servers.publish(subject, part, headers)
     finally:
         copy.unlink(missing_ok=True)
-    for other, seq in _snapshots(servers, names):
+    for other, seq in snapshots_of(servers, names).items():
         if seq < position.seq:
             servers.remove_stream(other)
     return position
@@ -150,11 +150,7 @@ def _put_in_place(temporary: Path, journal: Path) -> None:
 
 def _finished(servers: Servers, names: Names) -> Iterator[tuple[str, Message]]:
     """Yield the snapshots whose publisher came to their end, each with its last message, the newest first."""
-    for stream, seq in sorted(_snapshots(servers, names), key=lambda one: -one[1]):
+    for stream, seq in sorted(snapshots_of(servers, names).items(), key=lambda one: -one[1]):
         end = servers.newest(stream, f"hb.{names.identity}.snapshot.{seq}")
         if end is not None and _DIGEST_HEADER in end.headers:
             yield stream, end
-
-
-def _snapshots(servers: Servers, names: Names) -> list[tuple[str, int]]:
-    return [(name, int(name.rpartition("_")[2])) for name in servers.streams(names.snapshots, names.all_subjects)]

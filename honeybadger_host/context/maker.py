@@ -48,7 +48,6 @@ class ContextSettings:
         window_turns: turns of a session that are kept in memory.
         memory_window: turns after which older ones are consolidated; see `watermarks.replayed`.
         shows_document: whether a context has the session's document.
-        host: version of the program.
     """
 
     budget_tokens: int

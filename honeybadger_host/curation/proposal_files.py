@@ -69,11 +69,10 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
 
 
 def settled(proposals: Iterable[Proposal]) -> Callable[[Operation], bool]:
-    """Return a test whether a checked operation need not be proposed: one with all of its text waits or was decided.
+    """Return a test whether a checked operation need not be proposed.
 
-    Nor need one that says what is there already.
-
-    What a gate refused counts as decided, except what it refused for this time alone.
+    Its text is there already, or is part of one that waits or was decided: a person struck it, or a gate refused it
+    for good.
     """
     known: defaultdict[object, list[str]] = defaultdict(list)
     for proposal in proposals:

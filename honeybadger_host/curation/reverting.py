@@ -119,9 +119,8 @@ class Reverting:
                 changes.append(FileWritten(group, kind, newest.file, text, held))
             elif text is None and held is not None:
                 changes.append(FileRemoved(group, kind, newest.file, held))
-        stays = {
-            name_in(file) for file in kept if f"groups/{group}/memory/" in file
-        }  # an entry that moved and changed since is not restored beside itself
+        # An entry that moved and changed since is not restored beside itself.
+        stays = {name_in(file) for file in kept if f"groups/{group}/memory/" in file}
         changes = [each for each in changes if not (_restores(each) and name_in(each.file) in stays)]
         if self.proposal.session is not None:
             span = f"{self.proposal.first_turn}-{self.proposal.last_turn}"
@@ -137,11 +136,8 @@ class Reverting:
         file = f"groups/{group}/{MEMORY}"
         held, archive = self.files.view(file) or b"", self.files.view(f"groups/{group}/{ARCHIVE}")
         found = [standing_span(held, note) for note in added]
-        kept = (
-            [file]
-            if any(span is None and _heading(note) in held for note, span in zip(added, found, strict=True))
-            else []
-        )
+        has_changed = any(span is None and _heading(note) in held for note, span in zip(added, found, strict=True))
+        kept = [file] if has_changed else []
         spans = {span for span in found if span is not None}
         if not spans:
             return [*(bring_back_notes(group, held, archive, removed) if removed else ())], kept

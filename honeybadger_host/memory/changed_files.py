@@ -31,7 +31,7 @@ class ChangedFiles:
     """
 
     def __init__(self, home: Path, journal: Path, documents: Documents, entries: EntryFiles) -> None:
-        self._home = str(home)
+        self._home = home
         self._reader = EditReader(journal)
         self._documents = documents
         self._entries = entries
@@ -54,7 +54,7 @@ class ChangedFiles:
     def _texts(self) -> list[str]:
         files = [
             ROOT_GLOBAL_FILE,
-            *(f"groups/{group}/{name}" for group in groups_in(Path(self._home)) for name in TEXTS),
+            *(f"groups/{group}/{name}" for group in groups_in(self._home) for name in TEXTS),
         ]
         for agent in names_in(f"{self._home}/{_AGENTS}"):
             files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(f"{self._home}/{_AGENTS}/{agent}"))
@@ -62,7 +62,7 @@ class ChangedFiles:
 
     def _json_folders(self) -> list[str]:
         folders: list[str] = []
-        for group in groups_in(Path(self._home)):
+        for group in groups_in(self._home):
             folders += [f"groups/{group}/{name}" for name in _JSON_FOLDERS]
             folders += self._entries.folders(group)
             folders += self._entries.folders(f"{group}/archive")

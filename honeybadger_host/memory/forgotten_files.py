@@ -69,7 +69,7 @@ def tidied(group: str, file: str, held: bytes) -> Change | None:
     name = file.removeprefix(f"groups/{group}/")
     if (kind := _kind_of(group, file)) is not None:
         return FileRemoved(group, kind, file, held) if _says_nothing(held, _SAYS[kind]) else None
-    if name not in TEXTS and (group != GLOBAL_GROUP or group_of(file) != group or file.endswith(".json")):
+    if group_of(file) != group or file.endswith(".json"):
         return None
     text = without_blanks(held.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     if text == held:

@@ -140,8 +140,13 @@ class Forgetter:
         async with self._lock:
             group = GLOBAL_GROUP if wanted.shared else asked.group
             plan = await self._read(plan_of, self._home, self._journal.path, group, wanted)
-            plan = replace(plan, sender=asked.sender, request=asked.request_id, digest=asked.digest.hex())
-            plan = replace(plan, asked_in=asked.group)
+            plan = replace(
+                plan,
+                sender=asked.sender,
+                request=asked.request_id,
+                digest=asked.digest.hex(),
+                asked_in=asked.group,
+            )
             if wanted.dry_run:
                 await self._read(check_is_there, self._home, plan, wanted)
                 return await self._looked(plan)

@@ -45,7 +45,7 @@ class Forgetting:
         files: of which all goes, below the home.
         entries: ids of entries that go.
         sender, request, digest: who asked for it; the digest in hex. Empty: nobody, it came with an import.
-        asked_in: the group that it was asked for in, when that is another one.
+        asked_in: the group in whose inbox it was asked for; empty: in that of `group`.
         is_erased: only what was deleted is left to be overwritten; then nothing else is known any more but `went`.
         went: what is answered.
     """
@@ -113,15 +113,18 @@ class Found:
 
 def read_forgetting(path: Path) -> Forgetting | None:
     """Return what was begun and is not done. Raises JournalError."""
-    value = read_meta(path, _PLAN)
-    return None if value is None else Forgetting(**orjson.loads(value))
+    return _plan_of(read_meta(path, _PLAN))
 
 
 def begun_in(connection: sqlite3.Connection) -> Forgetting | None:
     """Return what stands in a journal to be forgotten, while its words are still known."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_PLAN,)).fetchone()
-    plan = None if row is None else Forgetting(**orjson.loads(row[0]))
+    (value,) = connection.execute("SELECT value FROM meta WHERE key = ?", (_PLAN,)).fetchone() or (None,)
+    plan = _plan_of(value)
     return None if plan is None or plan.is_erased else plan
+
+
+def _plan_of(value: Any) -> Forgetting | None:
+    return None if value is None else Forgetting(**orjson.loads(value))
 
 
 def keep_forgetting(connection: sqlite3.Connection, plan: Forgetting) -> None:

@@ -148,9 +148,8 @@ def read_time_after(path: Path, seq: int) -> int:
 
     Raises JournalError.
     """
-    query = "SELECT seq, at FROM {} WHERE seq > ? ORDER BY seq LIMIT 1"
-    found = [row for table in _TABLES for row in read_rows(path, query.format(table), (seq,))]
-    return int(min(found)[1]) if found else 0
+    found = _first(path, "seq > ?", seq)
+    return 0 if found is None else found[1]
 
 
 def read_newest(path: Path) -> int:
@@ -161,6 +160,12 @@ def read_newest(path: Path) -> int:
     query = "SELECT coalesce(max(seq), 0) FROM {}"
     tables = (*_TABLES, "receipts")
     return max(int(found) for table in tables for (found,) in read_rows(path, query.format(table), ()))
+
+
+def _first(path: Path, where: str, value: int | str) -> tuple[int, int] | None:
+    """Return number and time of the first row of the two tables that meets a condition."""
+    query = f"SELECT seq, at FROM {{}} WHERE {where} ORDER BY seq LIMIT 1"  # noqa: S608  a constant
+    return min((row for table in _TABLES for row in read_rows(path, query.format(table), (value,))), default=None)
 
 
 def _greatest(path: Path, query: str, value: int) -> int:
@@ -194,9 +199,7 @@ def read_last(path: Path, file: str, seq: int) -> bytes | None:
 
 def read_first(path: Path, group: str) -> tuple[int, int] | None:
     """Return number and time of the first change of a group, or edit of its files. Raises JournalError."""
-    query = "SELECT seq, at FROM {} WHERE grp = ?"
-    both = f"{query.format('changes')} UNION {query.format('edits')} ORDER BY seq LIMIT 1"
-    return next(iter(read_rows(path, both, (group, group))), None)
+    return _first(path, "grp = ?", group)
 
 
 def read_changed_files(path: Path, group: str, after: int, until: int) -> list[str]:
