@@ -40,7 +40,7 @@ _COMMANDS: Final = "view, create, str_replace, insert, delete, rename"
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a command asks for, and how the model is told that it was done."""
+    """A change that a command asks for, and the text by which the model hears that it was done."""
 
     request: Request[Any]
     done: Callable[[Any], str]

@@ -185,7 +185,7 @@ class Reverting:
 
 
 def _undone(rows: Sequence[tuple[Row, bytes | None]], held: bytes | None) -> tuple[bytes | None, bool]:
-    """Return a file without changes, None: there is none, and whether nothing later stands in their way.
+    """Return the content of a file without some changes (None: no file), and whether no later change is in their way.
 
     Args:
         rows: the changes with the content before each, newest first.

@@ -1,4 +1,4 @@
-"""What people saved: noticed when nobody writes to the file any more, merged, and made a version."""
+"""People's saves: each is noticed when nobody writes to the file any more, merged, and made a version."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _ATTEMPTS: Final = 5
 
 
 class Saves:
-    """What people save of the documents of a home; see `Documents`."""
+    """People's saves of the documents of a home; see `Documents`."""
 
     renderer: Renderer
 

@@ -105,12 +105,12 @@ class Spool:
         self._marked.add(self._ipc)
 
     def mark_only(self, path: str) -> None:
-        """Look into one sender's inbox next, and into no other that nothing is heard of."""
+        """Look into one sender's inbox next, and into others only when something comes there."""
         self._is_everywhere = False
         self._marked.add(f"{path}/{REQUESTS}")
 
     def look(self, now: float) -> None:
-        """List the inboxes where something came; at a sweep all, or those that are new or wait for something."""
+        """List the inboxes where something came; in a sweep all, or those that are new or wait for something."""
         marked = {self._marked.pop() for _ in range(len(self._marked))}  # other threads add meanwhile
         if self._is_everywhere or not marked <= self._folders.keys():
             self._sweep(marked, now)
@@ -251,7 +251,7 @@ class Spool:
                 heapq.heappush(inbox.names, name)
 
     def _end_listing(self, inbox: Inbox) -> None:
-        """Let what a listing found be taken. What is over the share of the inbox is taken to be refused."""
+        """Let the names of a listing be taken; those over the share of the inbox are taken to be refused."""
         inbox.listing = None
         inbox.room = self.shares.pending_files - len(inbox.waiting) if self.shares.pending_files else math.inf
         if inbox.names:

@@ -1,4 +1,4 @@
-"""What agents do by themselves, and tell people: scheduled tasks and their times, messages and where they are pushed.
+"""Scheduled tasks and their times, messages to people and where they are pushed.
 
 May import: memory, storage, text, domain, errors, settings. `ops.scheduler` runs the tasks.
 
