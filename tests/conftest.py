@@ -18,7 +18,14 @@ from tests.crash.hosts import build_shim
 from tests.hosting import PATIENCE, HostProcess, RawSender, common_folder
 
 # No time limit for each example: the machine may be busy, and every test has a limit of its own.
-settings.register_profile("patient", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+# The check of the project tries the same examples each time, a developer's run others: what it finds is not by luck.
+settings.register_profile(
+    "patient",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+)
 settings.register_profile("few", settings.get_profile("patient"), max_examples=15)  # for a second interpreter
 settings.load_profile("patient")
 

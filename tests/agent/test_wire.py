@@ -296,7 +296,9 @@ DUMPS: list[Callable[[object], bytes]] = [
 
 
 @given(
-    st.dictionaries(st.text(), st.text() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)),
+    st.dictionaries(
+        st.text(), st.text() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+    ),
     st.sampled_from(DUMPS),
     st.data(),
 )
