@@ -14,7 +14,6 @@ from bench.hosting import NOTE, drop, new_home, running, wait_for
 from bench.pipeline import Figure
 from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
-from honeybadger_host.domain import Turn
 from honeybadger_host.memory.compaction import CompactionLimits, compact
 from honeybadger_host.memory.session_document import SessionDocument, dump_document, with_turns
 from honeybadger_host.memory.session_document_store import Sessions
@@ -23,6 +22,7 @@ from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.text.turn import Turn
 
 _CONTENT = (NOTE + " ") * 6  # about 670 characters: fifty of them and what is around them are 50 KB
 

@@ -17,9 +17,29 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from honeybadger_agent.mailbox import NAME, is_system_sender
 from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest, refusal_of
-from honeybadger_host.domain import NOBODY, Identity
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An agent's identity, for its context (HB5, AM5).
+
+    Args:
+        text: the persona in its file; empty if it is not an agent of this home.
+        source: the file that `text` is from.
+        files: Markdown files with more of it, in the order shown, below the home folder or absolute; each may be
+            missing.
+        specialists: the agents that it can give tasks to, one a line.
+    """
+
+    text: str
+    source: str
+    files: tuple[str, ...] = ()
+    specialists: str = ""
+
+
+NOBODY: Final = Identity("", "")
 
 AGENTS_FOLDER: Final = "config/agents"
 # Files of a profile, in the order shown; each is optional.

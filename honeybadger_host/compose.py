@@ -29,7 +29,6 @@ from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
-from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.chat_turn import AgentRuntime
@@ -64,7 +63,14 @@ from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.files import remove_leftovers
-from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, STATUS_FILE, HomeLock, check_home
+from honeybadger_host.storage.home import (
+    CLOCK_GRACE_SECONDS,
+    JOURNAL_FILE,
+    MESSAGES_FOLDER,
+    STATUS_FILE,
+    HomeLock,
+    check_home,
+)
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.unit_of_work import UnitOfWork
 from honeybadger_host.storage.unsynced import Unsynced

@@ -21,7 +21,7 @@ from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace
 from honeybadger_host.curation.proposal import Operation, Proposal, numbered
 from honeybadger_host.curation.said import uncopied
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 MADE_UP: Final = re.compile(r"Zelda|Atlantis|SYSTEM|99123|delete")  # what only liars and injected texts say
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from bench.survival.world import BEGIN
 from honeybadger_host.curation.consolidation import Consolidated, Material, operations_of
 from honeybadger_host.curation.sentences import sentences_of
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 TURNS: Final = 240
 WORDS: Final = 500

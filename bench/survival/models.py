@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 KINDS: Final = ("honest", "lossy", "lying", "looping", "injected", "truncating", "hanging")
 LIES: Final = (

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from bench.survival.models import INJECTED
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 BEGIN: Final = datetime(2026, 9, 1, 8, tzinfo=UTC)
 PER_LANGUAGE: Final = 10

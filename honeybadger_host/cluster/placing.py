@@ -16,12 +16,12 @@ from typing import Final
 
 import structlog
 
-from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import HomeError, WorldFailed
 from honeybadger_host.memory.file_events import Event, Past, read_pasts
 from honeybadger_host.memory.file_history import Version, version_at, versions
 from honeybadger_host.memory.forgotten_files import REPLACED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
+from honeybadger_host.storage.changes import REMOVED
 from honeybadger_host.storage.edits import Edit, digest_of
 from honeybadger_host.storage.files import closing_fd, make_folders, path_in, replace
 from honeybadger_host.storage.journal_connection import Transaction, connect, reading

@@ -1,6 +1,6 @@
 """Makes the context that a model reads before it answers: files, recalled lines and conversation, in one budget.
 
-May import: search, memory, storage, text, domain, errors, settings.
+May import: search, memory, storage, text, errors, settings.
 
 Reading order: `text` (parts in a budget), `parts`, `recollections`, `recall`, `maker` (puts them together), `past`.
 """

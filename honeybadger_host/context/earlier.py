@@ -15,7 +15,6 @@ from honeybadger_host.context.maker import Made, Question, result_of
 from honeybadger_host.context.parts import Loaded, Parts, parts_of
 from honeybadger_host.context.recall import Recalled
 from honeybadger_host.context.text import build_context
-from honeybadger_host.domain import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
 from honeybadger_host.errors import FileProblem, JournalError, NotFound, WorldFailed
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
 from honeybadger_host.memory.file_events import read_past
@@ -27,6 +26,7 @@ from honeybadger_host.memory.notes import NOT_EDITED
 from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.text.time_stamps import time_stamp
 

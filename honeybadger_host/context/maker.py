@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 import structlog
 
 from honeybadger_agent.wire import PART_NAMES, PartName
+from honeybadger_host.agents import Identity
 from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
 from honeybadger_host.context.recall import ContextRecall, Recalled
 from honeybadger_host.context.text import Context, build_context
-from honeybadger_host.domain import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY, Identity, Turn
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
@@ -26,8 +26,10 @@ from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed
 from honeybadger_host.memory.working_memory import Inventory
+from honeybadger_host.storage.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 from honeybadger_host.text.redaction import redact
+from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 

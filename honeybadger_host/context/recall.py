@@ -15,12 +15,12 @@ import structlog
 
 from honeybadger_host.context.recollections import Recollection, State, longest, shortened
 from honeybadger_host.context.subject import may_have_subject, reach_of
-from honeybadger_host.domain import VIA, Injection, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.notes import EditedBy
+from honeybadger_host.memory.served import Injection
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
@@ -28,6 +28,7 @@ from honeybadger_host.search.shown import earned, edited_notes, name_of
 from honeybadger_host.settings import Recall
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import parse_time
+from honeybadger_host.text.turn import VIA, Turn
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus

@@ -25,16 +25,7 @@ from honeybadger_host.curation.proposal import (
 )
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.curation.said import uncopied
-from honeybadger_host.domain import (
-    MEMORY,
-    SUMMARY,
-    Added,
-    Asked,
-    Change,
-    FileRemoved,
-    FileWritten,
-    Outcome,
-)
+from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.memory.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, name_in, parse_entry, show_time
 from honeybadger_host.memory.entry_marks import Origin
@@ -50,6 +41,8 @@ from honeybadger_host.memory.watermarks import (
     watermark_file,
 )
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten
+from honeybadger_host.storage.home import MEMORY, SUMMARY
 from honeybadger_host.text.neutralise import neutralise, one_line, render_note
 from honeybadger_host.text.time_stamps import to_milliseconds
 

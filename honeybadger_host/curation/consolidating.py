@@ -30,10 +30,10 @@ from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, propos
 from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import settled, stored
 from honeybadger_host.curation.said import Pick, quoted_in
-from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.watermarks import Watermark, begins_after, kept_turns
 from honeybadger_host.text.phrases import FORGOTTEN
+from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 

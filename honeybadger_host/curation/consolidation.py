@@ -33,9 +33,9 @@ from honeybadger_host.curation.said import (
     whole,
 )
 from honeybadger_host.curation.sentences import sentences_of
-from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.notes import SIGNED
+from honeybadger_host.text.turn import Turn
 
 # Sections that a model may choose besides the group's own.
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")

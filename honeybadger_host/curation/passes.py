@@ -33,8 +33,8 @@ from honeybadger_host.curation.proposal import (
     numbered,
 )
 from honeybadger_host.curation.proposal_files import proposal_file
-from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handler_kinds import Asked, ChangeHandler
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -45,6 +45,7 @@ from honeybadger_host.settings import CurationMode
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.tombstones import read_tombstones
+from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 

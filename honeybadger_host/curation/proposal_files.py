@@ -17,10 +17,11 @@ from honeybadger_host.curation.proposal import (
     dump_proposal,
     parse_proposal,
 )
-from honeybadger_host.domain import Change, FileWritten, Outcome
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handler_kinds import Outcome
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.changes import Change, FileWritten
 from honeybadger_host.storage.file_cache import signature_of
 from honeybadger_host.storage.files import Signature
 

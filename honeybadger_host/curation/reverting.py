@@ -19,25 +19,15 @@ from honeybadger_host.curation.proposal_files import decided
 from honeybadger_host.documents.document import merged_as
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import values_in
-from honeybadger_host.domain import (
-    ARCHIVE,
-    MEMORY,
-    NOTE_REMOVED,
-    REMOVED,
-    Added,
-    Asked,
-    Change,
-    FileRemoved,
-    FileWritten,
-    Outcome,
-    WholeKind,
-)
+from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.memory.archive import bring_back_notes, leave_archive, standing_span
 from honeybadger_host.memory.entry import name_in
 from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.memory.summary_parts import part_of, with_part
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles
+from honeybadger_host.storage.changes import NOTE_REMOVED, REMOVED, Added, Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.storage.home import ARCHIVE, MEMORY
 from honeybadger_host.storage.journal_reader import read_requests_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import NotePlace, remove_notes, revision_of

@@ -22,7 +22,7 @@ from honeybadger_host.curation.enriching import Enrichment, Saved, saved_in
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.snapshot import newest_sessions
-from honeybadger_host.domain import Change, TurnAdded
+from honeybadger_host.storage.changes import Change, TurnAdded
 
 log = structlog.get_logger()
 

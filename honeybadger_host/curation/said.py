@@ -17,8 +17,8 @@ from pydantic import BeforeValidator
 
 from honeybadger_host.curation.proposal import Evidence
 from honeybadger_host.curation.sentences import sentences_of
-from honeybadger_host.domain import Turn
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise, one_line
+from honeybadger_host.text.turn import Turn
 
 Turns: TypeAlias = Mapping[tuple[str, int], Turn]  # (session, number) -> turn
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import is_json_object, merge_json
 from honeybadger_host.documents.versions import after, is_append
-from honeybadger_host.domain import REMOVED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
+from honeybadger_host.storage.changes import REMOVED
 from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_schema import Row

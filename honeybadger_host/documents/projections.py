@@ -18,9 +18,9 @@ import structlog
 
 from honeybadger_host.documents.document import Found
 from honeybadger_host.documents.store import Documents
-from honeybadger_host.domain import Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, bring_up, make_room, row_offset
+from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.files import append, closing_fd, open_to_append, path_in, read_all, remove_leftovers
 from honeybadger_host.storage.journal_schema import Row

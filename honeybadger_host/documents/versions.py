@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from honeybadger_host.documents.merge import units_of
-from honeybadger_host.domain import REMOVED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
+from honeybadger_host.storage.changes import REMOVED
 from honeybadger_host.storage.edits import Edit, EditReader, SavedText, digest_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import apply_hunks, lines_of, reversed_hunks

@@ -1,6 +1,6 @@
 """Request type -> handler: the table that the pipeline works with.
 
-May import: context, work, search, memory, storage, text, domain, errors, settings, and the agent's turn. It does
+May import: context, work, search, memory, storage, text, errors, settings, and the agent's turn. It does
 not know the spool.
 
 Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `superseding`, `similar`, `entries` with
@@ -20,7 +20,7 @@ from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_host.context.earlier import EarlierContexts
 from honeybadger_host.context.maker import ContextMaker, ContextMemory, ContextSettings
 from honeybadger_host.context.recall import ContextRecall
-from honeybadger_host.domain import Asked, ChangeHandler, Handler, Keeps, QueryHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Keeps, QueryHandler
 from honeybadger_host.handlers import (
     archiving,
     changing_many,

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from honeybadger_agent.wire import REQUEST_TYPES, ChangeMany, Operation, Refusal, parse_members
-from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten
 
 
 def change_many(

@@ -31,7 +31,7 @@ from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import ChatResult, GetContext, Refusal, StopResult, StreamLine
 from honeybadger_host.agents import Agent, Agents
-from honeybadger_host.domain import Asked, Change, Outcome, ShownContext, StopAsked, Turn, TurnAdded, TurnUnderWay
+from honeybadger_host.handler_kinds import Asked, Outcome, StopAsked, TurnUnderWay
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.speakers import Speakers
 from honeybadger_host.handlers.turn_output import CleanModel, Shown, tool_run
@@ -39,7 +39,9 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.storage.changes import Change, TurnAdded
 from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.turn import ShownContext, Turn
 
 log = structlog.get_logger()
 

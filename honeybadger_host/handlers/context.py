@@ -9,9 +9,11 @@ from typing import Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
+from honeybadger_host.agents import NOBODY, Identity
 from honeybadger_host.context.earlier import EarlierContexts
 from honeybadger_host.context.maker import ContextMaker, Question, result_of
-from honeybadger_host.domain import NOBODY, Answer, Asked, Identity, Served
+from honeybadger_host.handler_kinds import Answer, Asked
+from honeybadger_host.memory.served import Served
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds
 

@@ -12,8 +12,8 @@ import structlog
 
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import MAX_NUMBER, AppendTurn, AppendTurns, GetHistory, GetTurns, KeyedTurn, Refusal
-from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.speakers import Speakers, speaker_of
 from honeybadger_host.memory.budget import format_history
@@ -22,9 +22,11 @@ from honeybadger_host.memory.session_files import Deletion
 from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import MAX_KEPT
+from honeybadger_host.storage.changes import TurnAdded
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
+from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 

@@ -20,7 +20,7 @@ from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_agent.wire import DEFAULT_DELEGATION_SECONDS, DelegateToAgent, DelegationResult, Refusal
 from honeybadger_host.agents import Agents
-from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler, TurnHandler, TurnUnderWay
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler, TurnHandler, TurnUnderWay
 from honeybadger_host.handlers.chat_turn import ChatTurn, TurnDependencies
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.turn_output import Shown

@@ -15,7 +15,7 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
-from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.entry_answers import (
     check_future,
     check_one_key,
@@ -40,6 +40,7 @@ from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.changes import FileRemoved, FileWritten
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 

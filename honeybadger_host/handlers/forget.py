@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from honeybadger_agent.wire import Forget, Refusal
-from honeybadger_host.domain import Asked, WaitingHandler
 from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.handler_kinds import Asked, WaitingHandler
 from honeybadger_host.text.phrases import folded
 
 MIN_ASKED: Final = 3

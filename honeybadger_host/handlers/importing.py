@@ -13,7 +13,7 @@ from honeybadger_agent.mailbox import HUMAN, is_system_sender
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
-from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, Outcome, Turn, TurnAdded
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.conversation import OFF
 from honeybadger_host.handlers.entry_texts import cleaned
 from honeybadger_host.handlers.redaction import Screen
@@ -25,9 +25,11 @@ from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.changes import Change, FileWritten, TurnAdded
 from honeybadger_host.storage.tombstones import Tombstones, read_tombstones
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import parse_time, to_milliseconds
+from honeybadger_host.text.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
-from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.handler_kinds import Asked, QueryHandler
 from honeybadger_host.handlers.entry_places import named_entry
 from honeybadger_host.memory.conditions import holds
 from honeybadger_host.memory.entry import Entry, entry_file, marks_of, show_time, version_of

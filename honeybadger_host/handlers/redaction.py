@@ -12,7 +12,7 @@ import orjson
 import structlog
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.domain import Asked
+from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.settings import SecretsMode
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 from honeybadger_host.text.redaction import find_secrets, redact, redact_below

@@ -29,10 +29,11 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, WriteAsked, dump_proposal
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
-from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, Outcome
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.entry import memory_folder
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.changes import Change, FileWritten
 
 
 class _Tried(NamedTuple):

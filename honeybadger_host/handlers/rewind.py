@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_agent.wire import Refusal, Rewind
-from honeybadger_host.domain import Added, Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, WholeKind
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import APPENDED, TEXT
 from honeybadger_host.memory.file_events import read_past
 from honeybadger_host.memory.file_history import version_at
@@ -22,6 +22,7 @@ from honeybadger_host.memory.moments import moment_of
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.storage.journal_reader import read_changed_files, read_first, read_last
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of

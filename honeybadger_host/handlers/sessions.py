@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.wire import DeleteSession, EnvironmentUpdate, ListSessions, Refusal, TaskUpdate, UpdateSession
-from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
 from honeybadger_host.memory.session_document_store import Sessions

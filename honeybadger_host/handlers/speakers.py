@@ -12,8 +12,8 @@ from typing import Final, get_args
 from honeybadger_agent.mailbox import OPERATOR, SYSTEM_SENDERS
 from honeybadger_agent.wire import Refusal, Role
 from honeybadger_host.agents import Agent
-from honeybadger_host.domain import Asked
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.text.neutralise import is_blank, one_line
 
 _LOOK_ALIKES: Final = {

@@ -23,11 +23,12 @@ from honeybadger_agent.wire import ListTasks, PauseTask, Refusal, ScheduleTask, 
 from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
 from honeybadger_host.agents import AGENTS_FOLDER, Agents
-from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Handler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.changes import FileRemoved, FileWritten
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.task_files import (
     TaskFile,

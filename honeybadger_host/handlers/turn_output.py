@@ -11,7 +11,7 @@ import orjson
 from honeybadger_agent.models.model import Model, ModelSaid, OnText, Prompt, ToolAnswer, ToolCall
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import StreamLine, ToolRun
-from honeybadger_host.domain import Asked, TurnUnderWay
+from honeybadger_host.handler_kinds import Asked, TurnUnderWay
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact

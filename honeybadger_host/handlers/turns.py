@@ -10,7 +10,15 @@ import anyio
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Chat, Refusal, StopTurn
 from honeybadger_host.agents import Agent
-from honeybadger_host.domain import Asked, ChangeHandler, Keeps, StopAsked, TurnHandler, TurnUnderWay, WaitingHandler
+from honeybadger_host.handler_kinds import (
+    Asked,
+    ChangeHandler,
+    Keeps,
+    StopAsked,
+    TurnHandler,
+    TurnUnderWay,
+    WaitingHandler,
+)
 from honeybadger_host.handlers.chat_turn import ChatTurn, StopATurn, TurnDependencies
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.speakers import speaker_of

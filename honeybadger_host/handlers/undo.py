@@ -11,31 +11,28 @@ from typing import Final, TypeAlias, get_args
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.curation.proposal import RETIRED, parse_proposal
-from honeybadger_host.domain import (
-    ARCHIVE,
-    EDIT_UNDONE,
-    MEMORY,
-    NOTE_EDITED,
-    NOTE_REMOVED,
-    NOTE_RESTORED,
-    REMOVED,
-    Added,
-    Asked,
-    Change,
-    ChangeHandler,
-    FileRemoved,
-    FileWritten,
-    MarkedKind,
-    Outcome,
-    WholeKind,
-)
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
 from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
 from honeybadger_host.memory.archive import archive_standing, bring_back_notes, standing_span
 from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles
+from honeybadger_host.storage.changes import (
+    EDIT_UNDONE,
+    NOTE_EDITED,
+    NOTE_REMOVED,
+    NOTE_RESTORED,
+    REMOVED,
+    Added,
+    Change,
+    FileRemoved,
+    FileWritten,
+    MarkedKind,
+    WholeKind,
+)
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.forgetting import read_emptied
+from honeybadger_host.storage.home import ARCHIVE, MEMORY
 from honeybadger_host.storage.journal_reader import read_change, read_request
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import count_notes, revision_of

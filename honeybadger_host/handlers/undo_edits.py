@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.domain import (
-    ARCHIVE,
+from honeybadger_host.memory.file_events import Event, read_past
+from honeybadger_host.memory.file_history import right_after, right_before
+from honeybadger_host.storage.changes import (
     EDIT_UNDONE,
-    HISTORY,
-    MEMORY,
     NOTE_EDITED,
     REMOVED,
     Added,
@@ -27,9 +26,8 @@ from honeybadger_host.domain import (
     FileWritten,
     WholeKind,
 )
-from honeybadger_host.memory.file_events import Event, read_past
-from honeybadger_host.memory.file_history import right_after, right_before
 from honeybadger_host.storage.edits import Edit, digest_of, edited_lines
+from honeybadger_host.storage.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.storage.line_hunks import (
     Hunk,
     Overlapping,

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
-from honeybadger_host.domain import Asked, Change, ChangeHandler, MarkedKind, Outcome, Turn, TurnsMarked
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.memory.session_document import SessionDocument, with_restored, without_turns
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, parse_mark, ranges_of
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.storage.changes import Change, MarkedKind, TurnsMarked
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.text.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Memory: group files, turns, entries, working memory and session documents, and their pure rules.
 
-May import: storage, text, domain, errors, and the wire models. It does not know how it is searched.
+May import: storage, text, errors, and the wire models. It does not know how it is searched.
 
 Reading order: `notes`, `edited_notes`, `notes_together`, `archive`, `group_files` and `large_notes`; `turn_log`,
 `turn_log_store`, `watermarks` and `summary_parts`; `entry_marks`, `entry`, `entry_store` and `conditions`;

@@ -7,17 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from honeybadger_host.domain import (
-    ARCHIVE,
-    MEMORY,
-    Added,
-    Change,
-    FileRemoved,
-    FileWritten,
-    NotesRevised,
-)
 from honeybadger_host.memory.entry import Entry, dump_entry
 from honeybadger_host.memory.notes import span_of
+from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.storage.home import ARCHIVE, MEMORY
 from honeybadger_host.storage.revised import NotePlace, remove_notes, restore_notes
 from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import time_stamp

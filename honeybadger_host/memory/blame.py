@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.domain import REMOVED
 from honeybadger_host.memory.file_events import Past, read_past
 from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin, versions
+from honeybadger_host.storage.changes import REMOVED
 from honeybadger_host.storage.journal_reader import read_request
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of

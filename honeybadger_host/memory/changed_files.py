@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.documents.store import Documents
-from honeybadger_host.domain import ROOT_GLOBAL_FILE
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.file_cache import signature_of
 from honeybadger_host.storage.files import names_in
+from honeybadger_host.storage.home import ROOT_GLOBAL_FILE
 
 _FILES_AT_ONCE: Final = 256
 _PAUSE: Final = 50  # so many times as long as a comparison of a folder took, the next one waits

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.domain import MEMORY
 from honeybadger_host.errors import JournalError
 from honeybadger_host.memory.notes import NOT_EDITED, PINNED, EditedBy, parse_notes
 from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.home import MEMORY
 from honeybadger_host.storage.journal_schema import LAST_SEQ
 
 _MAX_LINES: Final = 200_000  # of people, kept in memory: 40 MiB

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from honeybadger_host.domain import REMOVED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint
+from honeybadger_host.storage.changes import REMOVED
 from honeybadger_host.storage.edits import Edit, EditReader, Seen, fingerprint_of
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
 

@@ -15,10 +15,10 @@ from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.documents.versions import is_append, text_after
-from honeybadger_host.domain import NOTE_RESTORED
 from honeybadger_host.memory.file_events import GONE, Event, Past, read_past
 from honeybadger_host.memory.oldest_text import is_first, oldest_known
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
+from honeybadger_host.storage.changes import NOTE_RESTORED
 from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Edit, digest_of, fingerprint_of
 from honeybadger_host.storage.journal_reader import read_earlier
 from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Row

@@ -9,11 +9,11 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from honeybadger_host.domain import Served
 from honeybadger_host.storage.edits import digest_of
 
 MAX_BYTES = 256 << 20  # of the database; beyond it, the oldest eighth of the contexts goes
@@ -32,6 +32,43 @@ _NEWEST: Final = " ORDER BY number DESC LIMIT 1"
 _TOO_MANY: Final = (
     "DELETE FROM contexts WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM contexts)"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """The recollections in a context.
+
+    Args:
+        entries: ids of the entries recalled.
+        turn: number of the turn they were recalled for.
+        oldest: number of the oldest turn that is still shown.
+        said: id and number in the index of each turn and note recalled.
+    """
+
+    group: str
+    session: str
+    entries: tuple[str, ...]
+    turn: int
+    oldest: int
+    said: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A context that a sender was given.
+
+    Args:
+        at: milliseconds since the epoch.
+        result: its `ContextResult`.
+        injection: the recollections in it; None: there are none.
+    """
+
+    group: str
+    session: str
+    sender: str
+    at: int
+    result: Mapping[str, Any]
+    injection: Injection | None = None
 
 
 class ServedContext(NamedTuple):

@@ -16,9 +16,9 @@ import orjson
 from pydantic import BeforeValidator, Field, ValidationError
 
 from honeybadger_agent.wire import MAX_NUMBER
-from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Count, Edited, Texts, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.turn import Turn
 
 Json: TypeAlias = Mapping[str, object]  # an object that somebody else shapes; it is kept and shown, never looked into
 

@@ -20,7 +20,6 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import SESSION
-from honeybadger_host.domain import Change, FileRemoved, FileWritten, Turn, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
 from honeybadger_host.memory.session_document import (
@@ -42,8 +41,10 @@ from honeybadger_host.memory.session_files import (
 from honeybadger_host.memory.turn_log import Mark, Window, read_window, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 

@@ -15,7 +15,6 @@ from typing import Final
 import orjson
 import structlog
 
-from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Count, Edited, Time, read_json
 from honeybadger_host.memory.session_document import (
@@ -32,6 +31,7 @@ from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 

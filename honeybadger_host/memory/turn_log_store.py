@@ -13,7 +13,6 @@ from typing import Final
 import orjson
 import structlog
 
-from honeybadger_host.domain import Change, Turn, TurnAdded, TurnsMarked
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.turn_log import (
     KeyedLine,
@@ -25,8 +24,10 @@ from honeybadger_host.memory.turn_log import (
     stored_turns,
     turns_file,
 )
+from honeybadger_host.storage.changes import Change, TurnAdded, TurnsMarked
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.storage.files import replace as replace_file
+from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 

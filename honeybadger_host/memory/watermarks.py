@@ -14,11 +14,11 @@ import orjson
 import structlog
 from pydantic import Field
 
-from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import names_in
+from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 

@@ -20,7 +20,6 @@ from typing import Final
 
 import structlog
 
-from honeybadger_host.domain import Change, FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.working_memory import (
     ROOT,
@@ -34,6 +33,7 @@ from honeybadger_host.memory.working_memory import (
     working_file,
 )
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import Signature, kind_of
 

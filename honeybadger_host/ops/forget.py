@@ -26,8 +26,8 @@ import structlog
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REPLIES, REQUESTS, TURNS, new_id
 from honeybadger_agent.wire import Forget, Wire
 from honeybadger_host.documents.store import Documents
-from honeybadger_host.domain import Asked, ChangeHandler, Outcome
 from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.memory.forgotten_files import files_of, tidied
 from honeybadger_host.memory.injection_ledger import InjectionLedger

@@ -9,7 +9,6 @@ import orjson
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Forget, Refusal
-from honeybadger_host.domain import NOTE_EDITED
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import turns_file
@@ -23,6 +22,7 @@ from honeybadger_host.ops.forget_derived import (
     taken_from,
 )
 from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.changes import NOTE_EDITED
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.forgetting import Forgetting
 from honeybadger_host.storage.journal_connection import read_rows

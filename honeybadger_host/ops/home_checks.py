@@ -15,7 +15,6 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import HOST_EXTRA, count_of, in_words
 from honeybadger_host.configuration import load_settings
-from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.memory.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
@@ -27,6 +26,7 @@ from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import names_in, printable
 from honeybadger_host.storage.home import (
     CLOCK_GRACE_SECONDS,
+    GROUP_FILES,
     JOURNAL_FILE,
     STATUS_FILE,
     check_home,

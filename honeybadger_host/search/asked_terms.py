@@ -9,11 +9,11 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.domain import VIA
 from honeybadger_host.search.corpus import TURN, Corpus, Floats, view
 from honeybadger_host.search.language.analyzer import Query, QueryTerm, common_terms, document_terms, is_cjk, names_in
 from honeybadger_host.search.language.spelling import guesses
 from honeybadger_host.search.postings import TF_BITS, TF_MASK
+from honeybadger_host.text.turn import VIA
 
 # Least rarity of a word that may name the group's subject, however many documents have it; 1: only one has it.
 SUBJECT: Final = 0.5

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 import orjson
 
 from honeybadger_agent.mailbox import HUMAN
-from honeybadger_host.domain import Turn
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.entry import marks_of, parse_entry
 from honeybadger_host.memory.labels import folded
@@ -27,6 +26,7 @@ from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.sources import Source, Unsearchable
 from honeybadger_host.storage.files import BOM, Signature
+from honeybadger_host.text.turn import Turn
 
 # The date of an entry of HISTORY.md, with or without brackets.
 _DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")

@@ -17,8 +17,9 @@ from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.domain import QueryHandler, Served, TurnHandler, WaitingHandler
 from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.handler_kinds import QueryHandler, TurnHandler, WaitingHandler
+from honeybadger_host.memory.served import Served
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.request import RETRY_SECONDS, Answered, Asking, QueuedRequest

@@ -33,7 +33,8 @@ from honeybadger_agent import wire
 from honeybadger_agent.mailbox import REQUESTS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.projections import Projections
-from honeybadger_host.domain import Asked, Change, ChangeHandler, Handler, Served, TurnHandler, WaitingHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, TurnHandler, WaitingHandler
+from honeybadger_host.memory.served import Served
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.answers import Answers
@@ -45,6 +46,7 @@ from honeybadger_host.spool.rate_limits import Limiter, LimitName
 from honeybadger_host.spool.request import Answered, Asking, Decided, Over, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
+from honeybadger_host.storage.changes import Change
 from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt

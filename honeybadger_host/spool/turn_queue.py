@@ -17,8 +17,8 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_agent.wire import Refusal, StopResult, dump_error
-from honeybadger_host.domain import Asked, ChangeHandler, Stop, StopAsked, TurnHandler, TurnUnderWay
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Stop, StopAsked, TurnHandler, TurnUnderWay
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, turns_queue
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.journal import Journal

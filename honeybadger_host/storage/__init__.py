@@ -1,8 +1,8 @@
 """Storage: the journal, files read and written safely, and the home that holds both.
 
-May import: text, domain, errors. It does not know what a memory means.
+May import: text, errors. It does not know what a memory means.
 
 Reading order: `journal` with `journal_schema`, `journal_connection`, `journal_opening`, `journal_reader`,
-`journal_position`, `journal_transfer`, `digests`, `edits` and `line_hunks`; `unit_of_work`; `files`, `unsynced`,
-`file_cache`, `lines_back`, `atomic_files` and `revised`; `tombstones` and `forgetting`; `home`.
+`journal_position`, `journal_transfer`, `digests`, `edits` and `line_hunks`; `changes` and `unit_of_work`; `files`,
+`unsynced`, `file_cache`, `lines_back`, `atomic_files` and `revised`; `tombstones` and `forgetting`; `home`.
 """

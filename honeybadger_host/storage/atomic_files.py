@@ -17,8 +17,8 @@ from typing import Final, get_args
 
 import structlog
 
-from honeybadger_host.domain import REMOVED, Change, FileRemoved, FileWritten, NotesRevised, Whole, WholeKind
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.changes import REMOVED, Change, FileRemoved, FileWritten, NotesRevised, Whole, WholeKind
 from honeybadger_host.storage.files import (
     FILE_MODE,
     NotRegular,

@@ -21,6 +21,15 @@ from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed, may_cl
 from honeybadger_host.storage.files import make_folders, try_lock
 from honeybadger_host.text.time_stamps import time_stamp
 
+PERSONA: Final = "CLAUDE.md"
+MEMORY: Final = "MEMORY.md"
+SUMMARY: Final = "summary.md"
+HISTORY: Final = "HISTORY.md"
+ROOT_GLOBAL_FILE: Final = "AGENT.md"
+GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
+ARCHIVE: Final = "archive/MEMORY.md"  # file for notes that leave MEMORY.md
+MESSAGES_FOLDER: Final = "data/messages"
+GROUP_FILES: Final = (PERSONA, MEMORY, SUMMARY)
 LOCK_FILE: Final = "data/host.lock"
 JOURNAL_FILE: Final = "data/journal.db"
 STATUS_FILE: Final = "data/status.json"

@@ -18,8 +18,8 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
+from honeybadger_host.storage.changes import REMOVED
 from honeybadger_host.storage.digests import CHECKED_AT_ONCE
 from honeybadger_host.storage.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
 from honeybadger_host.storage.files import identity_of
@@ -53,6 +53,8 @@ from honeybadger_host.storage.journal_schema import (
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
+# Request ids of imported entries begin with it. Their receipts are never pruned.
+IMPORTED_REQUEST: Final = "imported-"
 _LONG_WAL: Final = 4096  # pages, 16 MiB
 _MAX_ROWS_TOLD: Final = 20
 

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, get_args
 
 import orjson
 
-from honeybadger_host.domain import REMOVED, TASK_RECORD, MarkedKind
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
+from honeybadger_host.storage.changes import REMOVED, TASK_RECORD, MarkedKind
 from honeybadger_host.storage.journal_connection import read_rows, reading
 from honeybadger_host.storage.journal_schema import MAX_ID_LENGTH, TOOL_REQUEST, Row
 from honeybadger_host.storage.revised import REVISED_KINDS

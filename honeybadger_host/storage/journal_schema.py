@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from honeybadger_host.domain import TASK_RECORD
+from honeybadger_host.storage.changes import TASK_RECORD
 from honeybadger_host.storage.digests import DIGESTS
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"

@@ -13,8 +13,8 @@ from typing import Final, Literal, NamedTuple
 
 import orjson
 
-from honeybadger_host.domain import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
 from honeybadger_host.storage.atomic_files import fingerprint
+from honeybadger_host.storage.changes import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of, reversed_hunks
 

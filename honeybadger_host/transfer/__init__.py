@@ -1,6 +1,6 @@
 """Groups out of a home and into another, and what other programs remember into a group.
 
-May import: ops, spool, curation, search, memory, storage, text, domain, errors, settings. Only commands and the start
+May import: ops, spool, curation, search, memory, storage, text, errors, settings. Only commands and the start
 of a host use it.
 
 Reading order: `places` and `exported` (what an export looks like), `exporting`, `unpacking`, `loading` with

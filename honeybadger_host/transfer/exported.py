@@ -24,9 +24,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.domain import TASK_RECORD, MarkedKind
 from honeybadger_host.errors import HostError
 from honeybadger_host.memory.turn_log import parse_mark
+from honeybadger_host.storage.changes import TASK_RECORD, MarkedKind
 from honeybadger_host.storage.edits import EDIT_KINDS, Edit
 from honeybadger_host.storage.files import NotRegular, open_plain
 from honeybadger_host.storage.journal_reader import CHANGE_KINDS

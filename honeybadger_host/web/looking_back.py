@@ -13,11 +13,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from honeybadger_host.domain import NOTE_EDITED, REMOVED
 from honeybadger_host.errors import NotFound
 from honeybadger_host.memory.blame import Blamed, blame_of
 from honeybadger_host.ops.gist import gist_of
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
+from honeybadger_host.storage.changes import NOTE_EDITED, REMOVED
 from honeybadger_host.storage.edits import Edit, EditReader, read_event, read_events
 from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_log

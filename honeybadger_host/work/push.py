@@ -27,9 +27,9 @@ import anyio.to_thread
 import orjson
 import structlog
 
-from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.settings import Push
+from honeybadger_host.storage.home import MESSAGES_FOLDER
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.work.arrivals import ANY_GROUP, Arrivals
 from honeybadger_host.work.messages import Message, members_of, read_messages

@@ -12,10 +12,10 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.domain import Turn
 from honeybadger_host.memory.session_document import MARK
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.turn import Turn
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender
 

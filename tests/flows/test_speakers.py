@@ -12,7 +12,7 @@ import pytest
 from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import Forbidden
 from honeybadger_host.curation.said import minutes, numbered_turn, whole
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 from tests.commands import cli_json
 from tests.conftest import HostFactory
 from tests.flows.world import script

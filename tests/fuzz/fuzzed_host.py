@@ -20,7 +20,7 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import ErrorCode, Reply
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
-from honeybadger_host.domain import QueryHandler, WaitingHandler
+from honeybadger_host.handler_kinds import QueryHandler, WaitingHandler
 from honeybadger_host.ops.host import Host
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool import request

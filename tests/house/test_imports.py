@@ -24,14 +24,13 @@ LAYERS = [
     {"ops"},
     {"spool", "handlers"},
     {"curation", "context"},
-    {"observe"},
+    {"observe", "handler_kinds"},
     {"search"},
     {"work"},
     {"memory"},
     {"documents"},
     {"storage"},
     {"agents", "models"},
-    {"domain"},
     {"text"},
     {"configuration"},
     {"settings"},
@@ -74,7 +73,15 @@ FOR_TURNS = {
 }
 
 PURE = [
-    *("work.times", "text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
+    *(
+        "work.times",
+        "text.neutralise",
+        "text.turn",
+        "handler_kinds",
+        "memory.notes",
+        "memory.notes_together",
+        "memory.budget",
+    ),
     *("context.text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "sentences", "said", "answers", "gates", "candidates")),
     *(f"curation.{name}" for name in ("consolidation", "dream")),

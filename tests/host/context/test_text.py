@@ -15,12 +15,12 @@ from honeybadger_agent.wire import ContextSection
 from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
 from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.context.text import Context, build_context
-from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine, Label
 from honeybadger_host.memory.working_memory import inventory as working_inventory
 from honeybadger_host.text.neutralise import estimate_tokens, render_note
+from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 NO_TURNS = "data/sessions/main/main.jsonl"

@@ -16,7 +16,7 @@ from honeybadger_host.curation.dream import joined
 from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.curation.proposal import Proposal, numbered
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)
 NOTES = notes_of(

@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, numbered
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)
 SAID = {1: ("user", "Ich ziehe nach Lissabon. 家賃は950。"), 2: ("assistant", "Shall I?"), 3: ("user", "Yes, do that.")}

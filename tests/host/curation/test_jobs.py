@@ -9,7 +9,8 @@ import anyio
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
-from honeybadger_host.domain import Turn, TurnAdded
+from honeybadger_host.storage.changes import TurnAdded
+from honeybadger_host.text.turn import Turn
 
 
 def test_two_hundred_sessions_that_are_not_due_are_looked_at_within_seconds(uses: PassDependencies) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.curation.passes import PassDependencies
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 
 def test_what_a_task_tells_its_agent_is_not_said_by_a_person(uses: PassDependencies) -> None:

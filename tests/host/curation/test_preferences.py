@@ -12,7 +12,7 @@ from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.preferences import PreferenceAnswer, counted, oldest, operation_of, seen_before
 from honeybadger_host.curation.proposal import Operation, Proposal
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 SAID = [

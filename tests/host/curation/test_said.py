@@ -19,7 +19,7 @@ from honeybadger_host.curation.said import (
     uncopied,
 )
 from honeybadger_host.curation.sentences import sentences_of
-from honeybadger_host.domain import Turn
+from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from honeybadger_host.domain import FileWritten
+from honeybadger_host.storage.changes import FileWritten
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.journal_reader import LogFilter
 from tests.host.documents.world import MEMORY, World

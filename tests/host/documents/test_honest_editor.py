@@ -7,8 +7,8 @@ import stat
 import pytest
 
 from honeybadger_host.documents import rendering
-from honeybadger_host.domain import Added, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.changes import Added, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.storage.revised import remove_notes
 from tests.host.documents.world import MEMORY, World, note
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from honeybadger_host.documents.merge_json import merge_json
-from honeybadger_host.domain import FileWritten
+from honeybadger_host.storage.changes import FileWritten
 from tests.host.documents.recorded import ENTRY
 from tests.host.documents.world import World
 

@@ -13,8 +13,8 @@ from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.documents.store import Documents
-from honeybadger_host.domain import Added, Change, NotesRevised
 from honeybadger_host.memory.peoples_files import document_group
+from honeybadger_host.storage.changes import Added, Change, NotesRevised
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Receipt, Row

@@ -13,17 +13,7 @@ import pytest
 
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
-from honeybadger_host.domain import (
-    Answer,
-    Asked,
-    Change,
-    ChangeHandler,
-    FileRemoved,
-    FileWritten,
-    Outcome,
-    QueryHandler,
-    WaitingHandler,
-)
+from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.chat_turn import AgentRuntime
 from honeybadger_host.handlers.redaction import Screen
@@ -37,6 +27,7 @@ from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
+from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.unit_of_work import Store, UnitOfWork

@@ -9,8 +9,8 @@ import orjson
 
 from honeybadger_agent.tools import tool_names
 from honeybadger_agent.wire import ListAvailableAgents
-from honeybadger_host.agents import DELEGATION, PLUMBING, Agents
-from honeybadger_host.domain import NOBODY, Asked
+from honeybadger_host.agents import DELEGATION, NOBODY, PLUMBING, Agents
+from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.handlers.delegation import list_available_agents
 from honeybadger_host.handlers.redaction import Screen
 from tests.flows.test_agents import agent

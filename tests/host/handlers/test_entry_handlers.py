@@ -11,8 +11,8 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.domain import FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.changes import FileRemoved, FileWritten
 from honeybadger_host.storage.journal_schema import Row
 from tests.host.handlers.room import NOW, Room
 

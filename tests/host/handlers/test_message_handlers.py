@@ -6,7 +6,7 @@ import os
 
 import orjson
 
-from honeybadger_host.domain import WaitingHandler
+from honeybadger_host.handler_kinds import WaitingHandler
 from tests.host.handlers.room import Room
 
 

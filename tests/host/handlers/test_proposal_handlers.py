@@ -11,7 +11,7 @@ import pytest
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, dump_proposal
 from honeybadger_host.curation.proposal_files import proposal_file
-from honeybadger_host.domain import QueryHandler
+from honeybadger_host.handler_kinds import QueryHandler
 from tests.host.handlers.room import Room
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)

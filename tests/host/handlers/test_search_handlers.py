@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import PreviewContext, Refusal
-from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.handler_kinds import Asked, QueryHandler
 from honeybadger_host.handlers.search import moment
 from tests.host.handlers.room import NOW, Room
 

@@ -12,13 +12,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
-from honeybadger_host.domain import (
-    Change,
-)
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory import session_files
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
 from honeybadger_host.memory.session_files import deleted_file, session_file
+from honeybadger_host.storage.changes import Change
 from tests.host.handlers import room as rooms
 from tests.host.indexes import held
 from tests.host.memory.test_session_document import SEED

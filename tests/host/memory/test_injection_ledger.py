@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.domain import Injection, Served
 from honeybadger_host.memory import injection_ledger
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.memory.served import Injection, Served
 from tests.host.indexes import ledger_of
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_agent.wire import MAX_NUMBER
-from honeybadger_host.domain import Turn
 from honeybadger_host.memory.session_document import (
     MAX_TOOL_NAMES,
     OTHER_TOOLS,
@@ -29,6 +28,7 @@ from honeybadger_host.memory.session_document import (
     version_of,
     with_turns,
 )
+from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_host.domain import Added, Change, FileRemoved, FileWritten, Turn, TurnAdded
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
@@ -19,7 +18,9 @@ from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten, TurnAdded
 from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
+from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 ENTRY = "groups/main/memory/general/a.json"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import orjson
 
-from honeybadger_host.domain import Turn
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.embeddings import Embedder
 from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 

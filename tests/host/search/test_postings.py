@@ -13,7 +13,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search import postings
@@ -23,6 +22,7 @@ from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.postings import Filed
 from honeybadger_host.search.ranking import search
 from honeybadger_host.search.scoring import Hit
+from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = ("badger", "honey", "river", "Schokolade", "mountain", "typescript", "蜜獾", "yesterday", "queen", "blue?")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.domain import Turn
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.pieces import Piece, pieces_of, turns_of
 from honeybadger_host.search.sources import (
@@ -21,6 +20,7 @@ from honeybadger_host.search.sources import (
 )
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.text.neutralise import render_note
+from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 SIGNATURE = Signature(1, 2, 1_700_000_000_000_000_000, 3)

@@ -1,0 +1,177 @@
+"""The four kinds of handler: what each is asked, and what it returns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from honeybadger_host.memory.served import Served
+from honeybadger_host.storage.changes import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was read and parsed. Group and sender are the folders that it lay in.
+
+    Args:
+        payload: the request's model; the table of handlers pairs types and handlers.
+        digest: SHA-256 of the request's bytes.
+    """
+
+    group: str
+    sender: str
+    request_id: str
+    session: str
+    payload: Any
+    digest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A handler's decision: the answer, and the changes to commit with it."""
+
+    result: Mapping[str, Any]
+    changes: tuple[Change, ...] = field(default=())
+
+
+Prepared = TypeVar("Prepared")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeHandler(Generic[Prepared]):
+    """Decides what a request changes.
+
+    Args:
+        decide: (asked, prepared, now) -> outcome; runs on the event loop, without I/O; raises `wire.Refusal`.
+        prepare: asked -> prepared; loads what `decide` needs, on a worker thread. Raises `wire.Refusal`, WorldFailed.
+    """
+
+    decide: Callable[[Asked, Prepared, datetime], Outcome]
+    prepare: Callable[[Asked], Prepared]
+
+
+def without_preparation(decide: Callable[[Asked, datetime], Outcome]) -> ChangeHandler[None]:
+    """Return a handler that needs nothing but the request."""
+    return ChangeHandler(lambda asked, prepared, now: decide(asked, now), lambda asked: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a query.
+
+    Args:
+        served: the context in it, to be recorded; None: the answer is no context.
+    """
+
+    result: Mapping[str, Any]
+    served: Served | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryHandler:
+    """Answers without changing anything.
+
+    Args:
+        answer: (asked, now) -> result; runs on a worker thread; may read, never writes. Raises `wire.Refusal`.
+    """
+
+    answer: Callable[[Asked, datetime], Mapping[str, Any] | Answer]
+
+    def ask(self, asked: Asked, now: datetime) -> Answer:
+        """Return the answer as an `Answer`. Raises `wire.Refusal`."""
+        answer = self.answer(asked, now)
+        return answer if isinstance(answer, Answer) else Answer(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingHandler:
+    """Answers when something has arrived, or after a time limit. It holds no batch and no thread while it waits.
+
+    Args:
+        answer: asked -> result; runs on the event loop. Raises `wire.Refusal`, WorldFailed. It is cancelled when the
+            host stops: the request stays in its inbox, and the next start asks again. If it changes something, it
+            keeps a receipt, see `Pipeline.keep_answer`.
+    """
+
+    answer: Callable[[Asked], Awaitable[Mapping[str, Any]]]
+
+
+# Keeps the answer to a waiting request that changed something; see `Pipeline.keep_answer`.
+Keeps: TypeAlias = Callable[[Asked, Mapping[str, Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """A request to stop a turn.
+
+    Args:
+        sender: only a turn of this sender; None: of any.
+        turn: the turn's id; None: the one that runs.
+        session: without `turn`: only a turn of this session; None: of any.
+        by: the requester.
+    """
+
+    group: str
+    sender: str | None
+    turn: str | None
+    session: str | None
+    by: str
+
+
+@dataclass(slots=True)
+class Stop:
+    """The way to end a turn early.
+
+    Args:
+        scope: the turn's answer is made in it; a stop cancels the scope.
+        cancel: cancels the scope.
+        by: who asked for it first; empty: nobody.
+    """
+
+    scope: AbstractContextManager[object, bool]
+    cancel: Callable[[], object]
+    by: str = ""
+
+    def ask(self, by: str) -> None:
+        self.by = self.by or by
+        self.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUnderWay:
+    """A turn of an agent, while it runs.
+
+    Args:
+        name: unique among turns; at most 80 characters that request ids may have.
+        attempt: from 1; higher if the host stopped during an earlier attempt.
+        steps: the steps that earlier attempts kept, oldest first.
+        keep: makes one more step durable, a line of JSON. Raises WorldFailed, StorageFailed.
+        show: passes a line of JSON to the program that waits for the answer; lost if that is impossible.
+        stop: ends the turn early.
+    """
+
+    name: str
+    attempt: int
+    steps: Sequence[bytes]
+    keep: Callable[[bytes], Awaitable[None]]
+    show: Callable[[bytes], None]
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class TurnHandler:
+    """Runs an agent's turn, which may take minutes. A turn that came through `requests/` is part of another turn and
+    does not wait in a turn queue.
+
+    Args:
+        run: (asked, turn) -> the handler that decides the changes at the end of the turn; runs on the event loop.
+            Raises `wire.Refusal`, WorldFailed.
+    """
+
+    run: Callable[[Asked, TurnUnderWay], Awaitable[ChangeHandler[Any]]]
+
+
+Handler: TypeAlias = ChangeHandler[Any] | QueryHandler | WaitingHandler | TurnHandler
