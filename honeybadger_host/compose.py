@@ -31,17 +31,17 @@ from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
-from honeybadger_host.handlers.chat_turn import AgentRuntime
+from honeybadger_host.handlers.entries.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.handlers.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.tasks import TaskDependencies
-from honeybadger_host.memory import group_files
+from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edited_notes import EditedNotes
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.markdown import group_files
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.peoples_files import document_group, name_of
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs

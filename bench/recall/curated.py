@@ -35,7 +35,7 @@ from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.budgets import Budgets
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.proposal_files import stored
-from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Kind

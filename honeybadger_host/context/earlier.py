@@ -19,10 +19,10 @@ from honeybadger_host.errors import FileProblem, JournalError, NotFound, WorldFa
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
 from honeybadger_host.memory.file_events import read_past
 from honeybadger_host.memory.file_history import version_at
-from honeybadger_host.memory.group_files import text_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.memory.markdown.group_files import text_of
+from honeybadger_host.memory.markdown.notes import NOT_EDITED
 from honeybadger_host.memory.moments import Moment, moment_of
-from honeybadger_host.memory.notes import NOT_EDITED
 from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.storage.edits import EditReader

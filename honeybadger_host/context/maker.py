@@ -18,10 +18,10 @@ from honeybadger_host.context.recall import ContextRecall, Recalled
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.compaction import digest
-from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.markdown.summary_parts import shown_in
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
-from honeybadger_host.memory.summary_parts import shown_in
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed

@@ -15,9 +15,9 @@ from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_host.context.recollections import Recollection, fit
 from honeybadger_host.context.text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.budget import CutNotes, History, all_notes, format_history
 from honeybadger_host.memory.compaction import Digest
-from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.markdown.budget import CutNotes, History, all_notes, format_history
+from honeybadger_host.memory.markdown.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, cut_inventory
 from honeybadger_host.text.neutralise import estimate_tokens, list_line
 from honeybadger_host.text.turn import Turn

@@ -12,7 +12,7 @@ from typing import Final
 
 from honeybadger_agent.wire import ContextSection, SectionState
 from honeybadger_host.context.recollections import Recollection
-from honeybadger_host.memory.budget import divide
+from honeybadger_host.memory.markdown.budget import divide
 from honeybadger_host.text.neutralise import estimate_tokens
 
 _FOR_MESSAGE: Final = 16  # a 16th of the budget is reserved for the message, whatever its length

@@ -26,12 +26,20 @@ from honeybadger_host.curation.proposal import (
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.curation.said import uncopied
 from honeybadger_host.handler_kinds import Asked, Outcome
-from honeybadger_host.memory.archive import Retired, archive_entry, archive_notes, archived_file
-from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, name_in, parse_entry, show_time
-from honeybadger_host.memory.entry_marks import Origin
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.entries.entry import (
+    Entry,
+    dump_entry,
+    entry_file,
+    entry_id,
+    name_in,
+    parse_entry,
+    show_time,
+)
+from honeybadger_host.memory.entries.marks import Origin
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
-from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
+from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
+from honeybadger_host.memory.markdown.summary_parts import digest_of, part_of, with_part
 from honeybadger_host.memory.watermarks import (
     Watermark,
     dreamt_file,

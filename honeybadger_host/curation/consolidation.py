@@ -34,7 +34,7 @@ from honeybadger_host.curation.said import (
 )
 from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.memory.edited import Edited
-from honeybadger_host.memory.notes import SIGNED
+from honeybadger_host.memory.markdown.notes import SIGNED
 from honeybadger_host.text.turn import Turn
 
 # Sections that a model may choose besides the group's own.

@@ -16,7 +16,7 @@ import structlog
 
 from honeybadger_agent.wire.refusals import nearest
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.storage.files import names_in
 
 log = structlog.get_logger()

@@ -32,7 +32,7 @@ from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.curation.snapshot import standing
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Edited
-from honeybadger_host.memory.entry import Entry, name_in
+from honeybadger_host.memory.entries.entry import Entry, name_in
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.changes import Change, FileWritten
 from honeybadger_host.text.turn import Turn

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from honeybadger_agent.mailbox import HUMAN, OPERATOR
-from honeybadger_host.memory.notes import NOBODY, SIGNED, is_pinned, note_spans
+from honeybadger_host.memory.markdown.notes import NOBODY, SIGNED, is_pinned, note_spans
 from honeybadger_host.search.pieces import pieces_of
 from honeybadger_host.search.sources import Source
 from honeybadger_host.storage.file_cache import NEVER_SEEN

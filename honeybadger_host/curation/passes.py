@@ -35,9 +35,9 @@ from honeybadger_host.curation.proposal import (
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks

@@ -18,7 +18,7 @@ from honeybadger_agent.wire import Category, FoundId, Session, Title
 from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wire.refusals import shaped
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
-from honeybadger_host.memory.entry import show_time
+from honeybadger_host.memory.entries.entry import show_time
 
 VERSION: Final = 1
 RULES: Final = "rules"  # `by` of a proposal that no model made

@@ -20,10 +20,10 @@ from honeybadger_host.documents.document import merged_as
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import values_in
 from honeybadger_host.handler_kinds import Asked, Outcome
-from honeybadger_host.memory.archive import bring_back_notes, leave_archive, standing_span
-from honeybadger_host.memory.entry import name_in
+from honeybadger_host.memory.entries.entry import name_in
 from honeybadger_host.memory.file_history import held_before
-from honeybadger_host.memory.summary_parts import part_of, with_part
+from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive, standing_span
+from honeybadger_host.memory.markdown.summary_parts import part_of, with_part
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles
 from honeybadger_host.storage.changes import NOTE_REMOVED, REMOVED, Added, Change, FileRemoved, FileWritten, WholeKind

@@ -23,7 +23,7 @@ from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.curation.said import Turns
-from honeybadger_host.memory.entry import Entry, entry_file, entry_id, name_in, show_time
+from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, name_in, show_time
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.search.sources import sources

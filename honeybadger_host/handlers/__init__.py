@@ -3,11 +3,9 @@
 May import: context, work, search, memory, storage, text, errors, settings, and the agent's turn. It does
 not know the spool.
 
-Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `superseding`, `similar`, `entries` with
-`entry_texts`, `entry_places` and `entry_answers`, `editing`, `changing_many`, `archiving`, `listing`, `undo` with
-`undo_edits`, `rewind`, `forget`; `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`,
-`chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`;
-`redaction` (screens them all); `host`.
+Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo` with `undo_edits`, `rewind`,
+`forget`; `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns/` and `delegation`; `tasks`
+and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -22,17 +20,12 @@ from honeybadger_host.context.maker import ContextMaker, ContextMemory, ContextS
 from honeybadger_host.context.recall import ContextRecall
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Keeps, QueryHandler
 from honeybadger_host.handlers import (
-    archiving,
-    changing_many,
     conversation,
     delegation,
-    editing,
-    entries,
     feedback,
     forget,
     host,
     importing,
-    listing,
     messages,
     notes,
     proposals,
@@ -40,19 +33,20 @@ from honeybadger_host.handlers import (
     search,
     sessions,
     tasks,
-    turns,
     undo,
 )
-from honeybadger_host.handlers.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.context import ContextHandler
-from honeybadger_host.handlers.entry_places import EntryPlaces
+from honeybadger_host.handlers.entries import archiving, changing_many, editing, listing, saving
+from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.reviewing import reviewed
+from honeybadger_host.handlers.turns import asking
+from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.withdrawing import Withdrawing
 from honeybadger_host.handlers.working_memory import inventory_of, switched_off, working_table
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
@@ -142,9 +136,9 @@ def build_table(
     places = EntryPlaces(dependencies.entry_files, dependencies.whole_files, dependencies.index.lookups)
     writes: dict[str, ChangeHandler[Any]] = {
         "update_memory": notes.update_memory(dependencies.files, screen),
-        "save_memory": entries.save_memory(places, screen, dependencies.index, is_agent),
+        "save_memory": saving.save_memory(places, screen, dependencies.index, is_agent),
         "edit_memory": editing.edit_memory(places, screen, is_agent),
-        "delete_memory": entries.delete_memory(places),
+        "delete_memory": saving.delete_memory(places),
     }
     writes["change_many"] = changing_many.change_many(dict(writes), dependencies.whole_files)
     waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
@@ -158,9 +152,9 @@ def build_table(
         **turn_log,
         "get_context": QueryHandler(context.answer),
         "preview_context": QueryHandler(context.answer),
-        "get_memory": entries.get_memory(dependencies.entry_files, dependencies.index),
+        "get_memory": saving.get_memory(dependencies.entry_files, dependencies.index),
         "list_memory_entries": listing.list_memory_entries(dependencies.entry_files, dependencies.index),
-        "list_memory_categories": entries.list_memory_categories(dependencies.entry_files),
+        "list_memory_categories": saving.list_memory_categories(dependencies.entry_files),
         "search_memory": search.search_memory(dependencies.index, journal.path, dependencies.files),
         **working_table(dependencies.working_memory, dependencies.whole_files, screen, is_on=settings.working.enabled),
         "undo": undo.undo(journal.path, dependencies.whole_files, withdrawing),
@@ -190,8 +184,8 @@ def build_table(
         ),
         "send_message": messages.send_message(home, lambda: runtime.agents.current, journal, screen),
         "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
-        "stop_turn": turns.stop_turn(runtime.stop, jobs.keep),
-        "chat": turns.chat(turn),
+        "stop_turn": asking.stop_turn(runtime.stop, jobs.keep),
+        "chat": asking.chat(turn),
         "delegate_to_agent": delegation.delegate_to_agent(turn),
         "list_available_agents": delegation.list_available_agents(runtime.agents),
         **tasks.task_table(task_dependencies),

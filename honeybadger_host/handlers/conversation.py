@@ -16,7 +16,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.speakers import Speakers, speaker_of
-from honeybadger_host.memory.budget import format_history
+from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import Deletion
 from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn

@@ -21,10 +21,10 @@ from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_agent.wire import DEFAULT_DELEGATION_SECONDS, DelegateToAgent, DelegationResult, Refusal
 from honeybadger_host.agents import Agents
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler, TurnHandler, TurnUnderWay
-from honeybadger_host.handlers.chat_turn import ChatTurn, TurnDependencies
 from honeybadger_host.handlers.conversation import prepare_turn
-from honeybadger_host.handlers.turn_output import Shown
-from honeybadger_host.handlers.turns import chosen
+from honeybadger_host.handlers.turns.asking import chosen
+from honeybadger_host.handlers.turns.chat_turn import ChatTurn, TurnDependencies
+from honeybadger_host.handlers.turns.output import Shown
 from honeybadger_host.storage.journal_schema import TOOL_REQUEST
 from honeybadger_host.text.neutralise import is_blank, neutralise
 

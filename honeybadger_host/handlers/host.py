@@ -14,8 +14,8 @@ from honeybadger_host import __version__
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handler_kinds import Asked, QueryHandler
-from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.group_places import groups_in, named_folders
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.search.index import Index
 from honeybadger_host.storage.journal import Journal

@@ -15,12 +15,12 @@ from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, R
 from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.conversation import OFF
-from honeybadger_host.handlers.entry_texts import cleaned
+from honeybadger_host.handlers.entries.texts import cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.speakers import Speakers
-from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
-from honeybadger_host.memory.entry_marks import Origin
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.entries.marks import Origin
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file

@@ -24,7 +24,7 @@ from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.handlers.reviewing import Accepting
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.home import MEMORY

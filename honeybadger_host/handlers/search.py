@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.errors import JournalError
 from honeybadger_host.handler_kinds import Asked, QueryHandler
-from honeybadger_host.handlers.entries import is_pinned_note
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.handlers.entries.saving import is_pinned_note
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found

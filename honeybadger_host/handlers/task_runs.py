@@ -18,10 +18,10 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import Chat, Refusal
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnHandler, TurnUnderWay, without_preparation
-from honeybadger_host.handlers.chat_turn import TurnDependencies
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.tasks import run_id
-from honeybadger_host.handlers.turns import begun
+from honeybadger_host.handlers.turns.asking import begun
+from honeybadger_host.handlers.turns.chat_turn import TurnDependencies
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, fingerprint, read_whole
 from honeybadger_host.storage.changes import Added, Change, FileRemoved

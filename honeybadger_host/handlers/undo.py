@@ -14,8 +14,8 @@ from honeybadger_host.curation.proposal import RETIRED, parse_proposal
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
 from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
-from honeybadger_host.memory.archive import archive_standing, bring_back_notes, standing_span
 from honeybadger_host.memory.file_history import held_before
+from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes, standing_span
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles
 from honeybadger_host.storage.changes import (
     EDIT_UNDONE,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.documents.store import Documents
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.storage.edits import EditReader

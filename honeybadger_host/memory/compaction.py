@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from honeybadger_host.memory.budget import shorten
+from honeybadger_host.memory.markdown.budget import shorten
 from honeybadger_host.memory.session_document import HistoryEntry, SessionDocument, Task
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 

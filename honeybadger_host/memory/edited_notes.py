@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.memory.notes import NOT_EDITED, PINNED, EditedBy, parse_notes
+from honeybadger_host.memory.markdown.notes import NOT_EDITED, PINNED, EditedBy, parse_notes
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.home import MEMORY
 from honeybadger_host.storage.journal_schema import LAST_SEQ

@@ -12,7 +12,7 @@ from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.memory.blame import json_object
 from honeybadger_host.memory.compaction import line_of
 from honeybadger_host.memory.forgotten_files import files_of
-from honeybadger_host.memory.summary_parts import part_of
+from honeybadger_host.memory.markdown.summary_parts import part_of
 from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.home import SUMMARY

@@ -16,9 +16,9 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import HOST_EXTRA, count_of, in_words
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
-from honeybadger_host.memory.entry import memory_folder, parse_entry
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_places import groups_in
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.spool.senders import load_senders

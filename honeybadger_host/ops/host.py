@@ -14,7 +14,7 @@ from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.handlers import Dependencies
-from honeybadger_host.handlers.superseding import EditedEntries
+from honeybadger_host.handlers.entries.superseding import EditedEntries
 from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters

@@ -17,9 +17,9 @@ import orjson
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.memory.compaction import digest
-from honeybadger_host.memory.entry import marks_of, parse_entry
+from honeybadger_host.memory.entries.entry import marks_of, parse_entry
 from honeybadger_host.memory.labels import folded
-from honeybadger_host.memory.notes import SIGNED, parse_notes
+from honeybadger_host.memory.markdown.notes import SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
 from honeybadger_host.search.documents import Kind

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.notes import EditedBy
+from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.markdown.notes import EditedBy
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.pieces import as_found
 

@@ -35,7 +35,7 @@ from honeybadger_agent.wire.labels import (
 )
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import HomeError, HostError
-from honeybadger_host.memory.entry import entry_id
+from honeybadger_host.memory.entries.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.ops.operator_client import wait_or_serve
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES

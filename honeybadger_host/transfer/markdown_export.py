@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_host.errors import NotFound
-from honeybadger_host.memory.entry import Entry, parse_entry, show_time
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.entries.entry import Entry, parse_entry, show_time
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.memory.turn_log import is_withdrawn, parse_mark, parse_turn
 from honeybadger_host.ops.archive import appearing

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from honeybadger_agent.wire import EditNote, ReadGroupFiles
 from honeybadger_host.curation.notes import notes_of
-from honeybadger_host.memory.notes import is_pinned, parse_notes
+from honeybadger_host.memory.markdown.notes import is_pinned, parse_notes
 from honeybadger_host.storage.home import MEMORY
 from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.web.asking import Conflict, Home, made

@@ -17,7 +17,7 @@ import orjson
 
 from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
 from honeybadger_agent.wire import GENERAL
-from honeybadger_host.memory.entry import entry_id
+from honeybadger_host.memory.entries.entry import entry_id
 from honeybadger_host.memory.labels import folded
 
 Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "undo", "program"]

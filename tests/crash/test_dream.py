@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark, inferred_file
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Point, Work, ended, kill_again

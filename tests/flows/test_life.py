@@ -83,7 +83,7 @@ def test_requests_taken_before_the_signal_are_answered_and_the_rest_waits_whole(
 SLOW = """
 import os, time
 from pathlib import Path
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 home = Path(os.environ["HOME_OF_TEST"])
 was = GroupFiles.read
 def read(self, file):

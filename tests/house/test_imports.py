@@ -41,7 +41,7 @@ FROM_AGENT = {"quoting", "wire", "mailbox", "home", "wording", "sender_tokens"}
 # Module -> what it may take besides: the host runs agents, and both programs print results the same way.
 FOR_TURNS = {
     "handlers": {"turn.orchestrator"},
-    "handlers.chat_turn": {
+    "handlers.turns.chat_turn": {
         *("models.model", "turn.orchestrator", "turn.prompt", "client", "tools", "turn.toolbox", "turn.dispatch"),
         *("turn.thinking", "errors"),
     },
@@ -51,7 +51,7 @@ FOR_TURNS = {
     "handlers.proposals": {"models.model"},
     "curation.asking": {"models.model"},
     "curation.answers": {"turn.thinking"},
-    "handlers.turn_output": {"models.model", "turn.thinking"},
+    "handlers.turns.output": {"models.model", "turn.thinking"},
     "agents": {"tools"},
     "models": {"models.model", "models"},
     "ops.agent_checks": {"hooks.tools", "models.model", "models", "models.settings"},
@@ -78,9 +78,9 @@ PURE = [
         "text.neutralise",
         "text.turn",
         "handler_kinds",
-        "memory.notes",
-        "memory.notes_together",
-        "memory.budget",
+        "memory.markdown.notes",
+        "memory.markdown.notes_together",
+        "memory.markdown.budget",
     ),
     *("context.text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "sentences", "said", "answers", "gates", "candidates")),
@@ -274,7 +274,7 @@ def test_each_package_names_its_files_in_reading_order() -> None:
         "text",
         "work",
     )
-    for package in (*host, "web", "cluster"):
+    for package in (*host, "web", "cluster", "handlers/entries", "handlers/turns", "memory/entries", "memory/markdown"):
         folder = ROOT / HOST / package
         page = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
         unnamed = {file.stem for file in folder.glob("[!_]*.py")} - set(re.findall(r"`(\w+)`", page))

@@ -16,7 +16,7 @@ from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts
 from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.markdown.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine, Label
 from honeybadger_host.memory.working_memory import inventory as working_inventory
 from honeybadger_host.text.neutralise import estimate_tokens, render_note

@@ -12,9 +12,9 @@ import pytest
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.memory.compaction import CompactionLimits
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks

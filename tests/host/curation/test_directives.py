@@ -18,7 +18,7 @@ from honeybadger_host.curation.directives import (
     built_in,
     problem_of,
 )
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.agent_checks import directives as check
 from honeybadger_host.storage.home import make_home
 

@@ -12,7 +12,7 @@ from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.curation.snapshot import FOLDED, decided_before, take
-from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 

@@ -15,12 +15,12 @@ from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
-from honeybadger_host.handlers.chat_turn import AgentRuntime
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.tasks import TaskDependencies
+from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.memory.compaction import CompactionLimits
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.entries.store import EntryFiles
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from honeybadger_host.memory.budget import SHORTENED, cut_notes, divide, first_lines, format_history, shorten
-from honeybadger_host.memory.notes import parse_notes
-from honeybadger_host.memory.notes_together import NotesInContext
+from honeybadger_host.memory.markdown.budget import SHORTENED, cut_notes, divide, first_lines, format_history, shorten
+from honeybadger_host.memory.markdown.notes import parse_notes
+from honeybadger_host.memory.markdown.notes_together import NotesInContext
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 

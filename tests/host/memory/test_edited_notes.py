@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
-from honeybadger_host.memory.notes import NOT_EDITED, EditedBy, author_of, note_spans, parse_notes
+from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, author_of, note_spans, parse_notes
 from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 

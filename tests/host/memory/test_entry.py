@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_agent import wire
-from honeybadger_host.memory.entry import (
+from honeybadger_host.memory.entries.entry import (
     MAX_ENTRY_FILE_BYTES,
     Entry,
     dump_entry,
@@ -21,7 +21,7 @@ from honeybadger_host.memory.entry import (
     place_of,
     reinforce,
 )
-from honeybadger_host.memory.entry_marks import KINDS, Origin
+from honeybadger_host.memory.entries.marks import KINDS, Origin
 from honeybadger_host.memory.labels import each_once, folded
 
 FILE = "groups/main/memory/user-preferences/look/k3v9x2m4q7p1.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from tests.hosting import at_once, make_socket
 
 MIB = 1_048_576

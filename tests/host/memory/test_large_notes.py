@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.large_notes import newest_notes
-from honeybadger_host.memory.notes import NoteBook, author_of, parse_notes
+from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.markdown.large_notes import newest_notes
+from honeybadger_host.memory.markdown.notes import NoteBook, author_of, parse_notes
 
 MIB = 1 << 20
 
@@ -119,7 +119,7 @@ def test_a_larger_file_is_served_as_soon_as_it_changes_even_while_it_grows(tmp_p
 LARGE = """
 import sys, time
 from pathlib import Path
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 
 home = Path(sys.argv[1])
 files = GroupFiles(home, max_cache_bytes=32 << 20)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.memory.budget import cut_notes
-from honeybadger_host.memory.group_files import GroupText
-from honeybadger_host.memory.notes import parse_notes
-from honeybadger_host.memory.notes_together import NotesInContext, together
+from honeybadger_host.memory.markdown.budget import cut_notes
+from honeybadger_host.memory.markdown.group_files import GroupText
+from honeybadger_host.memory.markdown.notes import parse_notes
+from honeybadger_host.memory.markdown.notes_together import NotesInContext, together
 from honeybadger_host.text.neutralise import estimate_tokens, render_note
 
 AT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import OriginKind
-from honeybadger_host.memory.entry import dump_entry, parse_entry
-from honeybadger_host.memory.entry_marks import Origin, origin_of
+from honeybadger_host.memory.entries.entry import dump_entry, parse_entry
+from honeybadger_host.memory.entries.marks import Origin, origin_of
 
 FILE = "groups/main/memory/general/k3v9.json"
 

@@ -13,7 +13,7 @@ from honeybadger_agent.wire import SearchMemory
 from honeybadger_host.context.recall import ContextRecall
 from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.handlers.search import search_memory
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.settings import Recall
 from honeybadger_host.text.turn import Turn

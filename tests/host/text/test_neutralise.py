@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.text.neutralise import (
     DEFAULT_IGNORABLE,
     estimate_tokens,

@@ -34,7 +34,7 @@ from honeybadger_host.agents import Agent, Agents
 from honeybadger_host.handler_kinds import Asked, Outcome, StopAsked, TurnUnderWay
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.speakers import Speakers
-from honeybadger_host.handlers.turn_output import CleanModel, Shown, tool_run
+from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs

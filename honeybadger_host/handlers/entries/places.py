@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.handlers.entry_answers import parsed, the_one
-from honeybadger_host.memory.entry import Entry, entry_file, entry_id, memory_folder, named_id
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.handlers.entries.answers import parsed, the_one
+from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, memory_folder, named_id
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.lookups import Lookups
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import DeleteMemory, GetMemory, Refusal
-from honeybadger_host.memory.entry import Entry, marks_of, show_time, version_of
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.entries.entry import Entry, marks_of, show_time, version_of
+from honeybadger_host.memory.entries.store import EntryFiles
 
 
 def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:

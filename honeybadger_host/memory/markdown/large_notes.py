@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
-from honeybadger_host.memory.budget import ABOVE, SHORTENED, newest_of_each
-from honeybadger_host.memory.notes import NOBODY
+from honeybadger_host.memory.markdown.budget import ABOVE, SHORTENED, newest_of_each
+from honeybadger_host.memory.markdown.notes import NOBODY
 from honeybadger_host.storage.files import BOM
 
 _BLOCK: Final = 1 << 20

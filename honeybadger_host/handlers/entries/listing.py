@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
 from honeybadger_host.handler_kinds import Asked, QueryHandler
-from honeybadger_host.handlers.entry_places import named_entry
-from honeybadger_host.memory.conditions import holds
-from honeybadger_host.memory.entry import Entry, entry_file, marks_of, show_time, version_of
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.handlers.entries.places import named_entry
+from honeybadger_host.memory.entries.conditions import holds
+from honeybadger_host.memory.entries.entry import Entry, entry_file, marks_of, show_time, version_of
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.labels import is_below
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Listed

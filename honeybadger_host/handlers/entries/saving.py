@@ -16,7 +16,7 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
-from honeybadger_host.handlers.entry_answers import (
+from honeybadger_host.handlers.entries.answers import (
     check_future,
     check_one_key,
     no_name,
@@ -26,16 +26,16 @@ from honeybadger_host.handlers.entry_answers import (
     shown,
     the_one,
 )
-from honeybadger_host.handlers.entry_places import EntryPlaces, first_free, named_entry
-from honeybadger_host.handlers.entry_texts import Texts, cleaned
+from honeybadger_host.handlers.entries.places import EntryPlaces, first_free, named_entry
+from honeybadger_host.handlers.entries.similar import Similar
+from honeybadger_host.handlers.entries.superseding import Superseding
+from honeybadger_host.handlers.entries.texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
-from honeybadger_host.handlers.similar import Similar
-from honeybadger_host.handlers.superseding import Superseding
-from honeybadger_host.memory.entry import Entry, dump_entry, name_in, reinforce, version_of
-from honeybadger_host.memory.entry_marks import Origin, Standing, origin_of
-from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.entries.entry import Entry, dump_entry, name_in, reinforce, version_of
+from honeybadger_host.memory.entries.marks import Origin, Standing, origin_of
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.labels import folded
-from honeybadger_host.memory.notes import is_pinned
+from honeybadger_host.memory.markdown.notes import is_pinned
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of

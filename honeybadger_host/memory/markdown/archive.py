@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from honeybadger_host.memory.entry import Entry, dump_entry
-from honeybadger_host.memory.notes import span_of
+from honeybadger_host.memory.entries.entry import Entry, dump_entry
+from honeybadger_host.memory.markdown.notes import span_of
 from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.storage.home import ARCHIVE, MEMORY
 from honeybadger_host.storage.revised import NotePlace, remove_notes, restore_notes

@@ -13,13 +13,20 @@ from typing import Final
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, is_store
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.entry_answers import check_future, read_valid_until, shown
-from honeybadger_host.handlers.entry_places import EntryPlaces
-from honeybadger_host.handlers.entry_texts import Texts, cleaned
+from honeybadger_host.handlers.entries.answers import check_future, read_valid_until, shown
+from honeybadger_host.handlers.entries.places import EntryPlaces
+from honeybadger_host.handlers.entries.superseding import Superseding
+from honeybadger_host.handlers.entries.texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
-from honeybadger_host.handlers.superseding import Superseding
-from honeybadger_host.memory.entry import MAX_ENTRY_FILE_BYTES, Entry, dump_entry, entry_file, name_in, version_of
-from honeybadger_host.memory.entry_marks import Origin, Standing, origin_of
+from honeybadger_host.memory.entries.entry import (
+    MAX_ENTRY_FILE_BYTES,
+    Entry,
+    dump_entry,
+    entry_file,
+    name_in,
+    version_of,
+)
+from honeybadger_host.memory.entries.marks import Origin, Standing, origin_of
 from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.text.time_stamps import to_milliseconds
 

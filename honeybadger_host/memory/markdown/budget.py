@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from honeybadger_host.memory.notes import PREFACE, NoteBook
-from honeybadger_host.memory.notes_together import NotesInContext, Together, alone, together
+from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook
+from honeybadger_host.memory.markdown.notes_together import NotesInContext, Together, alone, together
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 

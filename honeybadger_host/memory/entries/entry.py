@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
-from honeybadger_host.memory.entry_marks import (
+from honeybadger_host.memory.entries.marks import (
     STANDS,
     Origin,
     Standing,

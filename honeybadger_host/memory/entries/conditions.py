@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_host.memory.entry import Entry
+from honeybadger_host.memory.entries.entry import Entry
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "$gt": operator.gt,

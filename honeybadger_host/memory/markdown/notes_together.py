@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from honeybadger_agent.quoting import quoted, set_apart
 from honeybadger_agent.wording import count_of
-from honeybadger_host.memory.notes import NOBODY, PREFACE, Note, NoteBook
+from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, Note, NoteBook
 from honeybadger_host.text.neutralise import estimate_tokens
 
 _MAX_OTHERS: Final = 5  # further authors and times that a note said several times names

@@ -10,7 +10,7 @@ import orjson
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, SaveMemory, is_store
 from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.handlers.redaction import CleanTexts, Screen
-from honeybadger_host.memory.entry import Json
+from honeybadger_host.memory.entries.entry import Json
 from honeybadger_host.memory.labels import each_once
 
 
