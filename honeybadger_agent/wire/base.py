@@ -1,7 +1,6 @@
 """The base of all wire models: their strictness, request types, and shapes that several use."""
 
-# Without `from __future__ import annotations`, here and in the modules beside: pydantic would compile 300 annotations
-# again, 6 ms of an import.
+# No `from __future__ import annotations` in this package: pydantic would evaluate 300 annotations again, 6 ms.
 
 import re
 from types import GenericAlias
@@ -23,17 +22,16 @@ class Wire(BaseModel):
 
 
 class Result(Wire):
-    """Base of what the host answers: members that a newer host adds are ignored."""
+    """Base of all results: unknown members, which a newer host may add, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 ResultT = TypeVar("ResultT", bound=Result)
-# Who is offered a type as a tool: every model, models that are offered all tools, those of agents that delegate,
-# programs only, the operator only.
+# Who gets a type as a tool: all models; models with all tools; agents that delegate; only programs; only the operator.
 Audience = Literal["default", "all", "routers", "programs", "operator"]
 
-# Marks a member of a type that models use, which is not offered to them: each pays for every word of a tool.
+# Marks a member that is left out of the tools of models, which pay for every word of a tool.
 FOR_PROGRAMS: Final[dict[str, JsonValue]] = {"audience": "programs"}
 
 
@@ -45,23 +43,23 @@ if TYPE_CHECKING:
 else:
 
     class _Asking(Wire):
-        """The base without pydantic's generic models: each of those would be one more class, 1 ms of an import."""
+        """Base without pydantic's generic models, each of which costs 1 ms of import time."""
 
         def __class_getitem__(cls, result: type[Result]) -> GenericAlias:
             return GenericAlias(cls, result)
 
 
 class Request(_Asking[ResultT]):
-    """Base of what is asked: `class SaveMemory(Request[SavedEntry], changes=True)` is the type `save_memory`.
+    """Base of all payloads: `class SaveMemory(Request[SavedEntry], changes=True)` defines the type `save_memory`.
 
-    The class is the payload, and all there is to a type: its docstring tells a model when to use it, its members are
-    the arguments of the client's method, of the tool and of the command. To define it is to enter it in the table.
+    The class is the payload and the only definition of its type: the docstring tells a model when to use it, and the
+    members are the arguments of the client's method, the tool and the command. A subclass registers itself.
 
     Args:
-        changes: whether it changes memory, that is, goes through the journal and keeps a receipt.
-        overwrites: whether it may take away or replace something that was there.
-        settles: whether it changes nothing when it is repeated.
-        is_turn: whether it lies in `turns/`, not in `requests/`.
+        changes: whether it changes memory, so that it is journaled and keeps a receipt.
+        overwrites: whether it may remove or replace something.
+        settles: whether repeating it changes nothing more.
+        is_turn: whether it belongs into `turns/` instead of `requests/`.
     """
 
     type_name: ClassVar[str]
@@ -94,7 +92,7 @@ class Request(_Asking[ResultT]):
 
     @property
     def may_take(self) -> float:
-        """Seconds that the host may wait before it answers: a client waits that much longer."""
+        """Seconds for which the host may hold back the answer; a client waits that much longer."""
         return 0
 
 
@@ -104,6 +102,9 @@ TURN_TYPES: Final[dict[str, type[Request[Any]]]] = {}  # types of `turns/`: name
 OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECTION_CHARACTERS)]
 Neutralised = Annotated[
     dict[str, int],
-    Field(description="What was changed or taken out so that the text forges and betrays nothing: kind and count."),
+    Field(
+        description="What was escaped or removed from the text, so that it forges no structure and holds no "
+        "secret: kind and count."
+    ),
 ]
 Count = Annotated[int, Field(ge=0, le=MAX_NUMBER)]

@@ -20,7 +20,9 @@ Moment = Annotated[
 
 class TurnResult(Result):
     turn: int = Field(description="Number of the turn in its session, from 1.")
-    token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
+    token_count: int = Field(
+        description="Estimated tokens of the content: ASCII characters // 4, plus one for each other character."
+    )
     neutralised: Neutralised = Field(default_factory=dict)
 
 
@@ -38,8 +40,8 @@ class AppendTurn(Request[TurnResult], changes=True, audience="programs"):
     output_tokens: Count | None = None
     at: Moment | None = Field(
         default=None,
-        description="When it was said, for imports: RFC 3339, without a zone UTC; not in the future, and not before "
-        "the turn before it. Default: now.",
+        description="When it was said, for imports: RFC 3339, UTC without a zone; not in the future and not "
+        "before the previous turn. Default: now.",
     )
 
 
@@ -57,12 +59,12 @@ def _checked_data(value: str) -> str:
 TurnKey = Annotated[
     str, shaped(r"[A-Za-z0-9._:/#+%~-]{1,120}", "a key: 1-120 letters, digits and . _ : / # + % ~ -, as run-4/item-2")
 ]
-TurnData = Annotated[str, AfterValidator(_checked_data)]  # JSON as a text, so that it comes back byte for byte
+TurnData = Annotated[str, AfterValidator(_checked_data)]  # JSON text, so that it comes back byte for byte
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 
 
 class KeyedTurn(Wire):
-    """One turn with the key under which its program knows it: the same key in the same session is the same turn."""
+    """One turn with its program's key for it: the same key in the same session is the same turn."""
 
     key: TurnKey
     role: Role
@@ -71,7 +73,7 @@ class KeyedTurn(Wire):
     tools_used: ToolsUsed | None = None
     at: Moment | None = Field(
         default=None,
-        description="When it was said; at least the time of the turn before it, and at most now. Default: now.",
+        description="When it was said; not in the future and not before the previous turn. Default: now.",
     )
     data: TurnData | None = Field(
         default=None,
@@ -82,15 +84,15 @@ class KeyedTurn(Wire):
 
 class AppendedTurns(Result):
     added: int
-    known: int = Field(description="Turns whose keys were there.")
-    turns: list[int] = Field(description="The number of each turn in its session, in the order they were given.")
+    known: int = Field(description="Turns that were known by their keys.")
+    turns: list[int] = Field(description="Number of each turn in its session, in the order given.")
     neutralised: Neutralised = Field(default_factory=dict)
 
 
 class AppendTurns(Request[AppendedTurns], changes=True, settles=True, audience="programs"):
-    """Append turns of a conversation in one commit, each once for its key, for ever.
+    """Append turns of a conversation in one commit, each key only once, for ever.
 
-    For programs that read a transcript and may be killed: send what it says again, and what is there is known.
+    For programs that follow a transcript and may be killed: send its turns again, known keys are skipped.
     """
 
     turns: list[KeyedTurn] = Field(min_length=1, max_length=200)
@@ -103,7 +105,7 @@ class StoredTurn(Result):
     content: str
     sender: str
     data: str | None = Field(
-        default=None, description="Byte for byte as it came; null: none came, or it was forgotten."
+        default=None, description="Byte for byte as it was sent; null: none was sent, or it was forgotten."
     )
     at: str = Field(description="UTC, RFC 3339")
     by: str = Field(description="The sender that appended it.")
@@ -120,21 +122,23 @@ class TurnsResult(Result):
 class GetTurns(Request[TurnsResult], audience="programs"):
     """Read turns of the conversation exactly as they were appended, with keys and data, oldest first."""
 
-    after: Count | None = Field(default=None, description="Only turns with a higher number.")
-    before: TurnNumber | None = Field(default=None, description="Only turns with a lower number.")
+    after: Count | None = Field(default=None, description="Only turns after this number.")
+    before: TurnNumber | None = Field(default=None, description="Only turns before this number.")
     limit: Annotated[int, Field(ge=1, le=MAX_TURNS)] | None = Field(
-        default=None, description="Default 100; a reply has fewer where they are over 1 MiB together."
+        default=None, description="Default 100; fewer when the reply would exceed 1 MiB."
     )
-    newest_first: bool | None = Field(default=None, description="true: from the newest back; default: oldest first.")
+    newest_first: bool | None = Field(default=None, description="true: newest first; default: oldest first.")
     whole: bool | None = Field(
         default=None,
-        description="true: also turns before the place where delete_session began again, and those withdrawn.",
+        description="true: include turns from before delete_session with `begin_again`, and withdrawn turns.",
     )
 
 
 class WithdrawnTurns(Result):
-    withdrawn: int = Field(description="Turns that were there until now.")
-    told: int = Field(default=0, description="Those of them that HISTORY.md and summary.md tell of: edit these.")
+    withdrawn: int = Field(description="Turns that this request took back.")
+    told: int = Field(
+        default=0, description="How many of them HISTORY.md and summary.md already mention; edit these files."
+    )
 
 
 class WithdrawTurns(Request[WithdrawnTurns], changes=True, overwrites=True, settles=True, audience="programs"):
@@ -143,7 +147,7 @@ class WithdrawTurns(Request[WithdrawnTurns], changes=True, overwrites=True, sett
     History, contexts, search and curation leave them out; their numbers and keys are not given again.
     """
 
-    from_turn: TurnNumber = Field(description="Number of the first turn that is taken back, with all that follow.")
+    from_turn: TurnNumber = Field(description="Number of the first turn to take back; all later ones go, too.")
 
 
 class Message(Result):
@@ -156,16 +160,16 @@ class Message(Result):
 
 class HistoryResult(Result):
     text: str = Field(description="Lines `[sender]: content`, oldest first.")
-    messages: list[Message] = Field(description="The same turns, oldest first, content as it was said.")
-    tokens: int = Field(description="Estimate for `text`, summed over its lines.")
-    dropped: int = Field(description="Turns of the window that did not fit.")
-    shortened: bool = Field(description="Whether the newest turn alone was over the budget and was cut and marked.")
+    messages: list[Message] = Field(description="The same turns with their original content, oldest first.")
+    tokens: int = Field(description="Estimated tokens of `text`, summed over its lines.")
+    dropped: int = Field(description="Number of turns in the window that did not fit.")
+    shortened: bool = Field(description="Whether the newest turn alone exceeded the budget and was cut.")
 
 
 class GetHistory(Request[HistoryResult]):
     """Read the newest part of the conversation that fits a token budget."""
 
-    budget_tokens: Count | None = Field(default=None, description="Default 8000; 0 means no limit.")
+    budget_tokens: Count | None = Field(default=None, description="Default 8000; 0: no limit.")
     max_messages: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = Field(
-        default=None, description="At most the window of the conversation (50)."
+        default=None, description="Maximum number of turns; at most the window of the conversation (50)."
     )

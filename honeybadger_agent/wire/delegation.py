@@ -11,14 +11,14 @@ DEFAULT_DELEGATION_SECONDS = 300
 
 
 class DelegationResult(Result):
-    state: Literal["done", "timed_out", "failed", "stopped"] = Field(description="Whether the agent came to an end.")
-    content: str = Field(description="Its answer, or what it said until it was ended.")
+    state: Literal["done", "timed_out", "failed", "stopped"] = Field(description="Whether the agent finished.")
+    content: str = Field(description="Its answer, or what it had said when it was stopped.")
     stopped_by: str | None = Field(
-        default=None, description="The failure, the limit, or who, ended it; null: it was done."
+        default=None, description="The failure, limit or person that stopped it; null: it finished."
     )
     agent: str
-    session: str = Field(description="The conversation it was asked in, which nobody else uses.")
-    tokens: int = Field(description="What it cost, in and out; it counts against the limit of the turn that asked.")
+    session: str = Field(description="Session in which it was asked; nobody else uses it.")
+    tokens: int = Field(description="Tokens it used, in and out; they count against the limit of the asking turn.")
 
 
 class DelegateToAgent(Request[DelegationResult], changes=True, audience="routers"):
@@ -28,13 +28,13 @@ class DelegateToAgent(Request[DelegationResult], changes=True, audience="routers
 
     agent: AgentId = Field(description="Its id.")
     task: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
-        description="What it is to do, and what you want to get back."
+        description="What it should do, and what you want back."
     )
     context: Annotated[str, StringConstraints(max_length=MAX_NOTE_CHARACTERS)] | None = Field(
-        default=None, description="What it needs to know for that."
+        default=None, description="What it needs to know to do it."
     )
     timeout_seconds: Annotated[int, Field(ge=1, le=3600)] | None = Field(
-        default=None, description="How long it may take (300); less where your own time ends before."
+        default=None, description="Maximum time (default 300); less when your own time ends earlier."
     )
 
     @property

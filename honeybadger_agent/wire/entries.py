@@ -45,40 +45,42 @@ def checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
 class EntryResult(Result):
     id: str
     kind: Literal["entry", "turn", "note", "history", "session"] = Field(
-        default="entry", description="What is not an entry has text, time, author and file only."
+        default="entry", description="A note or a turn has only text, time, author and file."
     )
     category: str
     content: str
-    name: str | None = Field(default=None, description="As a file's name, unique in its category; most have none.")
+    name: str | None = Field(
+        default=None, description="Like a file name, unique in its category; most entries have none."
+    )
     title: str | None = None
     aliases: list[str] = Field(default_factory=list)
     tags: list[str]
     metadata: dict[str, Any]
-    created: str | None = Field(description="UTC, RFC 3339; null: a person wrote the file and did not say.")
-    updated: str | None = Field(description="UTC, RFC 3339, of the last save; null as above.")
+    created: str | None = Field(description="UTC, RFC 3339; null: a person wrote the file without one.")
+    updated: str | None = Field(description="Last save: UTC, RFC 3339; null as for `created`.")
     by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
-    reinforced: int = Field(description="How often the same was saved again.")
-    pinned: bool = Field(default=False, description="Nothing merges or retires it but a person or an agent.")
-    origin: OriginKind | None = Field(default=None, description="Where it comes from; null: nobody said.")
-    origin_claimed: bool = Field(default=False, description="Whether the host has only the sender's word for it.")
-    origin_from: str | None = Field(default=None, description="Which file, page or tool it was.")
-    supersedes: list[str] = Field(default_factory=list, description="Ids of those whose place it took.")
-    superseded_by: str | None = Field(default=None, description="Id of the one that took its place.")
-    valid_until: str | None = Field(default=None, description="UTC, RFC 3339; from then on nothing recalls it.")
-    archived: bool = Field(default=False, description="Whether it is in the archive: nothing recalls it.")
+    reinforced: int = Field(description="How often the same text was saved again.")
+    pinned: bool = Field(default=False, description="Curation never merges or retires it.")
+    origin: OriginKind | None = Field(default=None, description="Its origin; null: nobody said.")
+    origin_claimed: bool = Field(default=False, description="Whether the origin is only the sender's claim.")
+    origin_from: str | None = Field(default=None, description="The file, page or tool it came from.")
+    supersedes: list[str] = Field(default_factory=list, description="Ids of the entries it replaces.")
+    superseded_by: str | None = Field(default=None, description="Id of the entry that replaces it.")
+    valid_until: str | None = Field(
+        default=None, description="UTC, RFC 3339; it is no longer recalled after this time."
+    )
+    archived: bool = Field(default=False, description="Whether it is in the archive and no longer recalled.")
     proposal: str | None = Field(
-        default=None, description="Id under which it waits for a person: nothing was changed yet."
+        default=None, description="Id of the proposal that waits for a person; nothing has changed yet."
     )
-    file: str = Field(
-        description="Below the group's folder; of `global`, and of what is not an entry, below the home folder."
-    )
-    version: str = Field(default="", description="Name of what its file holds; any change makes another.")
+    file: str = Field(description="Below the group's folder; for `global`, notes and turns below the home folder.")
+    version: str = Field(default="", description="Hash of its file; it changes with every change.")
 
 
 class SimilarEntry(Result):
     id: str
-    score: float = Field(description="Share of the words that both have, 0.6 to 1.")
-    what_differs: str = Field(description="Words that only one of them has; empty: none.")
+    score: float = Field(description="Share of words in common, 0.6 to 1.")
+    what_differs: str = Field(description="Words that only one of the two has.")
 
 
 class SavedEntry(EntryResult):
@@ -88,7 +90,7 @@ class SavedEntry(EntryResult):
 class NewEntry(SavedEntry):
     similar: list[SimilarEntry] | None = Field(
         default=None,
-        description="Entries that say nearly the same, at most three; nothing was merged. Null: nobody looked.",
+        description="At most three entries that say nearly the same; nothing was merged. null: not looked for.",
     )
 
 
@@ -96,17 +98,17 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
     """Save one durable fact, preference or lesson as an entry of its own that later conversations find by search.
 
     Use this for what you learn that stays true; what the user asks you to remember goes to update_memory. One entry for
-    each thing, in words understood without this conversation. Categories: user-preferences/... for what the user likes,
+    each fact, in words understood without this conversation. Categories: user-preferences/... for what the user likes,
     user-preferences/inferred for what you concluded, anti-patterns/{domain} for what went wrong ("Don't X because Y -
     instead Z"), project-context/{project} for facts about a project, general for the rest.
     """
 
     content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DOCUMENT_CHARACTERS)] = Field(
-        description="What is to be known, in words that are understood without the conversation: 1-32,768 characters."
+        description="The fact, in words understood without this conversation: 1-32,768 characters."
     )
     category: Category | None = Field(
         default=None,
-        description="Where it belongs, as user-preferences/timezone, anti-patterns/email, project-context/website. "
+        description="Its category, as user-preferences/timezone, anti-patterns/email, project-context/website. "
         "Default: general.",
     )
     tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Labels to search by, at most 32.")
@@ -115,44 +117,44 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
     )
     title: Title | None = Field(default=None, description="A short name to find it under, at most 200 characters.")
     aliases: list[Title] | None = Field(
-        default=None, max_length=MAX_TAGS, description="Other names and words people may ask for it with."
+        default=None, max_length=MAX_TAGS, description="Other words that people may search it by."
     )
     name: EntryName | None = Field(
         default=None,
-        description="Makes it a document of its own, as notes.md: no other entry of the category may have the name "
-        "(conflict), and known text is not looked for. Default: it has none.",
+        description="Name, as notes.md, unique in its category (else conflict); entries with the same text are "
+        "not looked for. Default: none.",
     )
-    pinned: bool | None = Field(default=None, description="True: it is never merged or retired by itself.")
+    pinned: bool | None = Field(default=None, description="true: curation never merges or retires it.")
     origin: OriginKind | None = Field(
         default=None,
-        description="Where you have it from: human (the user said it), web, recalled (from memory), ...",
+        description="Its origin: human (the user said it), web, recalled (from memory), ...",
     )
-    origin_from: OriginFrom | None = Field(default=None, description="Its file, address or tool.")
+    origin_from: OriginFrom | None = Field(default=None, description="The file, address or tool it comes from.")
     supersedes: list[EntryId] | None = Field(
         default=None,
         max_length=MAX_SUPERSEDED,
-        description="Ids of entries that are no longer so: nothing recalls them.",
+        description="Ids of entries that are no longer true; they go to the archive.",
     )
     valid_until: str | None = Field(
         default=None,
         max_length=MAX_TIME_CHARACTERS,
-        description="When it ceases to be so, as 2026-12-24T18:00:00+01:00.",
+        description="Time at which it stops being true, as 2026-12-24T18:00:00+01:00.",
     )
     replace: bool | None = Field(
         default=None,
-        description="True: takes the place of the entry with this `name`, if there is one.",
+        description="true: replace the entry with this `name`, if there is one.",
         json_schema_extra=FOR_PROGRAMS,
     )
     expected_version: str | None = Field(
         default=None,
-        description="With `replace`: the `version` that was read; another one by now: conflict. null: none is there.",
+        description="With `replace`: the `version` you read; conflict if it has changed. null: there must be none.",
         json_schema_extra=FOR_PROGRAMS,
     )
 
     @model_validator(mode="before")
     @classmethod
     def _must_not_exist(cls, value: Any) -> Any:
-        """Take an explicit null as a save that replaces nothing: a name that is taken is a conflict anyway."""
+        """Treat an explicit null as a save that replaces nothing; a taken name is a conflict anyway."""
         if isinstance(value, dict) and "expected_version" in value and value["expected_version"] is None:
             return {name: item for name, item in value.items() if name not in ("replace", "expected_version")}
         return value
@@ -163,10 +165,10 @@ class GetMemory(Request[EntryResult], audience="default"):
 
     id: FoundId | None = None
     category: Category | None = Field(
-        default=None, description="With `name`; default: general.", json_schema_extra=FOR_PROGRAMS
+        default=None, description="Category of `name`; default: general.", json_schema_extra=FOR_PROGRAMS
     )
     name: EntryName | None = Field(
-        default=None, description="Instead of `id`: of an entry with a name.", json_schema_extra=FOR_PROGRAMS
+        default=None, description="Name of the entry, instead of `id`.", json_schema_extra=FOR_PROGRAMS
     )
 
 
@@ -179,25 +181,23 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
 
     id: EntryId
     content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DOCUMENT_CHARACTERS)] | None = Field(
-        default=None, description="Replaces the text."
+        default=None, description="New text."
     )
-    category: Category | None = Field(default=None, description="Moves it there.")
-    name: EntryName | None = Field(
-        default=None, description="Its name from now on, as a file's; taken in the category: conflict."
-    )
+    category: Category | None = Field(default=None, description="Move it to this category.")
+    name: EntryName | None = Field(default=None, description="New name; conflict if the category has it already.")
     title: Title | None = None
-    aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces them all.")
-    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces them all.")
+    aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces all of them.")
+    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces all of them.")
     metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = Field(
-        default=None, description="Replaces it."
+        default=None, description="Replaces the whole object."
     )
-    pinned: bool | None = Field(default=None, description="Whether it is never merged or retired by itself.")
+    pinned: bool | None = Field(default=None, description="Whether curation never merges or retires it.")
     origin: OriginKind | None = Field(default=None, description="See save_memory.")
     origin_from: OriginFrom | None = None
-    supersedes: list[EntryId] | None = Field(default=None, max_length=MAX_SUPERSEDED, description="Further ids.")
+    supersedes: list[EntryId] | None = Field(default=None, max_length=MAX_SUPERSEDED, description="Ids to add.")
     valid_until: str | None = Field(default=None, max_length=MAX_TIME_CHARACTERS, description="A time, or `never`.")
     expected_version: str | None = Field(
-        default=None, description="The `version` that was read; when the file holds something else by now: conflict."
+        default=None, description="The `version` you read; conflict if the entry has changed."
     )
 
 
@@ -209,10 +209,10 @@ class DeleteMemory(Request[EntryResult], changes=True, overwrites=True, settles=
 
     id: EntryId | None = None
     category: Category | None = Field(
-        default=None, description="With `name`; default: general.", json_schema_extra=FOR_PROGRAMS
+        default=None, description="Category of `name`; default: general.", json_schema_extra=FOR_PROGRAMS
     )
     name: EntryName | None = Field(
-        default=None, description="Instead of `id`: of an entry with a name.", json_schema_extra=FOR_PROGRAMS
+        default=None, description="Name of the entry, instead of `id`.", json_schema_extra=FOR_PROGRAMS
     )
 
 
@@ -220,20 +220,20 @@ class Operation(Wire):
     """One change among several."""
 
     type: Literal["save_memory", "edit_memory", "delete_memory"]
-    payload: dict[str, Any] = Field(description="As in a request of this type.")
+    payload: dict[str, Any] = Field(description="Payload of that request type.")
 
 
 class ChangesResult(Result):
-    results: list[NewEntry] = Field(description="What each operation answers, in their order.")
+    results: list[NewEntry] = Field(description="Result of each operation, in order.")
     proposal: str | None = Field(
-        default=None, description="Id under which all of it waits for a person: nothing was changed yet."
+        default=None, description="Id of the proposal in which all of it waits for a person; nothing has changed yet."
     )
 
 
 class ChangeMany(Request[ChangesResult], changes=True, overwrites=True, audience="programs"):
     """Save, edit and delete entries in one commit: all of it or, when one operation is refused, nothing.
 
-    Each operation meets what those before it have changed.
+    Each operation sees the changes of those before it.
     """
 
     operations: list[Operation] = Field(min_length=1, max_length=MAX_OPERATIONS)
@@ -241,12 +241,12 @@ class ChangeMany(Request[ChangesResult], changes=True, overwrites=True, audience
 
 class CategoryCount(Result):
     category: str
-    entries: int = Field(description="Just in it.")
-    total: int = Field(description="In it and below it.")
+    entries: int = Field(description="Entries in this category itself.")
+    total: int = Field(description="Entries in it and below it.")
 
 
 class CategoriesResult(Result):
-    categories: list[CategoryCount] = Field(description="The tree, each category before those below it.")
+    categories: list[CategoryCount] = Field(description="All categories, parents before children.")
     total: int
 
 
@@ -283,13 +283,13 @@ class EntryRow(Result):
     category: str
     name: str | None
     title: str | None
-    begins: str = Field(description="Its first words, one line of at most 160 characters.")
-    bytes: int = Field(description="Of its text, as UTF-8.")
-    author: str | None = Field(default=None, description="Who saved it; null: a person, in the file.")
+    begins: str = Field(description="Its first words: one line of at most 160 characters.")
+    bytes: int = Field(description="Size of its text in UTF-8.")
+    author: str | None = Field(default=None, description="Who saved it; null: a person wrote the file.")
     pinned: bool = False
     valid_until: str | None = Field(default=None, description="UTC, RFC 3339")
     updated: str | None = Field(description="UTC, RFC 3339")
-    content: str | None = Field(default=None, description="Only with `with_content`; so are the next three.")
+    content: str | None = Field(default=None, description="Only with `with_content`, like the next three.")
     metadata: dict[str, Any] | None = None
     created: str | None = Field(default=None, description="UTC, RFC 3339")
     version: str | None = None
@@ -297,18 +297,16 @@ class EntryRow(Result):
 
 class EntryFolder(Result):
     category: str
-    entries: int = Field(description="Just in it.")
-    total: int = Field(description="In it and below it.")
-    bytes: int = Field(description="Of all texts in it and below it.")
+    entries: int = Field(description="Entries in this category itself.")
+    total: int = Field(description="Entries in it and below it.")
+    bytes: int = Field(description="Size of all texts in it and below it.")
 
 
 class EntriesResult(Result):
-    entries: list[EntryRow] = Field(
-        description="By category; there by name, those without one last; or with `newest` by time."
-    )
-    total: int = Field(description="How many there are without `limit` and `offset`.")
+    entries: list[EntryRow] = Field(description="By category, then name, unnamed ones last; with `newest` by time.")
+    total: int = Field(description="Number of matches, regardless of `limit` and `offset`.")
     folders: list[EntryFolder] = Field(
-        description="The category asked for and those below it, one level more than listed; empty with `name`."
+        description="The requested category and those below it, one level deeper than `depth`; empty with `name`."
     )
     is_complete: bool = Field(description="False while files of the group are still being indexed.")
     has_more: bool = Field(default=False, description="More entries follow: ask again with a greater `offset`.")
@@ -317,22 +315,22 @@ class EntriesResult(Result):
 class ListMemoryEntries(Request[EntriesResult], audience="programs"):
     """List the entries of long-term memory by category and name, with sizes; on request with their texts."""
 
-    category: Category | None = Field(default=None, description="Only in it and below it; default: all.")
+    category: Category | None = Field(default=None, description="Only this category and below; default: all.")
     depth: Annotated[int, Field(ge=0, le=8)] | None = Field(
-        default=None, description="Levels below it that are listed; 0: just in it. Default: all."
+        default=None, description="Levels below the category; 0: only the category itself. Default: all."
     )
     name: EntryName | None = Field(
-        default=None, description="Only the one of this name, just in `category` (default general)."
+        default=None, description="Only the entry with this name in `category` (default general)."
     )
-    newest: bool | None = Field(default=None, description="True: the newest first; with `category`: all levels below.")
-    author: OneLine | None = Field(default=None, description="Only those that this one saved.")
+    newest: bool | None = Field(default=None, description="true: newest first, with all levels below `category`.")
+    author: OneLine | None = Field(default=None, description="Only entries saved by this sender.")
     limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(default=None, description="Default 200.")
-    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
+    offset: Count | None = Field(default=None, description="Number to skip; default 0.")
     with_content: bool | None = Field(
-        default=None, description="True: with text, metadata and version, at most 1 MiB in a reply."
+        default=None, description="true: include text, metadata and version, up to 1 MiB in a reply."
     )
     where: Where | None = Field(
         default=None,
-        description='Only those for which all of it holds, as {"content.status": "open", "metadata.year": {"$gte": '
-        "2020}}: a path into JSON contents or into metadata.",
+        description='Only entries that meet all conditions, as {"content.status": "open", "metadata.year": '
+        '{"$gte": 2020}}: paths into JSON content or metadata.',
     )

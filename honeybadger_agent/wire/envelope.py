@@ -29,19 +29,19 @@ Session = Annotated[
 
 
 class Envelope(BaseModel):
-    """The envelope. Unknown members beside `payload` are ignored, so that version 1 can grow."""
+    """The envelope. Unknown members next to `payload` are ignored, so that version 1 can grow."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
 
     v: int = Field(description="Protocol version, 1.", json_schema_extra={"const": PROTOCOL})
     id: str = Field(
-        pattern=f"^{REQUEST_ID.pattern}$", description="Equals the file's stem; names one request for ever."
+        pattern=f"^{REQUEST_ID.pattern}$", description="The file's name without `.json`; used for one request only."
     )
     type: str
-    group: str | None = Field(default=None, description="When present, equals the folder.")
-    sender: str | None = Field(default=None, description="When present, equals the folder.")
+    group: str | None = Field(default=None, description="If present, must equal the folder.")
+    sender: str | None = Field(default=None, description="If present, must equal the folder.")
     session: Session = "main"
-    sent_at: str | None = Field(default=None, description="UTC, RFC 3339; for readers, the host does not use it.")
+    sent_at: str | None = Field(default=None, description="UTC, RFC 3339; the host ignores it.")
     payload: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -60,7 +60,7 @@ class Reply(BaseModel):
     v: int
     id: str
     ok: bool
-    seq: int | None = Field(default=None, description="Position in the journal; only for what changed something.")
+    seq: int | None = Field(default=None, description="Position in the journal; only when something was changed.")
     result: dict[str, Any] | None = None
     error: ErrorBody | None = None
 
@@ -69,11 +69,11 @@ def parse_request(data: bytes, stem: str) -> Envelope:
     """Return the envelope of a request file.
 
     Args:
-        data: the bytes of the file; of two members with the same name the last counts.
+        data: content of the file; if a member appears twice, the last one counts.
         stem: the file's name without `.json`.
     Raises:
-        NotARequest: no JSON, no object, or a member of the envelope is missing or of another type.
-        Refusal: an envelope the host cannot serve.
+        NotARequest: not a JSON object, or a member of the envelope is missing or has the wrong type.
+        Refusal: the host cannot serve the envelope.
     """
     try:
         value = orjson.loads(data)
@@ -91,7 +91,7 @@ def parse_request(data: bytes, stem: str) -> Envelope:
     except ValidationError as error:
         refusal = refusal_of(error)
         if error.errors(include_url=False, include_input=False)[0]["type"] in ("string_pattern_mismatch", "must_be"):
-            raise refusal from None  # the right shape with a value that is not allowed
+            raise refusal from None  # right type, wrong value
         raise NotARequest(f"not a request: {refusal.message}") from None
     if request.id != stem:
         raise Refusal("invalid", f"id must equal the file's name without .json, which is {stem!r}", field="id")
@@ -102,8 +102,9 @@ def parse_payload(request: Envelope, types: Mapping[str, type[Request[Any]]] = R
     """Return the payload of `request` as the model of its type.
 
     Args:
-        types: what the box takes that it lay in.
-    Raises `Refusal`, naming the member.
+        types: request types that its folder takes.
+    Raises:
+        Refusal: names the member.
     """
     kind = types.get(request.type)
     if kind is None:
@@ -118,7 +119,7 @@ def parse_payload(request: Envelope, types: Mapping[str, type[Request[Any]]] = R
 def parse_members(kind: type[RequestT], members: Mapping[str, Any]) -> RequestT:
     """Return the members of a payload as the model of its type. Raises `Refusal`, naming the member."""
     known = _members(kind)
-    if not members.keys() <= known.keys():  # before pydantic: a typo explains what it would find missing
+    if not members.keys() <= known.keys():  # before pydantic, which would report the missing member instead of the typo
         name = next(name for name in members if name not in known)
         field = f"payload.{shown_name(name)}"
         hint = nearest(name, known) if known else f"{kind.type_name} takes no members"
@@ -131,7 +132,7 @@ def parse_members(kind: type[RequestT], members: Mapping[str, Any]) -> RequestT:
 
 @lru_cache
 def _members(model: type[Wire]) -> Mapping[str, object]:
-    return model.model_fields  # pydantic looks it up anew each time
+    return model.model_fields  # slow in pydantic
 
 
 def dump_reply(request_id: str, result: Mapping[str, Any], seq: int | None = None) -> bytes:
@@ -162,7 +163,7 @@ def dump_request(
 ) -> bytes:
     """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised.
 
-    Raises TypeError: the payload is a mapping with something in it that JSON cannot hold.
+    Raises TypeError: the payload is a mapping with a value that JSON cannot hold.
     """
     head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "type": type_name}
     if session is not None:
@@ -177,7 +178,7 @@ def _ends_too_early(data: bytes, error_at: int) -> bool:
     """Return whether bytes that are not JSON could become it with more bytes after them.
 
     Args:
-        error_at: the character at which the parser gave up; it counts characters, not bytes.
+        error_at: offset at which the parser gave up, in characters.
     """
     try:
         text = data.decode()

@@ -11,7 +11,7 @@ FeedbackKind = Literal["correction", "praise", "complaint", "tool_failed"]
 
 
 class FeedbackResult(Result):
-    turn: int | None = Field(description="Number of the turn it concerns; null when nothing was said in the session.")
+    turn: int | None = Field(description="Number of the turn it concerns; null: the session has no turns.")
     neutralised: Neutralised = Field(default_factory=dict)
 
 
@@ -23,8 +23,8 @@ class RecordFeedback(Request[FeedbackResult], changes=True):
 
     kind: FeedbackKind
     content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_FEEDBACK_CHARACTERS)] | None = Field(
-        default=None, description="What was said or what failed; a correction needs it."
+        default=None, description="What the user said or what failed; required for a correction."
     )
     turn: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = Field(
-        default=None, description="Number of the turn it concerns; default: the newest of the session."
+        default=None, description="Number of the turn it concerns; default: the newest."
     )

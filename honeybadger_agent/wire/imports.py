@@ -26,7 +26,7 @@ class ImportedTurn(Wire):
 
 
 class ImportedEntry(Wire):
-    """One entry. The same id is the same entry, wherever it lies by now."""
+    """One entry. The same id is the same entry, also after it was moved."""
 
     id: EntryId
     content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)]
@@ -47,7 +47,7 @@ class RefusedRecord(Result):
 
 class ImportResult(Result):
     added: int
-    known: int = Field(description="Entries that were there.")
+    known: int = Field(description="Entries that were known.")
     refused: list[RefusedRecord] = Field(default_factory=list)
     neutralised: Neutralised = Field(default_factory=dict)
 
@@ -55,9 +55,9 @@ class ImportResult(Result):
 class ImportRecords(Request[ImportResult], changes=True, audience="operator"):
     """Bring in turns of one conversation, or entries, from another program; only the operator may.
 
-    A record that cannot be taken is named in `refused`, and the others come in all the same.
+    A record that cannot be taken is named in `refused`; the others are imported.
     """
 
     turns: list[ImportedTurn] | None = Field(default=None, max_length=1000)
     entries: list[ImportedEntry] | None = Field(default=None, max_length=1000)
-    by: AgentId | None = Field(default=None, description="Whom they are by; default: the operator.")
+    by: AgentId | None = Field(default=None, description="Author; default: the operator.")

@@ -9,7 +9,7 @@ from honeybadger_agent.wire.turns import AgentId
 
 
 class SentMessage(Result):
-    seq: int = Field(description="Number of the message: later ones have greater numbers.")
+    seq: int = Field(description="Number of the message; later messages have higher numbers.")
     neutralised: Neutralised = Field(default_factory=dict)
 
 
@@ -22,33 +22,35 @@ class SendMessage(Request[SentMessage], changes=True):
         description="The message, 1-32,768 characters."
     )
     to: Annotated[list[AgentId], Field(min_length=1, max_length=20)] | None = Field(
-        default=None, description="Names of senders of the group whom it is for; default: everybody."
+        default=None, description="Senders it is for; default: everybody."
     )
 
 
 class GroupMessage(Result):
     seq: int
-    at: str = Field(description="When it was sent, UTC.")
+    at: str = Field(description="When it was sent: UTC, RFC 3339.")
     sender: str
     content: str
-    session: str = Field(description="The conversation it belongs to.")
-    to: list[str] | None = Field(default=None, description="Whom it is for; null: everybody.")
+    session: str = Field(description="Session it belongs to.")
+    to: list[str] | None = Field(default=None, description="Senders it is for; null: everybody.")
 
 
 class MessagesResult(Result):
     messages: list[GroupMessage] = Field(description="Oldest first.")
-    after: int = Field(description="What to give as `after` next time, so that each message is read once.")
+    after: int = Field(description="Value for `after` in the next request, so that each message is read once.")
 
 
 class GetMessages(Request[MessagesResult]):
     """Read messages of the group, oldest first: the newest ones, or those after a number."""
 
     after: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = Field(
-        default=None, description="The `after` of the last answer, 0 for all; default: only the newest are read."
+        default=None, description="`after` of the previous reply, 0 for all messages; default: only the newest."
     )
-    limit: Annotated[int, Field(ge=1, le=200)] | None = Field(default=None, description="At most so many (50).")
+    limit: Annotated[int, Field(ge=1, le=200)] | None = Field(
+        default=None, description="Maximum number of messages; default 50."
+    )
     wait_seconds: Annotated[int, Field(ge=0, le=300)] | None = Field(
-        default=None, description="How long to wait for a message when there is none; default: not at all."
+        default=None, description="How long to wait for a message if there is none; default 0."
     )
 
     @property

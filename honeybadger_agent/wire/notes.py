@@ -9,14 +9,14 @@ from honeybadger_agent.wire.labels import FoundId
 
 
 class NoteResult(Result):
-    file: str = Field(description="The file the note went to, below the group's folder.")
+    file: str = Field(description="File of the note, below the group's folder.")
     section: str
     neutralised: Neutralised = Field(default_factory=dict)
     warning: str | None = Field(
-        default=None, description="The note is saved; said when the file is more than half as large as is served."
+        default=None, description="The note was saved, but its file has reached half of the size that is served."
     )
     proposal: str | None = Field(
-        default=None, description="Id under which it waits for a person: nothing was written yet."
+        default=None, description="Id of the proposal that waits for a person; nothing was written yet."
     )
 
 
@@ -27,42 +27,38 @@ class UpdateMemory(Request[NoteResult], changes=True, audience="default"):
         description="The note, 1-32,768 characters. Markdown headings in it are escaped."
     )
     section: OneLine | None = Field(default=None, description="Heading of the note, one line; default `Notes`.")
-    pinned: bool | None = Field(default=None, description="True: it is never merged or retired by itself.")
+    pinned: bool | None = Field(default=None, description="true: curation never merges or retires it.")
 
 
 class EditedNote(Result):
     file: str = Field(description="Below the group's folder.")
-    id: str = Field(description="Its id from now on.")
+    id: str = Field(description="New id of the note.")
     section: str
     neutralised: Neutralised = Field(default_factory=dict)
 
 
 class EditNote(Request[EditedNote], changes=True, overwrites=True, audience="operator"):
-    """Give a note of MEMORY.md another text in its place, signed by whoever asks, or pin it; only the operator may."""
+    """Replace the text of a note in MEMORY.md in place, signed by the operator, or pin it; only the operator may."""
 
-    id: FoundId = Field(
-        description="As search shows it. It names the text, too: of a note that changed since: conflict."
-    )
+    id: FoundId = Field(description="Id that search showed; conflict if the note has changed since.")
     content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] | None = Field(
-        default=None, description="The new text, 1-32,768 characters; when it is left out, text and signature stay."
+        default=None, description="New text, 1-32,768 characters; default: text and signature stay."
     )
-    pinned: bool | None = Field(
-        default=None, description="True: `(pinned)` is written behind its text; false: it is taken out of the note."
-    )
+    pinned: bool | None = Field(default=None, description="true: add `(pinned)` to the note; false: remove it.")
 
 
 class Archived(Result):
     id: str
-    file: str = Field(description="Where it is now, below the group's folder.")
+    file: str = Field(description="Its new place, below the group's folder.")
 
 
 class ArchiveMemory(Request[Archived], changes=True, overwrites=True, audience="operator"):
-    """Move an entry, or a note of MEMORY.md, to the archive: nothing recalls it, `undo` brings it back.
+    """Move an entry or a note of MEMORY.md to the archive: it is no longer recalled; `undo` brings it back.
 
     Only the operator may.
     """
 
-    id: FoundId = Field(description="As search shows it.")
+    id: FoundId = Field(description="Id that search showed.")
 
 
 class FileProblem(Result):
@@ -75,7 +71,7 @@ class GroupFilesResult(Result):
     memory: str | None = Field(description="MEMORY.md, or null when there is none.")
     summary: str | None = Field(description="summary.md, or null when there is none.")
     problems: list[FileProblem] = Field(
-        default_factory=list, description="Files that cannot be served, or not whole; the others are not affected."
+        default_factory=list, description="Files that cannot be served, or only in part; the others are not affected."
     )
 
 

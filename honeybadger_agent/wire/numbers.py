@@ -11,7 +11,7 @@ _LONG: Final = b"0" * 19  # A run of digits that may be an integer over 64 bits;
 
 
 def check_numbers(data: bytes) -> None:
-    """Look for integers over 64 bits in JSON: parsed as most parsers do they are floats, and nobody gets them back.
+    """Look for integers over 64 bits in JSON, which most parsers turn into floats and lose.
 
     Raises ValueError: which, and what to do.
     """
@@ -23,7 +23,7 @@ def check_numbers(data: bytes) -> None:
 
 
 def is_finite(value: object) -> bool:
-    """Return whether JSON of anybody's shape has only numbers that JSON can hold; the others would become null."""
+    """Return whether a JSON value has only finite numbers; others would become null."""
     left = [value]
     while left:
         match left.pop():

@@ -21,36 +21,38 @@ class ProposalRow(Result):
     made_at: str
     by: str = Field(description="The model, or `rules`.")
     session: str | None = None
-    waiting: int = Field(description="Operations that nobody has decided.")
+    waiting: int = Field(description="Operations that wait for a decision.")
     applied: int
-    refused: int = Field(description="Operations that a gate refuses; accepting one by its number overrules that.")
-    stale: int = Field(default=0, description="Operations whose sources have changed: they are not applied.")
+    refused: int = Field(description="Operations refused by a gate; accept one by its number to overrule it.")
+    stale: int = Field(default=0, description="Operations whose sources have changed; they are not applied.")
     file: str = Field(description="Below the home folder.")
     problem: str | None = Field(default=None, description="Why the file cannot be read.")
-    operations: list[dict[str, Any]] = Field(description="As in the file; of one proposal only.")
-    before: dict[str, str] = Field(default_factory=dict, description="Id -> text of what an operation takes up.")
+    operations: list[dict[str, Any]] = Field(
+        description="Operations as in the file; only when one proposal is asked for."
+    )
+    before: dict[str, str] = Field(default_factory=dict, description="Texts of the sources of its operations, by id.")
 
 
 class ProposalList(Result):
-    proposals: list[ProposalRow] = Field(description="The newest first.")
-    left_out: int = Field(description="Older ones.")
+    proposals: list[ProposalRow] = Field(description="Newest first.")
+    left_out: int = Field(description="Number of older proposals that are not listed.")
 
 
 class ListProposals(Request[ProposalList], audience="operator"):
     """Show what waits for a decision in this group; only the operator may."""
 
-    proposal: ProposalId | None = Field(default=None, description="This one, with its operations.")
-    every: bool = Field(default=False, description="Those that are decided, too.")
+    proposal: ProposalId | None = Field(default=None, description="Only this proposal, with its operations.")
+    every: bool = Field(default=False, description="true: include decided proposals.")
     limit: Annotated[int, Field(ge=1, le=1000)] = 50
 
 
 class DecidedProposal(Result):
     proposal: str
-    applied: int = Field(description="Operations that are in memory now.")
+    applied: int = Field(description="Operations that have been applied.")
     waiting: int
     refused: int
-    stale: int = Field(default=0, description="Operations whose sources have changed: they are not applied.")
-    kept: list[str] = Field(default_factory=list, description="With revert: files with later changes, which stay.")
+    stale: int = Field(default=0, description="Operations whose sources have changed; they are not applied.")
+    kept: list[str] = Field(default_factory=list, description="With revert: files in which later changes were kept.")
 
 
 class DecideProposal(Request[DecidedProposal], changes=True, overwrites=True, audience="operator"):
@@ -58,19 +60,20 @@ class DecideProposal(Request[DecidedProposal], changes=True, overwrites=True, au
 
     proposal: ProposalId
     decision: Literal["accept", "strike", "revert"] = Field(
-        description="revert takes back all that was applied but later changes, and moves the session's watermark back."
+        description="revert takes back what was applied, keeps later changes, and lets the session's turns be "
+        "consolidated again."
     )
     operations: list[Annotated[int, Field(ge=1, le=100_000)]] | None = Field(
-        default=None, description="Their numbers; null: all that wait."
+        default=None, description="Numbers of operations; default: all that wait."
     )
     result: Annotated[str, StringConstraints(min_length=1, max_length=65_536)] | None = Field(
-        default=None, description="With accept of one operation: the text it writes, in place of its own."
+        default=None, description="When one operation is accepted: text to write instead of its own."
     )
 
 
 class ConsolidateResult(Result):
-    up_to: int = Field(description="Number of the last turn that is consolidated.")
-    told: str = Field(description="The same, for people.")
+    up_to: int = Field(description="Number of the last consolidated turn.")
+    told: str = Field(description="The result in words.")
 
 
 class Consolidate(Request[ConsolidateResult], audience="operator"):
@@ -82,16 +85,16 @@ class Consolidate(Request[ConsolidateResult], audience="operator"):
 
 
 class DreamResult(Result):
-    proposals: list[ProposalRow] = Field(description="What the pass came to, with its operations.")
-    looked_at: int = Field(description="Entries and notes.")
-    left_out: int = Field(default=0, description="Entries that a pass has no room for.")
-    told: str = Field(description="The same, for people.")
+    proposals: list[ProposalRow] = Field(description="The proposal of this pass, with its operations.")
+    looked_at: int = Field(description="Number of entries and notes looked at.")
+    left_out: int = Field(default=0, description="Entries left for the next pass.")
+    told: str = Field(description="The result in words.")
 
 
 class Dream(Request[DreamResult], audience="operator"):
     """Tidy what the group remembers, now; only the operator may."""
 
-    dry_run: bool = Field(default=False, description="Only show what would be proposed; a model costs all the same.")
+    dry_run: bool = Field(default=False, description="Only show what would be proposed; a model still costs tokens.")
 
     @property
     def may_take(self) -> float:
@@ -99,6 +102,6 @@ class Dream(Request[DreamResult], audience="operator"):
 
 
 def is_copied(operation: Mapping[str, Any]) -> bool:
-    """Return whether an operation, as it is shown, waits, passes every gate and needs no person."""
+    """Return whether a shown operation waits, passes every gate and needs no person."""
     is_free = not operation.get("waits") and operation["state"] == "waiting"
     return is_free and not operation.get("gates", {}).get("failed")

@@ -18,7 +18,7 @@ ErrorCode = Literal[
 
 
 class Refusal(Exception):
-    """A request is answered with an error reply.
+    """A request that is answered with an error reply.
 
     Args:
         code: the protocol's error code.
@@ -38,11 +38,11 @@ class Refusal(Exception):
 
 
 class NotARequest(Exception):
-    """The bytes are not a request at all; they belong among the dead letters.
+    """Bytes that are not a request and become a dead letter.
 
     Args:
         message: what is wrong with them.
-        is_unfinished: the bytes end too early, as when somebody is still writing them.
+        is_unfinished: whether they end too early, as in a file that is still being written.
     """
 
     def __init__(self, message: str, *, is_unfinished: bool = False) -> None:
@@ -52,10 +52,10 @@ class NotARequest(Exception):
 
 
 def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
-    """Return the first thing pydantic found as a refusal that names the member and never shows the content.
+    """Return the first finding of pydantic as a refusal that names the member and never shows its content.
 
     Args:
-        prefix: where in the request the model stands, as `payload.`.
+        prefix: place of the model in the request, as `payload.`.
     """
     code, where, message = described(error.errors(include_url=False)[0], prefix)
     return Refusal(code, f"{where} {message}", field=where)
@@ -124,12 +124,12 @@ def shaped(pattern: str, words: str) -> StringConstraints:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return what somebody may have meant by a name that is not known, else all that are."""
+    """Suggest known names for an unknown one, or list all of them."""
     names = list(known)
     near = meant(name, names)
     return f"known: {', '.join(names)}" if near is None else f"did you mean {near}?"
 
 
 def shown_name(name: str) -> str:
-    """Return a name that somebody else chose, short and printable."""
+    """Return a name from outside, shortened and printable."""
     return name[:60] if name[:60].isprintable() else ascii(name[:60])[1:-1]

@@ -28,39 +28,39 @@ class SameNote(Result):
 
 class Hit(Result):
     id: str = Field(
-        description="Of an entry its id; of a turn `session#number`; of a note `MEMORY.md#hash`, of a "
-        "session's document `main.json#hash`."
+        description="An entry's id, a turn's `session#number`, a note's `MEMORY.md#hash`, or `main.json#hash` in "
+        "a session document."
     )
     kind: Literal["entry", "turn", "note", "history", "session"]
     score: float | None = Field(description="Points, comparable within this answer; null without a query.")
-    text: str = Field(description="What it says, its first 2,000 characters.")
-    is_cut: bool = Field(default=False, description="Whether the text goes on.")
+    text: str = Field(description="Its first 2,000 characters.")
+    is_cut: bool = Field(default=False, description="Whether the text is longer.")
     time: str | None = Field(default=None, description="UTC, RFC 3339; null when unknown.")
     category: str | None = None
     tags: list[str] = Field(default_factory=list)
     author: str | None = Field(default=None, description="Who said or saved it.")
-    origin: OriginKind | None = Field(default=None, description="Of an entry: where it comes from.")
-    origin_claimed: bool = Field(default=False, description="Whether the host has only the sender's word for it.")
-    origin_from: str | None = Field(default=None, description="Which file, page or tool it was.")
-    pinned: bool = Field(default=False, description="Whether it is never merged or retired by itself.")
-    supersedes: list[str] = Field(default_factory=list, description="Ids of those whose place it took.")
-    superseded_by: str | None = Field(default=None, description="Id of the one that took its place.")
+    origin: OriginKind | None = Field(default=None, description="Origin of an entry.")
+    origin_claimed: bool = Field(default=False, description="Whether the origin is only the sender's claim.")
+    origin_from: str | None = Field(default=None, description="The file, page or tool it came from.")
+    pinned: bool = Field(default=False, description="Whether curation never merges or retires it.")
+    supersedes: list[str] = Field(default_factory=list, description="Ids of the entries it replaces.")
+    superseded_by: str | None = Field(default=None, description="Id of the entry that replaces it.")
     valid_until: str | None = Field(default=None, description="UTC, RFC 3339")
-    session: str | None = Field(default=None, description="Of a turn.")
-    source: str = Field(description="The file it stands in, below the home folder.")
-    archived: bool = Field(default=False, description="Whether it is not remembered any more.")
+    session: str | None = Field(default=None, description="Session of a turn.")
+    source: str = Field(description="File that holds it, below the home folder.")
+    archived: bool = Field(default=False, description="Whether it is in the archive or has expired.")
     also: list[SameNote] = Field(
-        default_factory=list, description="Of a note that was written several times: the others, at most five."
+        default_factory=list, description="At most five other copies of a note that was written several times."
     )
-    points: dict[str, float] = Field(default_factory=dict, description="What earned how many points.")
-    words: dict[str, float] = Field(default_factory=dict, description="What each word of the question earned.")
+    points: dict[str, float] = Field(default_factory=dict, description="Points by what earned them.")
+    words: dict[str, float] = Field(default_factory=dict, description="Points by word of the question.")
     why_weak: str | None = Field(
-        default=None, description="Why it has little to do with the query: recall would not show it unasked."
+        default=None, description="Why it is only loosely related, so that recall would not show it."
     )
 
 
 class SearchResult(Result):
-    hits: list[Hit] = Field(description="Best first; ties by time, newest first.")
+    hits: list[Hit] = Field(description="Best first; equal ones newest first.")
     is_complete: bool = Field(description="False while files of the group are still being indexed.")
 
 
@@ -75,22 +75,22 @@ class SearchMemory(Request[SearchResult], audience="default"):
         default=None, description="Words, or a question as a person asks it."
     )
     category: Category | None = Field(
-        default=None, description="Only entries of this category or below it: `a` takes `a` and `a/b`, not `ab`."
+        default=None, description="Only entries of this category and below: `a` matches `a` and `a/b`, not `ab`."
     )
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = Field(
-        default=None, description="Only entries that have all of these tags."
+        default=None, description="Only entries with all of these tags."
     )
-    since: Day | None = Field(default=None, description="RFC 3339 date or time; without a zone it is UTC.")
-    until: Day | None = Field(default=None, description="As `since`; a date takes the whole day in.")
-    limit: Annotated[int, Field(ge=1, le=100)] | None = Field(default=None, description="Most hits; default 8.")
+    since: Day | None = Field(default=None, description="Date or time, RFC 3339; UTC without a zone.")
+    until: Day | None = Field(default=None, description="Like `since`; a date includes the whole day.")
+    limit: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None, description="Maximum number of hits; default 8."
+    )
     scope: SearchScope | None = Field(
         default=None,
-        description="`entries`, `turns` of every session, `notes` of MEMORY.md and HISTORY.md and the facts "
-        "and tasks of sessions, or `all`; default all. "
-        "With `category` or `tags` only entries are looked at.",
+        description="`entries`; `turns` of all sessions; `notes`: MEMORY.md, HISTORY.md, facts and tasks of "
+        "sessions; or `all`, the default. With `category` or `tags` only entries are searched.",
     )
     archived: bool | None = Field(
         default=None,
-        description="true: look instead through what was merged, replaced or retired, or has expired, and is not "
-        "remembered any more.",
+        description="true: search only what was merged, replaced, retired or has expired.",
     )

@@ -12,7 +12,7 @@ MAX_JSON_LEVELS: Final = 32
 
 
 def _shallow(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of anybody's shape that every JSON reader can take. Raises PydanticCustomError."""
+    """Return a JSON object of any shape if every JSON reader can take it. Raises PydanticCustomError."""
     level: list[object] = [value]
     for _ in range(MAX_JSON_LEVELS):
         level = [
@@ -37,7 +37,7 @@ class HistoryItem(Result):
     timestamp: int = Field(description="Seconds since the epoch, UTC.")
     role: str
     content: str
-    token_count: int | None = Field(description="null: nobody counted; limits take an estimate.")
+    token_count: int | None = Field(description="null: not counted; limits use an estimate.")
 
 
 class SessionTask(Result):
@@ -68,7 +68,7 @@ class TokenUsage(Result):
 
 
 class SessionResult(Result):
-    """The document, member for member as in its file (CM1), and where it stands."""
+    """The document, member for member as in its file (CM1), with version, size and place."""
 
     session_id: str
     system_state: dict[str, Any]
@@ -79,11 +79,11 @@ class SessionResult(Result):
     tool_stats: ToolStats
     last_known_environment: Environment
     token_usage: TokenUsage
-    version: str = Field(description="Name of what an update may overwrite; turns do not change it.")
+    version: str = Field(description="Version for `expected_version`; new turns do not change it.")
     turns: int = Field(description="Number of the newest turn in it.")
-    tokens: int = Field(description="Of `recent_history`, counted or estimated.")
-    file: str = Field(description="Below the home folder; it may lack the newest turns for some seconds.")
-    is_new: bool = Field(description="Nothing was ever said or kept in this session.")
+    tokens: int = Field(description="Tokens of `recent_history`, counted or estimated.")
+    file: str = Field(description="Below the home folder; the newest turns may appear in it some seconds later.")
+    is_new: bool = Field(description="true: nothing was said or kept in this session yet.")
 
 
 class LoadSession(Request[SessionResult]):
@@ -94,11 +94,11 @@ class LoadSession(Request[SessionResult]):
 
 
 class TaskUpdate(Wire):
-    """A new task, or what changed of a known one."""
+    """A new task, or changes to a known one."""
 
     id: OneLine
     description: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = Field(
-        default=None, description="Needed when the task is new."
+        default=None, description="Required for a new task."
     )
     status: TaskStatus | None = Field(default=None, description="Default for a new task: Running.")
     progress: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
@@ -107,10 +107,10 @@ class TaskUpdate(Wire):
 
 
 class EnvironmentUpdate(Wire):
-    """What the agent sees around it now; a member that is absent stays as it was."""
+    """The agent's surroundings; an absent member stays as it was."""
 
     workspace: Annotated[str, StringConstraints(max_length=1000)] | None = None
-    system_snapshot: FreeObject | None = Field(default=None, description="Replaces the one before.")
+    system_snapshot: FreeObject | None = Field(default=None, description="Replaces the previous one.")
 
 
 class ToolCalls(Wire):
@@ -122,7 +122,7 @@ class ToolCalls(Wire):
 
 
 class SessionState(Result):
-    """A document in numbers, after it was changed."""
+    """Sizes and version of a document after a change."""
 
     session: str
     file: str
@@ -144,31 +144,31 @@ class UpdateSession(Request[SessionState], changes=True, overwrites=True):
     """
 
     system_state: FreeObject | None = Field(
-        default=None, description="Merged into the state there is; a member that is null is removed (RFC 7396)."
+        default=None, description="Merged into the state; a null member is removed (RFC 7396)."
     )
     add_facts: list[Fact] | None = Field(default=None, max_length=100)
     remove_facts: list[Fact] | None = Field(
-        default=None, max_length=100, description="Word for word; one that is not there: not_found."
+        default=None, max_length=100, description="Facts to remove, word for word; an unknown one is not_found."
     )
-    long_term_summary: str | None = Field(default=None, description="Replaces the summary; at most 6000 characters.")
+    long_term_summary: str | None = Field(default=None, description="New summary of at most 6000 characters.")
     active_tasks: list[TaskUpdate] | None = Field(
-        default=None, max_length=100, description="Tasks to add or to change, by id; the others stay."
+        default=None, max_length=100, description="Tasks to add or change, by id; others stay."
     )
     remove_tasks: list[OneLine] | None = Field(
-        default=None, max_length=100, description="Ids; one that is not there: not_found."
+        default=None, max_length=100, description="Ids of tasks to remove; an unknown one is not_found."
     )
     last_known_environment: EnvironmentUpdate | None = None
     tool_calls: list[ToolCalls] | None = Field(default=None, max_length=64)
     expected_version: str | None = Field(
-        default=None, description="The `version` that was read; when the document has another by now: conflict."
+        default=None, description="The `version` you read; conflict if the document has changed."
     )
 
 
 class CompactResult(SessionState):
     is_changed: bool
-    summarised: int = Field(description="Messages that went into the summary; the log has them in full.")
-    facts_removed: int = Field(description="Duplicates.")
-    tasks_removed: int = Field(description="Ended more than a day ago.")
+    summarised: int = Field(description="Messages moved into the summary; the log keeps them in full.")
+    facts_removed: int = Field(description="Duplicate facts removed.")
+    tasks_removed: int = Field(description="Tasks removed that ended more than a day ago.")
 
 
 class CompactSession(Request[CompactResult], changes=True, settles=True):
@@ -182,11 +182,9 @@ class DeletedResult(Result):
     session: str
     is_deleted: bool = Field(description="false: there was nothing to delete.")
     file: str
-    log: str | None = Field(description="The session's log, which is kept whole; null when there is none.")
-    context_begins_after: int = Field(
-        default=0, description="Number of the last turn that contexts leave out; 0: they show what was said."
-    )
-    kept: list[str] = Field(default_factory=list, description="What is not forgotten, and how to forget that, too.")
+    log: str | None = Field(description="The session's log, which is kept; null: there is none.")
+    context_begins_after: int = Field(default=0, description="Contexts leave out the turns up to this number; 0: none.")
+    kept: list[str] = Field(default_factory=list, description="What is kept, and how to forget it.")
 
 
 class DeleteSession(Request[DeletedResult], changes=True, overwrites=True, settles=True):
@@ -195,9 +193,9 @@ class DeleteSession(Request[DeletedResult], changes=True, overwrites=True, settl
     The log of what was said is kept, and contexts still show it unless begin_again is true.
     """
 
-    expected_version: str | None = Field(default=None, description="As in `update_session`.")
+    expected_version: str | None = Field(default=None, description="Like in `update_session`.")
     begin_again: bool | None = Field(
-        default=None, description="true: contexts show nothing that was said so far; default: they go on."
+        default=None, description="true: contexts no longer show what was said so far; default: they do."
     )
 
 
@@ -207,17 +205,17 @@ class SessionRow(Result):
     turns: int
     entries: int | None = Field(description="Messages in `recent_history`; null when the document cannot be read.")
     tokens: int | None
-    has_file: bool = Field(description="false: it has only a log so far.")
+    has_file: bool = Field(description="false: it has only a log.")
     problem: str | None = Field(default=None, description="Why the document, or lines of the log, cannot be read.")
 
 
 class SessionsResult(Result):
-    sessions: list[SessionRow] = Field(description="The last changed first.")
-    total: int = Field(description="Sessions of the group.")
+    sessions: list[SessionRow] = Field(description="Last changed first.")
+    total: int = Field(description="Number of sessions in the group.")
 
 
 class ListSessions(Request[SessionsResult]):
     """List the group's sessions, the last changed first. Use this to find an earlier conversation."""
 
     limit: Annotated[int, Field(ge=1, le=200)] | None = Field(default=None, description="Default 50.")
-    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
+    offset: Count | None = Field(default=None, description="Number to skip; default 0.")
