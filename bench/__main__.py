@@ -15,6 +15,7 @@ from bench.chat import bench_chat
 from bench.cluster import bench_cluster
 from bench.contexts import bench_contexts
 from bench.curation import bench_curation
+from bench.homes import bench_homes
 from bench.index import bench_index
 from bench.large import bench_large
 from bench.page import bench_page
@@ -53,6 +54,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
 # What takes too long to be run by itself.
 ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {
     "cluster": bench_cluster,
+    "homes": bench_homes,
     "large": bench_large,
     "page": bench_page,
     "scaling": bench_scaling,

@@ -47,7 +47,7 @@ def bench_cluster(base: Path, notes: int = 300, bulk: int = 5000) -> list[Figure
         owner, following, _ = homes
         at_owner = _latencies(owner, "ada", notes)
         elsewhere = _latencies(following, "bob", notes)
-        rate = _rate(owner, bulk)
+        rate = rate_of([owner], bulk)
         time.sleep(_IDLE_SECONDS)
         shares = shares_of(hosts, _IDLE_SECONDS)
         hosts[0].end()
@@ -116,11 +116,11 @@ def _is_ready(urls: list[str]) -> bool:
 def joined_homes(base: Path, servers: NatsServers, count: int) -> Iterator[tuple[list[Path], list[str]]]:
     """Yield the folders of machines that keep one home, and the setting that their hosts need."""
     with ExitStack() as opened:
-        homes = [opened.enter_context(new_home(base)) for _ in range(count)]
+        homes = [opened.enter_context(new_home(base / f"machine-{number}")) for number in range(count)]
         setting = f"cluster.servers={','.join(servers.urls)}"
-        identity = _command(homes[0], setting, "init").splitlines()[0]
+        identity = run_command(homes[0], setting, "init").splitlines()[0]
         for home in homes[1:]:
-            _command(home, setting, "join", identity)
+            run_command(home, setting, "join", identity)
         yield homes, [setting]
 
 
@@ -142,7 +142,7 @@ def _bare(urls: list[str], count: int) -> list[float]:
     return found
 
 
-def _command(home: Path, setting: str, *arguments: str) -> str:
+def run_command(home: Path, setting: str, *arguments: str) -> str:
     command = [sys.executable, "-m", "honeybadger_host", "cluster", *arguments, "--home", str(home), "--set", setting]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -165,14 +165,16 @@ def _latencies(home: Path, sender: str, count: int) -> list[float]:
     return [note(home, sender, f"n{number:05}") for number in range(-20, count)][20:]
 
 
-def _rate(home: Path, count: int) -> float:
-    mailbox = Mailbox.of(home, "main", "bulk")
-    mailbox.create()
+def rate_of(homes: Sequence[Path], count: int) -> float:
+    """Return how many notes a second are done when `count` are dropped at once into each home."""
+    mailboxes = [Mailbox.of(home, "main", "bulk") for home in homes]
     begun = time.perf_counter()
-    for number in range(count):
-        mailbox.publish(f"b{number:05}", _request(f"b{number:05}"), is_durable=False)
-    wait_until(lambda: not any((mailbox.root / "requests").iterdir()), 0.01)
-    return count / (time.perf_counter() - begun)
+    for mailbox in mailboxes:
+        mailbox.create()
+        for number in range(count):
+            mailbox.publish(f"b{number:05}", _request(f"b{number:05}"), is_durable=False)
+    wait_until(lambda: not any(any((mailbox.root / "requests").iterdir()) for mailbox in mailboxes), 0.01)
+    return count * len(homes) / (time.perf_counter() - begun)
 
 
 def wait_until(is_there: Callable[[], bool], pause_seconds: float = 0.0002) -> None:

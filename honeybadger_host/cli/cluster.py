@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, tell
 from honeybadger_host.errors import HomeError, SettingsError, StorageFailed, may_clear
 
@@ -121,7 +122,7 @@ def cluster_leave(home: Home = None) -> None:
 
 @app.command("status")
 def cluster_status(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
-    """Say who owns the home, how long its log is, and how far this machine has come."""
+    """Say who owns the home, how long its log is, how far this machine has come, and who owns the other homes."""
     from honeybadger_host.cluster.operating import look
 
     with _reaching(home, overrides) as (folder, settings):
@@ -134,7 +135,34 @@ def cluster_status(home: Home = None, as_json: AsJson = False, overrides: Overri
         f"log      {found['log']['first']} to {found['log']['last']}, snapshots at {found['snapshots']}",
         f"here     {found['node']} has {found['here']}",
     ]
+    if len(found["homes"]) > 1:
+        lines += ["", *map(_line_of_home, found["homes"])]
     tell(found, lines, as_json=as_json)
+
+
+def _line_of_home(home: Mapping[str, Any]) -> str:
+    name, owner = "/".join(home["names"]) or "no machine runs", home["owner"]
+    line = f"{name} ({home['home']}): {owner or 'nobody owns it'}, on {count_of(len(home['machines']), 'machine')}"
+    return line + f"; preferred {home['order'][0]}" if home["order"] and home["order"][0] != owner else line
+
+
+@app.command("balance")
+def cluster_balance(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
+    """Spread all homes of the servers over the machines that run now, and keep that as the preferred places.
+
+    Homes that are moved stand still for about a second each, one after the other. Exit code 1: one could not be moved.
+    """
+    from honeybadger_host.cluster.operating import balance
+
+    with _reaching(home, overrides) as (_, settings):
+        done = balance(settings)
+    lines = []
+    for one in done:
+        lines.append(_line_of_home(one) + (f"; NOT MOVED: {one['why']}" if one["why"] else ""))
+        lines += [f"    next: {', '.join(one['order'][1:])}"] if one["order"][1:] else []
+    tell(done, lines, as_json=as_json)
+    if any(one["why"] for one in done):
+        raise typer.Exit(1)
 
 
 def _line_of(machine: Mapping[str, Any]) -> str:

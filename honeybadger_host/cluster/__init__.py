@@ -1,7 +1,7 @@
 """A home on several machines: its journal is a log on NATS servers, which one host writes and the others follow.
 
 Read `records`, `servers` (the connection), `log`, `committing`, `lease`, `placing`, `forgetting`, `snapshots`,
-`forwarding`, `moving`, `member`, `operating`, `checks`, `keys`. Nothing here is imported unless
+`forwarding`, `moving`, `homes`, `member`, `operating`, `checks`, `keys`. Nothing here is imported unless
 `cluster.servers` is set. May import `ops` and what is below it.
 """
 

@@ -66,21 +66,28 @@ class Watched:
 
     Attributes:
         lapsed: place of the lease that was not renewed for its time, 0 while there is none.
+        last: who held it last, as far as this machine saw.
+        free_since: when it was first seen that nobody holds it, monotonic; None: somebody does.
     """
 
     lapsed: int = 0
+    last: str = ""
+    free_since: float | None = None
     _seq: int = 0
     _since: float = 0.0
 
     def holder(self, servers: Servers, names: Names) -> str | None:
         """Return who holds the lease; None: nobody, or its holder did not renew it. Raises Unreachable."""
         held, now = servers.newest(OWNERS, names.lease), time.monotonic()
-        if held is None or not held.data:
-            return None
-        if held.seq != self._seq:
-            self._seq, self._since = held.seq, now
-        self.lapsed = held.seq if now > self._since + LEASE_SECONDS else 0
-        return None if self.lapsed else held.data.decode()
+        if held is not None and held.data:
+            if held.seq != self._seq:
+                self._seq, self._since = held.seq, now
+            self.lapsed = held.seq if now > self._since + LEASE_SECONDS else 0
+            if not self.lapsed:
+                self.last, self.free_since = held.data.decode(), None
+                return self.last
+        self.free_since = self.free_since or now
+        return None
 
 
 class Renewing:

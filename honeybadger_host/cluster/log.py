@@ -56,6 +56,7 @@ UNCLEAR_SECONDS = 15.0
 # So long a log that ends before this journal is not taken for lost: a server that was cut off answers as it was, until
 # it notices that it leads no more.
 LOST_SECONDS = 30.0
+ALL_LOGS: Final = "hb.*.log.>"  # subjects of the logs of all homes
 _PAUSE_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 1.0
 
@@ -102,6 +103,10 @@ class Names(NamedTuple):
     @property
     def lease(self) -> str:
         return f"hb.{self.identity}.owner"
+
+    @property
+    def places(self) -> str:
+        return f"hb.{self.identity}.places"
 
     @property
     def machines(self) -> str:

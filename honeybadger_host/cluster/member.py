@@ -21,6 +21,7 @@ from honeybadger_host import __version__
 from honeybadger_host.cluster.committing import Committing
 from honeybadger_host.cluster.forgetting import ended_streams, look_for, remove_derived, take_out
 from honeybadger_host.cluster.forwarding import Answering, Forwarding, registered
+from honeybadger_host.cluster.homes import is_turn
 from honeybadger_host.cluster.lease import Renewing, Watched, claim, release
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Purged, read_place
 from honeybadger_host.cluster.moving import REMEMBERED_SECONDS, Presence, State, missing, present
@@ -164,7 +165,10 @@ class Member:
                 if self._writer is None:
                     self._writer = self._open_journal(self._servers)
                 owner = self._lease.holder(self._servers, self.names)
-                if owner in (None, self.node) and self._take_over(self._servers, self._writer):
+                is_ours = owner == self.node or (
+                    owner is None and is_turn(self._servers, self.names, self.node, self._lease)
+                )
+                if is_ours and self._take_over(self._servers, self._writer):
                     return
                 if owner not in (None, self._owner):
                     self._owner = owner or ""
@@ -364,6 +368,7 @@ class Member:
             max(0, self.log.end - self.log.last) if renewing is None else 0,
             self._clean,
             self._left,
+            self.names.identity,
         )
 
     def _note_lost(self, why: str) -> None:

@@ -25,6 +25,7 @@ from honeybadger_host.errors import HostError, NotFound, StorageFailed
 
 log = structlog.get_logger()
 
+EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are asked
 REMEMBERED_SECONDS: Final = 7 * 86_400  # A machine that has not run for so long is no longer missed
 _SAID_SECONDS: Final = 3_600
 _SAID_AGAIN_SECONDS: Final = 5
@@ -46,6 +47,7 @@ class State:
         behind: messages of the log that it does not have.
         clean: the stream of the log, see `Position.stream`, before which nothing is left here of what was forgotten.
         left: places where something is left all the same, and how it stands there.
+        home: the identity of the home.
     """
 
     node: str
@@ -58,6 +60,7 @@ class State:
     behind: int = 0
     clean: int = 0
     left: Sequence[Sequence[str]] = ()
+    home: str = ""
 
     @classmethod
     def load(cls, data: bytes) -> State:
@@ -88,6 +91,7 @@ class Presence:
         client = self._servers.client
         subscriptions = [
             await client.subscribe(self._names.who, cb=self._tell),
+            await client.subscribe(EVERYBODY, cb=self._tell),
             await client.subscribe(self._names.move, cb=self._move),
         ]
         try:
@@ -144,6 +148,12 @@ def place_of(node: str) -> tuple[str, str]:
     """Return the host name and the folder of a machine's home."""
     host, _, rest = node.partition(":")
     return host, rest.rpartition(":")[0]
+
+
+def machine_of(node: str) -> str:
+    """Return the machine of a home: its host name, and the folder of its homes."""
+    host, folder = place_of(node)
+    return f"{host}:{PurePath(folder).parent}"
 
 
 def choose(machines: Sequence[State], owner: State, name: str | None) -> State:

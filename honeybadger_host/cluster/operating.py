@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import asdict
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
+from honeybadger_host.cluster.homes import PLACES, Home, all_homes, prefer, spread
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, newest_epoch, read_place, snapshots_of
 from honeybadger_host.cluster.moving import choose, missing, move, place_of, present
@@ -23,7 +24,7 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
-from honeybadger_host.errors import HomeError, JournalError, NotRunning
+from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
 from honeybadger_host.settings import Cluster
 from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
@@ -62,7 +63,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
             servers.make_stream(OWNERS, OWNERS_SUBJECT, max_age=LEASE_SECONDS, of_each=1)
             if is_anew and not is_begun:
                 for stream in servers.streams("HB", names.all_subjects):
-                    if stream != OWNERS:
+                    if stream not in (OWNERS, PLACES):
                         servers.remove_stream(stream)
             ends = [servers.end_of(stream) for stream in logs_of(servers, names)]
             if not is_begun and any(end is not None and end[1] for end in ends):
@@ -129,7 +130,45 @@ def look(home: Path, settings: Cluster) -> dict[str, Any]:
             "log": {"first": first, "last": last},
             "here": here.seq,
             "snapshots": sorted(snapshots_of(servers, names).values()),
+            "homes": [_told(one) for one in all_homes(servers)],
         }
+
+
+def _told(home: Home) -> dict[str, Any]:
+    folders = {place_of(one.node)[1] for one in home.machines.values()}
+    return {
+        "home": home.identity,
+        "names": sorted({PurePath(folder).name for folder in folders}),
+        "owner": home.owner,
+        "machines": sorted(home.machines),
+        "order": home.order,
+    }
+
+
+def balance(settings: Cluster) -> list[dict[str, Any]]:
+    """Spread all homes of the servers over their machines; return what was done with each. Raises Unreachable.
+
+    From then on a home whose machine is lost goes to the next one in its list.
+    """
+    with closing(Servers(settings.urls, settings.credentials)) as servers:
+        homes = all_homes(servers)
+        orders = spread(homes)
+        prefer(servers, orders)
+        done = []
+        for home in homes:
+            told = _told(home) | {"order": orders.get(home.identity, []), "why": ""}
+            done.append(told)
+            try:
+                if home.owner is None:
+                    raise NotRunning("no machine owns it")
+                if home.owner != told["order"][0]:
+                    owner, wanted = home.machines[home.owner], home.machines[told["order"][0]]
+                    choose([owner, wanted], owner, wanted.node)
+                    move(servers, Names(home.identity), owner, wanted)
+                    told["owner"] = told["order"][0]
+            except HostError as error:
+                told["why"] = str(error)
+        return done
 
 
 def where(home: Path, settings: Cluster) -> dict[str, Any]:

@@ -118,6 +118,10 @@ class Machine:
     def journal(self) -> Path:
         return self.home / "data" / "journal.db"
 
+    def node(self) -> str:
+        """Return its name among those that keep the home."""
+        return read_place(self.journal)[2]
+
     def position(self) -> tuple[int, str]:
         with closing(sqlite3.connect(self.journal)) as connection:
             found = dict(connection.execute("SELECT key, value FROM meta WHERE key LIKE 'log_%'"))

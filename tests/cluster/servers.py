@@ -21,6 +21,8 @@ from honeybadger_host.cluster.servers import Unreachable
 from tests.hosting import wait_for
 
 T = TypeVar("T")
+# Not the numbers that pytest-randomly gives every test alike, also those that run at the same time.
+_DRAWN: Final = random.SystemRandom()
 _PROGRAM: Final = Path(sys.executable).with_name("nats-server")
 # Nobody is where it advertises itself: the servers reach each other by their routes alone, as through a proxy.
 _CONFIG: Final = """
@@ -69,7 +71,7 @@ def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as opened:
         ports: list[int] = []
         while len(ports) < count:
-            port = random.randrange(10_000, 32_000)
+            port = _DRAWN.randrange(10_000, 32_000)
             with contextlib.suppress(OSError):
                 opened.enter_context(socket.create_server(("127.0.0.1", port)))
                 ports.append(port)
@@ -106,10 +108,11 @@ class Server:
 
     def reload(self, more: str) -> None:
         """Let the server read its settings anew, with more at their end than it began with."""
+        log, said = self.folder / "log", b"Reloaded server configuration"
+        before = log.read_bytes().count(said)
         self._config.write_text(self._base + more)
         self.send(signal.SIGHUP)
-        log = self.folder / "log"
-        wait_for(lambda: b"Reloaded server configuration" in log.read_bytes(), what="the settings are read")
+        wait_for(lambda: log.read_bytes().count(said) > before, what="the settings are read")
 
     def send(self, number: int) -> None:
         assert self._process is not None

@@ -15,7 +15,6 @@ import pytest
 
 from honeybadger_host.cluster.lease import OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Names
-from honeybadger_host.cluster.records import read_home
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.documents.saves import DELETED_SECONDS
 from honeybadger_host.storage.home import make_home
@@ -71,12 +70,12 @@ def test_a_takeover_waits_for_no_clock_of_a_server(pair: Cluster) -> None:
     with closing(Connection(a.urls)) as servers:
         servers.remove_stream(OWNERS)
         servers.make_stream(OWNERS, OWNERS_SUBJECT, of_each=1)
-        wait_for(lambda: holder(servers, Names(pair.identity)) == name_of(a), what="a has renewed its lease")
+        wait_for(lambda: holder(servers, Names(pair.identity)) == a.node(), what="a has renewed its lease")
         b.follow()
         a.host.kill()
         b.box.make().note("n1", "a note")
         assert b.box.reply("n1")["ok"]
-        assert holder(servers, Names(pair.identity)) == name_of(b)
+        assert holder(servers, Names(pair.identity)) == b.node()
 
 
 def edit(file: Path, text: str) -> None:
@@ -331,10 +330,10 @@ def test_an_owner_that_is_stopped_gives_the_home_back_at_once(pair: Cluster, own
     a, b = owned
     a.host.stop()
     with closing(Connection(a.urls)) as servers:
-        assert holder(servers, Names(pair.identity)) in (None, name_of(b))
+        assert holder(servers, Names(pair.identity)) in (None, b.node())
     wait_for(lambda: b.events("host.started"), what="b owns the home")
     status = json.loads(b.command("status", "--json"))
-    assert status["owner"] == status["node"] == name_of(b)
+    assert status["owner"] == status["node"] == b.node()
     assert status["here"] == status["log"]["last"]
 
 
@@ -342,11 +341,6 @@ def test_what_an_operator_asks_about_a_machine_that_follows_is_told(owned: Machi
     a, b = owned
     assert run_cli("status", home=b.home).returncode == 0
     assert "0 problems" in run_cli("doctor", home=b.home).stdout
-    assert name_of(a) in b.command("status")
+    assert a.node() in b.command("status")
     b.host.stop()
     assert run_cli("status", home=b.home).returncode == 7
-
-
-def name_of(machine: Machine) -> str:
-    with closing(sqlite3.connect(machine.journal)) as connection:
-        return read_home(connection)[2]

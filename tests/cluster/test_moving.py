@@ -18,7 +18,6 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.story import Client
-from tests.cluster.test_machines import name_of
 from tests.hosting import run_cli, wait_for
 
 
@@ -102,7 +101,7 @@ def test_a_machine_that_is_stopped_while_it_hands_over_ends(three: Cluster) -> N
     a.host.send_signal(signal.SIGSTOP)
     with closing(Connection(a.urls)) as servers:
         client = servers.client
-        servers.start(client.publish(Names(three.identity).move, name_of(b).encode())).result(5)
+        servers.start(client.publish(Names(three.identity).move, b.node().encode())).result(5)
         servers.start(client.flush()).result(5)
     a.host.send_signal(signal.SIGTERM)
     a.host.send_signal(signal.SIGCONT)

@@ -214,6 +214,25 @@ def test_systemd_finds_nothing_wrong_with_the_units(kind: str, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
 
 
+@needs_systemd
+def test_a_unit_by_instance_serves_the_home_of_its_name(tmp_path: Path) -> None:
+    unit = tmp_path / "honeybadger-host@.service"
+    unit.write_text(system_unit(command=BARE))
+    drop_ins = tmp_path / f"{unit.name}.d"
+    drop_ins.mkdir()
+    for name in ("honeybadger-host@.conf", "honeybadger-host.conf"):
+        text = (ROOT / "deploy" / "cluster" / name).read_text()
+        (drop_ins / name).write_text(text.replace(str(SYSTEM_COMMAND), str(BARE)))
+    instance = str(unit.with_name("honeybadger-host@red.service"))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", instance], capture_output=True, text=True)
+    assert [line for line in done.stderr.splitlines() if "honeybadger" in line] == []
+    assert done.returncode == 0, done.stderr
+    changed = options((drop_ins / "honeybadger-host@.conf").read_text())
+    for name, value in options(unit.read_text()).items():  # what names the home names that of the instance
+        if any("/honeybadger" in one or one == "honeybadger" for one in value) and name not in ("User", "Group"):
+            assert changed[name][-1].endswith("honeybadger/%i"), name
+
+
 @needs_root_and_systemd
 def test_the_user_and_the_home_are_made_as_the_files_say(tmp_path: Path) -> None:
     plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
