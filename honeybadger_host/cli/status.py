@@ -10,7 +10,7 @@ from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.cli.options import moment, paint
 
 if TYPE_CHECKING:  # it takes long to import
-    from honeybadger_host.ops.findings import Finding
+    from honeybadger_host.ops.doctor.findings import Finding
 
 _OLD_SECONDS: Final = 5.0
 _MAX_NAMED: Final = 5

@@ -19,7 +19,7 @@ from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HostError, SettingsError
 from honeybadger_host.memory.forgotten_files import REPLACED
-from honeybadger_host.ops.findings import Finding
+from honeybadger_host.ops.doctor.findings import Finding
 from honeybadger_host.settings import Cluster
 from honeybadger_host.storage.files import printable
 from honeybadger_host.storage.home import JOURNAL_FILE

@@ -1,4 +1,4 @@
-"""The file of a backup: a gzipped tar that ends with a manifest, and a reading that believes none of it."""
+"""The file of a backup: a gzipped tar that ends with a manifest. Every byte is checked before it is used."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BROKEN: Final = (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error)
 
 
 class ArchiveDamaged(HostError):
-    """An archive is not what it was when it was made, or was never made by us."""
+    """An archive was changed since it was made, or is not a backup."""
 
     def __init__(self, archive: Path, what: str) -> None:
         super().__init__(f"{archive} is damaged, or is not a backup ({what}); nothing was changed")
@@ -43,11 +43,11 @@ class ArchiveDamaged(HostError):
 
 @contextmanager
 def appearing(target: Path, what: str) -> Iterator[Path]:
-    """Yield where to make a file or a folder, which is at `target` once all of it is made.
+    """Yield a temporary path at which to make a file or a folder; it is renamed to `target` at the end.
 
     Args:
-        what: as people call it.
-    Raises HostError: nothing can be made there; then there is none.
+        what: its name in error messages.
+    Raises HostError: it cannot be made; then nothing is left.
     """
     if os.path.lexists(target):
         raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")
@@ -65,11 +65,11 @@ def appearing(target: Path, what: str) -> Iterator[Path]:
 
 
 @contextmanager
-def packing(archive: Path, compression: int) -> Iterator[tarfile.TarFile]:
-    """Yield a gzipped tar to be filled: the same members make the same bytes, durable at the end. Raises OSError."""
+def packing(archive: Path) -> Iterator[tarfile.TarFile]:
+    """Yield a gzipped tar to fill; it is durable at the end. The same members give the same bytes. Raises OSError."""
     with open(open_new(archive), "wb") as file:
         with (
-            gzip.GzipFile("", "wb", compression, file, mtime=0) as zipped,
+            gzip.GzipFile("", "wb", 4, file, mtime=0) as zipped,
             tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
         ):
             yield tar
@@ -82,10 +82,10 @@ class _Model(BaseModel):
 
 
 class Place(_Model):
-    """A name in a home, and whose it is.
+    """A file or folder of a home, with its owner and mode.
 
     Args:
-        name: below the home folder, with slashes; "." is the home folder.
+        name: relative to the home folder; "." is the home folder itself.
     """
 
     name: str
@@ -111,10 +111,10 @@ class Manifest(_Model):
     """The manifest: the last member of an archive.
 
     Args:
-        version: of the host that made it.
+        version: version of the host that made it.
         made_at: UTC, RFC 3339.
-        home: its owner is who the host ran as.
-        journal: None when the home had none yet.
+        home: its owner is the user that the host ran as.
+        journal: None if the home had none yet.
         folders: parents first.
     """
 
@@ -128,7 +128,7 @@ class Manifest(_Model):
 
 
 def read_archive(archive: Path) -> Manifest:
-    """Return the manifest of an archive after every byte was compared with it. Raises NotFound, HostError."""
+    """Return the manifest of an archive after comparing every byte with it. Raises NotFound, HostError."""
     seen: dict[str, tuple[int, str] | None] = {}
     data = b""
     try:
@@ -169,7 +169,7 @@ def read_archive(archive: Path) -> Manifest:
 
 
 def members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Yield each member with its content, None for a folder. Raises HostError, OSError, what is in `BROKEN`."""
+    """Yield the name and the content of each member; a folder has no content. Raises HostError, OSError, `BROKEN`."""
     with gzip.open(archive) as unzipped:
         with tarfile.open(fileobj=unzipped, mode="r|") as tar:
             for member in tar:
@@ -177,11 +177,11 @@ def members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
                     raise ArchiveDamaged(archive, f"{shown(member.name)} is neither a file nor a folder")
                 yield member.name, tar.extractfile(member)
         while unzipped.read(1 << 20):
-            pass  # the checksum of all stands behind it
+            pass  # gzip checks its checksum at the end
 
 
 def _check_names(archive: Path, manifest: Manifest) -> None:
-    """Refuse names that lead out of a home, or that no backup has."""
+    """Raise ArchiveDamaged for a name that leads out of a home, or that no backup has."""
     folders = {"."}
     for place in (*manifest.folders, *manifest.files):
         parts = place.name.split("/")
@@ -194,7 +194,7 @@ def _check_names(archive: Path, manifest: Manifest) -> None:
 
 
 def size_and_digest(content: IO[bytes], write: Callable[[bytes], object] = lambda data: None) -> tuple[int, str]:
-    """Return the size and the SHA-256 of what can be read, handing it on."""
+    """Return the size and the SHA-256 of a content, passing its bytes to `write`."""
     digest = hashlib.sha256()
     size = 0
     while data := content.read(1 << 20):
@@ -205,5 +205,5 @@ def size_and_digest(content: IO[bytes], write: Callable[[bytes], object] = lambd
 
 
 def shown(name: str) -> str:
-    """Return a file name as a terminal may have it."""
+    """Return a file name that is safe to print on a terminal."""
     return ascii(name)[1:-1]

@@ -1,7 +1,7 @@
-"""A backup of a home, which may be served meanwhile: one archive.
+"""Back up a home into one archive, while a host may serve it.
 
-The order makes it consistent (docs/decisions/011-backup.md): what waits in the inboxes is copied first, the files next,
-the journal last; and the copied journal claims no more of the files than it did before the first of them was read.
+The order makes it consistent (docs/decisions/011-backup.md): waiting requests are copied first, the files next, the
+journal last. The copied journal's marks of written files are those from before the first file was read.
 """
 
 from __future__ import annotations
@@ -44,18 +44,17 @@ from honeybadger_host.text.time_stamps import time_stamp
 _IPC: Final = "data/ipc"
 # Larger request files are not packed: a host refuses them under every setting.
 _MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
-_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
-_DEEPEST: Final = 64
-_COMPRESSION: Final = 4
+_MAX_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
+_MAX_DEPTH: Final = 64
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A backup that was made.
+    """The report of a backup.
 
     Args:
-        left_out: what was not a plain file or folder, or not an agent's to hide; each with the reason.
+        left_out: files that were not packed, each with the reason.
     """
 
     manifest: Manifest
@@ -63,9 +62,9 @@ class Packed:
 
 
 def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
-    """Pack a home, which may be served meanwhile, into a new file (0600): all of it, or there is no file.
+    """Pack a home into a new file (0600). On an error there is no file.
 
-    Every request dropped before the call is in it: done, waiting, or a dead letter.
+    Every request that was sent before the call is in it: done, waiting, or as a dead letter.
 
     Raises:
         HomeError: it is not a home.
@@ -88,7 +87,7 @@ def _pack(home: Path, archive: Path, now: datetime) -> Packed:
             f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be useless"
         )
     marks = read_position(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
-    with packing(archive, _COMPRESSION) as tar:
+    with packing(archive) as tar:
         packer = _Packer(tar, archive.parent)
         packer.add_home(home)
         journal = None
@@ -117,10 +116,10 @@ class _Unreadable(HostError):
 
 @dataclass(slots=True)
 class _Packer:
-    """Packs files and records each in the manifest.
+    """Packs files and lists them for the manifest.
 
     Args:
-        scratch: folder for what is too large for memory.
+        scratch: folder for temporary files.
     """
 
     tar: tarfile.TarFile
@@ -130,7 +129,7 @@ class _Packer:
     left_out: list[str] = field(default_factory=list)
 
     def add_home(self, home: Path) -> None:
-        """Add all that is Honeybadger's, but the journal."""
+        """Add Honeybadger's files of a home, except for the journal."""
         with closing_fd(os.open(home, _FOLDER)) as parent:
             for part in PARTS:
                 try:
@@ -146,7 +145,7 @@ class _Packer:
                     self._add_folder(part, fd)
 
     def add_copy(self, name: str, copy: Path, status: os.stat_result) -> None:
-        """Add a file under another name, as if it had this status."""
+        """Add a file under another name, with the owner, mode and time in `status`."""
         fd, _ = open_plain(copy)
         with closing_fd(fd):
             self._add_bytes_of(fd, name, status)
@@ -159,7 +158,7 @@ class _Packer:
         status = os.fstat(fd)
         self.folders.append(_place(name, status))
         self._put(self.folders[-1], status.st_mtime)
-        if name.count("/") >= _DEEPEST:
+        if name.count("/") >= _MAX_DEPTH:
             self.left_out.append(f"{name}/*: too deep")
             return
         for entry in sorted(os.listdir(fd), key=lambda entry: (f"{name}/{entry}" != _IPC, entry)):
@@ -169,7 +168,7 @@ class _Packer:
                 self._add(child, entry, fd)
 
     def _add(self, name: str, entry: str, folder: int) -> None:
-        """Add what a folder holds, whatever it is. In the inboxes nothing an agent does there can stop the backup."""
+        """Add a member of a folder. An unreadable file of an inbox is left out: no agent can stop a backup."""
         try:
             name.encode()
             is_group = name.startswith("groups/") and name.count("/") == 1  # it may be a link (decision 025)
@@ -185,7 +184,7 @@ class _Packer:
             self.left_out.append(f"{shown(name)}: its name is not UTF-8")
             return
         except FileNotFoundError:
-            return  # taken from its inbox, so the journal has it; or removed by a person
+            return  # a request that was served meanwhile is in the journal
         except NotRegular as error:
             self.left_out.append(f"{shown(name)}: {error}")
             return
@@ -203,9 +202,9 @@ class _Packer:
                 self._add_bytes_of(fd, name, status)
 
     def _add_bytes_of(self, fd: int, name: str, status: os.stat_result) -> None:
-        """Add what an open file holds: no more than it had at first, as it may be growing."""
+        """Add the bytes of an open file, up to its size at the beginning: it may be growing."""
         digest = hashlib.sha256()
-        with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(self.scratch)) as spooled:
+        with tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES, dir=str(self.scratch)) as spooled:
             left = os.fstat(fd).st_size
             while left > 0:
                 try:
@@ -213,7 +212,7 @@ class _Packer:
                 except OSError as error:
                     raise _Unreadable(name, error) from None
                 if not data:
-                    break  # somebody made it shorter meanwhile
+                    break  # it was truncated meanwhile
                 digest.update(data)
                 spooled.write(data)
                 left -= len(data)
@@ -233,9 +232,9 @@ class _Packer:
 
 
 def _is_used(name: str) -> bool:
-    """Return whether to pack a file: in the inboxes only names of the protocol, elsewhere every name.
+    """Return whether to pack a file: every one outside the inboxes; there only requests and turns.
 
-    A missing reply is given again when the agent asks again, and what is in `tmp/` was never sent.
+    A repeated request gets its reply again from the journal, and files in `tmp/` were never sent.
     """
     match name.split("/")[2:] if name.startswith(f"{_IPC}/") else []:
         case [_, _, folder]:

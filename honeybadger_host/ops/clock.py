@@ -1,7 +1,7 @@
-"""Time that nobody sets: when the wall clock jumped, and how long ago something was in time that a host served.
+"""Clocks that nobody can set: jumps of the wall clock, and ages in seconds of service.
 
-The wall clock only stamps what people read. It may be set by a year in either direction, by hand or when the network
-comes up; nothing may be forgotten or kept for ever because of that.
+The wall clock only stamps what people read. It may be set by a year in either direction, by hand or by the network;
+that must not make the host remove something too early or keep it for ever.
 """
 
 from __future__ import annotations
@@ -11,30 +11,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-# Seconds of service for which a repeated request gets its first reply; after that it is a new request.
+# Seconds of service in which a repeated request gets its first reply; later it is a new request.
 RECEIPT_SECONDS: Final = 7 * 86_400.0
-_REST: Final = 50
 _MAX_REST_SECONDS: Final = 10.0
-_MIN_JUMP_SECONDS: Final = 60.0  # A clock that is slewed moves by 0.5 ms a second: 30 ms between two looks
-# Moments in which a term is counted: something is kept at most one twentieth longer than its term.
-_MOMENTS_OF_A_TERM: Final = 20
+_MIN_JUMP_SECONDS: Final = 60.0  # a slewed clock moves by 0.5 ms a second: 30 ms between two looks
+# Parts into which a term is divided: something is kept at most one twentieth longer than its term.
+_PARTS_OF_TERM: Final = 20
 
 
 def steady_seconds() -> float:
-    """Return seconds since the machine started, which nobody sets; the time it slept is counted where that is known."""
+    """Return seconds since the machine started, with the time it slept where the system counts it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def rest_after(seconds: float) -> float:
-    """Return how long to wait after a look at all groups that kept the processor busy for `seconds`.
+    """Return how long to rest after a look at all groups that took `seconds`.
 
-    So each kind of look takes 2 % of a core at most while nothing happens, up to ten thousand groups.
+    An idle host then spends at most 2 % of a core on each kind of look, up to ten thousand groups.
     """
-    return min(_REST * seconds, _MAX_REST_SECONDS)
+    return min(50 * seconds, _MAX_REST_SECONDS)
 
 
 class WallClock:
-    """Notices when the wall clock is set, by a clock that is not."""
+    """Notices when the wall clock is set, by comparing it with a steady clock."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = steady_seconds) -> None:
         self._wall = wall
@@ -44,7 +43,7 @@ class WallClock:
         self._jumped_at: float | None = None
 
     def look(self) -> float:
-        """Return by how many seconds the clock was set since the last look; 0 for less than a minute."""
+        """Return by how many seconds the clock was set since the last look; 0 if by less than a minute."""
         before, then = self._seen
         self._seen = wall, steady = self._wall(), self._steady()
         jump = (wall - before) - (steady - then)
@@ -55,20 +54,20 @@ class WallClock:
 
     @property
     def seen(self) -> float:
-        """The wall clock at the last look. It may be set at any moment afterwards."""
+        """The wall clock at the last look."""
         return self._seen[0]
 
     def was_watched_for(self, seconds: float) -> bool:
-        """Return whether this process has seen for `seconds` that nobody set the clock.
+        """Return whether nobody has set the clock in the last `seconds`, as far as this process saw.
 
-        Only then is a file that is stamped more than `seconds` ago that old.
+        Only then is a file with a time stamp `seconds` ago really that old.
         """
         since = self._begun_at if self._jumped_at is None else self._jumped_at
         return self._steady() - since >= seconds
 
 
 class Moment(NamedTuple):
-    """Every change up to `seq` was there when hosts had served the home for `served` seconds."""
+    """The seconds that hosts had served the home, and the number of the newest change then."""
 
     served: float
     seq: int
@@ -76,11 +75,11 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Ages:
-    """How old changes are, in time that hosts served the home: whatever the wall clock says, and said.
+    """Ages of changes, in seconds of service, whatever the wall clock says.
 
     Args:
-        term: seconds for which something is kept.
-        served: seconds that hosts served the home so far.
+        term: seconds of service for which something is kept.
+        served: seconds that hosts have served the home.
         moments: oldest first.
     """
 
@@ -90,7 +89,7 @@ class Ages:
 
     @classmethod
     def of(cls, term: float, kept: Sequence[float]) -> Ages:
-        """Return what `dump` gave; nothing is old for a journal that has none."""
+        """Return the ages that `dump` returned; empty: no change is old yet."""
         served, *rest = kept or (0.0,)
         return cls(term, served, [Moment(at, int(seq)) for at, seq in zip(rest[::2], rest[1::2], strict=True)])
 
@@ -98,16 +97,16 @@ class Ages:
         return [self.served, *(number for moment in self.moments for number in moment)]
 
     def pass_time(self, seconds: float, newest_seq: int) -> int:
-        """Take in that a host served for `seconds` more; return the change up to which all are over the term.
+        """Add seconds of service; return the number of the newest change that is older than the term.
 
         Args:
-            newest_seq: of the changes that are there now.
+            newest_seq: number of the newest change now.
         """
         self.served += seconds
         over = 0
         while self.moments and self.served - self.moments[0].served >= self.term:
             over = self.moments.pop(0).seq
         last = self.moments[-1] if self.moments else Moment(-self.term, over)
-        if newest_seq > last.seq and self.served - last.served >= self.term / _MOMENTS_OF_A_TERM:
+        if newest_seq > last.seq and self.served - last.served >= self.term / _PARTS_OF_TERM:
             self.moments.append(Moment(self.served, newest_seq))
         return over

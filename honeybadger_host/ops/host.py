@@ -34,12 +34,12 @@ if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics
 
 ResultT = TypeVar("ResultT")
-FOLLOWS: Final = "follows"  # the mode in the status of a host that does not serve the home, as another machine owns it
+FOLLOWS: Final = "follows"  # the mode in the status of a host while another machine owns the home
 
 
 @dataclass(slots=True)
 class Host:
-    """A host: `compose.build` makes it, `daemon.run` gives it a life, `close` ends it."""
+    """A host: `compose.build` makes it, `daemon.run` runs it, `close` ends it."""
 
     home: Path
     settings: Settings
@@ -67,7 +67,7 @@ class Host:
     """The resources that `close` closes."""
 
     async def in_writers_place(self, act: Callable[..., ResultT], *arguments: Any) -> ResultT:
-        """Do what writes to the journal or the projections, on a thread, while nobody else does."""
+        """Run a function that writes to the journal or to files on a thread, while no other such function runs."""
         return await anyio.to_thread.run_sync(act, *arguments, limiter=self.pipeline.writer_slot)
 
     def close(self) -> None:

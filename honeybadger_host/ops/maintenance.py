@@ -1,4 +1,4 @@
-"""The host's regular work beside the pipeline: it indexes files, makes them durable and removes expired ones."""
+"""The host's regular work besides requests: it indexes files, makes them durable and removes expired ones."""
 
 from __future__ import annotations
 
@@ -25,31 +25,22 @@ from honeybadger_host.storage.journal_position import damaged_rows, stretches
 log = structlog.get_logger()
 
 CHECKPOINT_SECONDS = 1.0
-# Between two comparisons of all searched files with the index; more where one takes long, see `_COMPARE_PAUSE`.
-COMPARE_SECONDS = 60.0
 EDITS_SECONDS = 1.0
-EMBED_SECONDS = 1.0
-INDEX_SECONDS = 1.0
+_LOOK_SECONDS: Final = 1.0  # between two looks for work of all other kinds
+COMPARE_SECONDS = 60.0  # between two comparisons of all searched files with the index
 HOUSEKEEPING_SECONDS = 60.0
-_TRIM_EVERY_SECONDS: Final = 1.0
-CHECK_ROWS_SECONDS = 86_400.0  # between two checks of all rows of the journal
-_CHECK_PAUSE: Final = 100  # the pause after a part of such a check, as a multiple of its duration
-# The pause after a comparison, as a multiple of its duration: a million files take 10 s of a core.
-_COMPARE_PAUSE: Final = 20
-_SWEEP_CHANGED_SECONDS: Final = 10.0
-# People's edits that no event told of: in Markdown files and folders of entries; and within any entry.
-_SWEEP_SECONDS: Final = 600.0
-# Seconds of service that a kill may leave uncounted: files that are kept for days are kept that much longer.
-_KEEP_AGES_SECONDS: Final = 600.0
-_PRUNE_SECONDS: Final = 3600.0  # between two removals of served contexts that were kept long enough
+_CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
+# The pause after a long look at many files, as a multiple of its duration: comparing a million files takes 10 s.
+_PAUSE_FACTOR: Final = 20
+_SWEEP_CHANGED_SECONDS: Final = 10.0  # between two looks for edits in Markdown files and folders of entries
+# Between two looks for edits in every entry, two removals of old served contexts, and two writes of the ages.
+_RARE_SECONDS: Final = 600.0
 _SWEPT_AT_ONCE: Final = 64  # changes: about 1 ms, for which the pipeline waits
-
-
 _DONE: Final = object()
 
 
 def keep_house(host: Host, tasks: TaskGroup) -> None:
-    """Start the loops; each runs until the tasks are cancelled."""
+    """Start the loops. Each runs until it is cancelled."""
     tasks.start_soon(_checkpoint, host)
     tasks.start_soon(_index, host)
     tasks.start_soon(_record_edits, host)
@@ -61,14 +52,15 @@ def keep_house(host: Host, tasks: TaskGroup) -> None:
 
 
 class _Failing:
-    """Says that something which is done again and again fails, once while that lasts."""
+    """Logs failures of repeated work: once for all failures in a row."""
 
     def __init__(self, host: Host, event: str, **members: str) -> None:
         self._host, self._event, self._members = host, event, members
         self._is_known = False
 
     @contextlib.contextmanager
-    def said(self) -> Iterator[None]:
+    def logged(self) -> Iterator[None]:
+        """Log an error of the block instead of raising it."""
         try:
             yield
             self._is_known = False
@@ -85,53 +77,53 @@ class _Failing:
 
 
 async def _index(host: Host) -> None:
-    """Read in the background what the search does not know yet; look for changes nobody told of."""
+    """Index files that the search does not know yet, and look for changes without an event."""
     limiter = anyio.CapacityLimiter(1)
     failing, is_warm = _Failing(host, "index.failed", file=INDEX_FILE), False
     all_at = told_at = 0.0
     while True:
         begun = time.monotonic()
         is_all, is_told = begun >= all_at, begun >= told_at
-        if is_warm and not is_all and host.memory.index.is_idle:  # else two threads a second are woken for nothing
-            await anyio.sleep(INDEX_SECONDS)
+        if is_warm and not is_all and host.memory.index.is_idle:  # no thread is woken for nothing
+            await anyio.sleep(_LOOK_SECONDS)
             continue
-        with failing.said():
+        with failing.logged():
             count = 0
             if is_all:
                 count = await anyio.to_thread.run_sync(host.memory.index.compare_all, limiter=limiter)
                 ended = time.monotonic()
-                all_at = max(begun + COMPARE_SECONDS, ended + _COMPARE_PAUSE * (ended - begun))
-            elif is_told:  # a folder came, or is watched only now: no search is to wait for that
+                all_at = max(begun + COMPARE_SECONDS, ended + _PAUSE_FACTOR * (ended - begun))
+            elif is_told:  # new folders are indexed here, so that no search waits for them
                 count = await anyio.to_thread.run_sync(host.memory.index.compare_told, limiter=limiter)
-                told_at = time.monotonic() + _COMPARE_PAUSE * (time.monotonic() - begun)
+                told_at = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - begun)
             if count:
                 log.info("index.begun", files=count)
-            # what is said is embedded soon after; without vectors the next search, or comparison, reads it early enough
+            # new turns get their vectors soon; without vectors the next search or comparison reads them early enough
             is_bulk = not is_all and host.settings.recall.vectors == "off"
             while await anyio.to_thread.run_sync(partial(host.memory.index.work, is_bulk=is_bulk), limiter=limiter):
                 await anyio.lowlevel.checkpoint()
             if count:
                 log.info("index.finished", files=count)
-            while not is_warm:  # once: what leaves memory later makes room for what is searched
+            while not is_warm:  # once after a start
                 is_warm = not await anyio.to_thread.run_sync(host.memory.index.warm, limiter=limiter)
-        await anyio.sleep(INDEX_SECONDS)
+        await anyio.sleep(_LOOK_SECONDS)
 
 
 async def _record_edits(host: Host) -> None:
-    """Find what people changed in their files, and make it versions; keep how the files are."""
+    """Find people's edits of their files and record them as versions."""
     limiter = anyio.CapacityLimiter(1)
     in_use, files = host.projections.documents.in_use, host.changed_files
     all_at = changed_at = 0.0
     failing = _Failing(host, "edits.failed")
     while True:
-        with failing.said():
+        with failing.logged():
             if (now := time.monotonic()) >= changed_at:
                 sweep = files.sweep() if now >= all_at else files.sweep_changed()
                 while await anyio.to_thread.run_sync(next, sweep, _DONE, limiter=limiter) is not _DONE:
                     await anyio.lowlevel.checkpoint()
-                all_at = now + _SWEEP_SECONDS if now >= all_at else all_at
+                all_at = now + _RARE_SECONDS if now >= all_at else all_at
                 took = time.monotonic() - now
-                changed_at = now + took + max(_SWEEP_CHANGED_SECONDS, _COMPARE_PAUSE * took)
+                changed_at = now + took + max(_SWEEP_CHANGED_SECONDS, _PAUSE_FACTOR * took)
             async with host.forgetter.recording:
                 if not host.forgetter.is_interrupted:
                     await _take_in_saves(host, limiter)
@@ -140,7 +132,7 @@ async def _record_edits(host: Host) -> None:
 
 
 async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> None:
-    """Merge what people saved of documents into their newest versions."""
+    """Merge people's saves of documents into the newest versions."""
     saves = host.projections.documents.saves
     found = await anyio.to_thread.run_sync(saves.look, limiter=limiter)
     await host.edited_entries.follow(found)
@@ -156,36 +148,36 @@ def _tell_edits(host: Host, edits: Sequence[Edit]) -> None:
 
 
 async def _embed(host: Host) -> None:
-    """Give what was indexed its vectors, a few at a time."""
+    """Compute the vectors of indexed texts, a few at a time."""
     limiter = anyio.CapacityLimiter(1)
     failing = _Failing(host, "index.failed", file=INDEX_FILE)
     while True:
-        with failing.said():
+        with failing.logged():
             begun, count = time.monotonic(), host.memory.index.unembedded
             while await anyio.to_thread.run_sync(host.memory.index.embed, limiter=limiter):
                 await anyio.lowlevel.checkpoint()
             if count and not host.memory.index.unembedded:
                 log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
-        await anyio.sleep(EMBED_SECONDS)
+        await anyio.sleep(_LOOK_SECONDS)
 
 
 async def _check_rows(host: Host) -> None:
-    """Look once a day whether a row of the journal is not as it was written, with one percent of a core."""
+    """Check once a day whether rows of the journal are damaged, with at most 5 % of a core."""
     journal, failing = host.journal, _Failing(host, "journal.unreadable")
     while True:
-        with failing.said():
+        with failing.logged():
             damaged = list[str]()
             for numbers in await anyio.to_thread.run_sync(stretches, journal.path):
                 begun = time.monotonic()
                 damaged += await anyio.to_thread.run_sync(damaged_rows, journal.path, numbers)
-                await anyio.sleep(_CHECK_PAUSE * (time.monotonic() - begun))
+                await anyio.sleep(_PAUSE_FACTOR * (time.monotonic() - begun))
             if damaged != journal.damaged:
                 await host.in_writers_place(journal.keep_damaged, damaged)
-        await anyio.sleep(CHECK_ROWS_SECONDS)
+        await anyio.sleep(_CHECK_ROWS_SECONDS)
 
 
 async def _checkpoint(host: Host) -> None:
-    """Make projected files durable and let the journal forget that they were not."""
+    """Make written files durable, and mark their changes in the journal as written."""
     journal, projections = host.journal, host.projections
     seen = -1
     is_waiting = False
@@ -195,8 +187,7 @@ async def _checkpoint(host: Host) -> None:
             continue
         seen = journal.committed_seq
         try:
-            # `look` and `mark_projected` share the writer's place, which they take for a moment only; the fsync
-            # between them and the checkpoint behind them keep nobody waiting
+            # `look` and `mark_projected` take the writer's place for a moment; nobody waits for the fsync between them
             (paths, unsettled), last = await host.in_writers_place(lambda: (projections.look(), journal.committed_seq))
             if paths:
                 await anyio.to_thread.run_sync(projections.sync, paths)
@@ -204,7 +195,7 @@ async def _checkpoint(host: Host) -> None:
             if await anyio.to_thread.run_sync(journal.checkpoint):
                 await host.in_writers_place(journal.begin_wal)
             is_waiting = False
-        except WorldFailed as error:  # a full disk: the next round tries again, and recovery would, too
+        except WorldFailed as error:  # such as a full disk: the next round tries again. A failed fsync ends the host.
             host.counters.note_error(str(error))
             if not is_waiting:
                 is_waiting = True
@@ -212,16 +203,16 @@ async def _checkpoint(host: Host) -> None:
 
 
 async def _trim(host: Host) -> None:
-    """Remove replies of senders who let too many lie."""
+    """Remove replies of senders who leave too many unread."""
     while True:
-        await anyio.sleep(_TRIM_EVERY_SECONDS)
+        await anyio.sleep(_LOOK_SECONDS)
         if host.replies.is_too_full():
             await anyio.to_thread.run_sync(host.replies.trim)
 
 
 async def _remove_expired(host: Host) -> None:
     wall = WallClock()
-    then = kept_at = pruned_at = time.monotonic()
+    then = rare_at = time.monotonic()
     kept = list(host.ages.moments)
     while True:
         await anyio.sleep(HOUSEKEEPING_SECONDS)
@@ -234,16 +225,18 @@ async def _remove_expired(host: Host) -> None:
         over = host.ages.pass_time(now - then, host.journal.committed_seq)
         then = now
         swept = await _sweep_working_memory(host, wall)
-        if now - pruned_at >= _PRUNE_SECONDS and wall.was_watched_for(_PRUNE_SECONDS):
-            await anyio.to_thread.run_sync(host.memory.ledger.prune)
-            pruned_at = now
+        is_rare = now - rare_at >= _RARE_SECONDS
+        if is_rare:
+            rare_at = now
+            if wall.was_watched_for(_RARE_SECONDS):
+                await anyio.to_thread.run_sync(host.memory.ledger.prune)
         pruned = 0
         try:
             while over and (count := await host.in_writers_place(host.journal.prune_receipts, over)):
                 pruned += count
-            if host.ages.moments != kept or (kept and now - kept_at >= _KEEP_AGES_SECONDS):
+            if host.ages.moments != kept or (kept and is_rare):
                 await host.in_writers_place(host.journal.keep_ages, host.ages.dump())
-                kept, kept_at = list(host.ages.moments), now
+                kept = list(host.ages.moments)
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error))
         if expired or pruned or swept:
@@ -251,7 +244,7 @@ async def _remove_expired(host: Host) -> None:
 
 
 async def _sweep_working_memory(host: Host, wall: WallClock) -> int:
-    """Remove expired entries of working memory; return how many. The pipeline waits for a few at a time only."""
+    """Remove expired entries of working memory, a few at a time; return their number."""
     now = datetime.fromtimestamp(wall.seen, UTC)
     files = await anyio.to_thread.run_sync(host.memory.working_memory.expired, now, wall.was_watched_for)
     swept = 0

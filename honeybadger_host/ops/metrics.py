@@ -1,6 +1,6 @@
-"""Numbers for Prometheus: a text file, without text and without names (docs/decisions/012-metrics.md).
+"""Metrics for Prometheus in a text file, without texts or names of anybody (docs/decisions/012-metrics.md).
 
-Imported only by a host that was asked for metrics: prometheus-client is the extra `metrics`.
+Imported only if metrics are switched on: prometheus-client is the extra `metrics`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from honeybadger_host.observe import SECONDS_BOUNDS, Counters
 from honeybadger_host.spool.dead_letter_files import DeadCount
 from honeybadger_host.spool.rate_limits import LimitName
 from honeybadger_host.storage.files import replace
-
-_READABLE: Final = 0o644  # the reader is another user, and there is nothing in it to hide
-
 
 _COUNTERS: Final = (
     ("commits", "Batches committed to the journal.", "journal.commits"),
@@ -59,7 +56,7 @@ _GAUGES: Final = (
 
 
 class Metrics(Collector):
-    """Renders the status and the counters of a host, and replaces the text file with them.
+    """Writes the status and the counters of a host to the text file.
 
     Args:
         textfile: relative to `home`.
@@ -78,7 +75,7 @@ class Metrics(Collector):
         """Replace the text file. Raises OSError: it was not written."""
         self._dead_letters = self._dead.count()
         self._taken = status, counters
-        replace(self._textfile, generate_latest(self._registry), mode=_READABLE, is_durable=False)
+        replace(self._textfile, generate_latest(self._registry), mode=0o644, is_durable=False)
 
     def collect(self) -> Iterator[Metric]:
         if self._taken is None:
@@ -119,7 +116,7 @@ class Metrics(Collector):
 
 
 def _number(status: Mapping[str, Any], where: str) -> Any:
-    """Return a number of a status; None: a host that follows, or is one of one machine, does not say it."""
+    """Return a number of a status; None: the status does not have it, as that of a host without a cluster."""
     value: Any = status
     for name in where.split("."):
         if name not in value:

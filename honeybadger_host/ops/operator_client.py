@@ -1,4 +1,4 @@
-"""The operator's commands ask the host as everybody does: through the inbox of the sender `operator`."""
+"""Requests of the operator's commands to the host: through the inbox of the sender `operator`, like all others."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def ask(
     serve: Callable[[Path], None],
     session: str | None = None,
 ) -> Reply:
-    """Return the reply to a request of the operator, by the host that serves the home or, when none does, by `serve`.
+    """Return the reply to a request of the operator, by the running host; if there is none, by `serve`.
 
     Args:
-        serve: serves the inbox it is given once. Raises HomeLocked when somebody else came first.
+        serve: serves an inbox once. Raises HomeLocked if a host was started meanwhile.
     Raises HostError: the inbox cannot be used, or nobody answered.
     """
     check_home(home)
@@ -59,16 +59,16 @@ def ask(
 
 
 def wait_or_serve(home: Path, inbox: Path, serve: Callable[[Path], None], seconds: float) -> None:
-    """Wait a moment for the host that serves a home, or be one."""
+    """Wait a moment if a host serves the home, else serve the inbox once."""
     if is_served(home):
         time.sleep(seconds)
         return
-    with contextlib.suppress(HomeLocked):  # a host was started just now: it answers
+    with contextlib.suppress(HomeLocked):  # a host was started meanwhile and answers
         serve(inbox)
 
 
 def check_owner(home: Path) -> None:
-    """Raise HomeError when a home is somebody else's: the operator's requests must belong to the host's user."""
+    """Raise HomeError if a home is another user's: requests of the operator must belong to the host's user."""
     owner = os.stat(home / "data").st_uid
     if owner != os.geteuid():
         raise HomeError(f"{home / 'data'} belongs to uid {owner}: run this as that user")

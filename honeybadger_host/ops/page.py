@@ -17,28 +17,28 @@ from honeybadger_host.storage.files import try_lock
 
 log = structlog.get_logger()
 
-PAGE_LOCK: Final = "data/page.lock"  # the lock that the page of a home holds, started by the host or by hand
-_AGAIN_SECONDS: Final = 60.0
-_ENDING_SECONDS: Final = 5.0
+PAGE_LOCK: Final = "data/page.lock"  # held by the running page of a home
+_RESTART_SECONDS: Final = 60.0
+_STOP_TIMEOUT_SECONDS: Final = 5.0
 
 
 async def keep_page(home: Path, port: int) -> None:
-    """Keep the page running until cancelled. It says its link on standard output.
+    """Keep the page running until cancelled. The page prints its link on standard output.
 
-    A host that is killed leaves its page, which says that the host is down; the next host leaves it as it is.
+    The page outlives a host that is killed, and shows that the host is down; the next host does not start another one.
     """
     command = [sys.executable, "-m", "honeybadger_host", "web", "--home", str(home), "--port", str(port)]
     while True:
         try:
             if not await anyio.to_thread.run_sync(_is_served, home) and (code := await _ended(command)) != 0:
-                log.warning("page.ended", code=code, now_what="it is started again in a minute; its own lines say why")
+                log.warning("page.ended", code=code, now_what="it is started again in a minute; see its output")
         except OSError as error:  # the host goes on without it
             log.warning("page.ended", error=str(error), now_what="it is started again in a minute")
-        await anyio.sleep(_AGAIN_SECONDS)
+        await anyio.sleep(_RESTART_SECONDS)
 
 
 async def _ended(command: Sequence[str]) -> int:
-    """Run a command to its end and return its exit code; end it when cancelled. Raises OSError."""
+    """Run a command and return its exit code; end it when cancelled. Raises OSError."""
     process = await anyio.open_process(
         command, stdin=subprocess.DEVNULL, stdout=None, stderr=None, start_new_session=True
     )
@@ -47,14 +47,14 @@ async def _ended(command: Sequence[str]) -> int:
     finally:
         if process.returncode is None:
             process.terminate()
-            with anyio.move_on_after(_ENDING_SECONDS, shield=True) as ending:
+            with anyio.move_on_after(_STOP_TIMEOUT_SECONDS, shield=True) as ending:
                 await process.wait()
             if ending.cancelled_caught:
                 process.kill()
 
 
 def _is_served(home: Path) -> bool:
-    """Return whether a page of the home runs already."""
+    """Return whether a page of the home is running."""
     lock = try_lock(home / PAGE_LOCK)
     if lock is None:
         return True

@@ -1,7 +1,7 @@
-"""Searches every byte below a home for forgotten texts: where one is left, and in which form.
+"""Search every byte below a home for forgotten texts.
 
-In a process of its own, which gets the texts on its standard input. Were the host to open and close the files of its
-databases itself, it would lose its locks on them (SQLite, "How to corrupt", 2.2); and it goes on answering meanwhile.
+It runs as a process of its own, which reads the texts from its standard input. A host that opened and closed the files
+of its databases would lose its locks on them (SQLite, "How to corrupt", 2.2); and it answers requests meanwhile.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.journal_connection import connect_to_read
 from honeybadger_host.text.phrases import Phrases, folded
 
-_CHUNK: Final = 1 << 18  # bytes looked through at once, 5 ms
-_MAX_OVERLAP_LENGTH: Final = 1 << 20  # bytes that are looked at twice where two chunks meet, for texts of any escaping
+_CHUNK_BYTES: Final = 1 << 18
+_MAX_OVERLAP_BYTES: Final = 1 << 20  # the end of a chunk that is searched again with the next one
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
 _BEFORE_RESTORE: Final = "before-restore-"
 _GIT: Final = "/.git/"
@@ -33,11 +33,11 @@ _OURS: Final = ("groups", "data", "config")
 
 
 class Residue(NamedTuple):
-    """Something that is left.
+    """A place where a forgotten text is left.
 
     Args:
-        file: below the home folder.
-        form: how it stands there, for people.
+        file: relative to the home folder.
+        form: how the text is written there, for people.
     """
 
     file: str
@@ -45,7 +45,7 @@ class Residue(NamedTuple):
 
 
 async def scan_apart(home: Path, texts: Sequence[str], without: Collection[str]) -> list[Residue]:
-    """Return the places below a home where texts are left; see `scan`. Raises WorldFailed."""
+    """Return the places below a home where texts are left, found by another process. Raises WorldFailed."""
     asked = orjson.dumps({"home": str(home), "texts": list(texts), "without": list(without)})
     try:
         done = await anyio.run_process([sys.executable, "-m", __name__], input=asked, stderr=None)
@@ -55,19 +55,19 @@ async def scan_apart(home: Path, texts: Sequence[str], without: Collection[str])
 
 
 def main() -> None:
-    """Scan what the standard input says."""
+    """Run the scan that the standard input asks for; write its findings to the standard output."""
     asked = orjson.loads(sys.stdin.buffer.read())
     found = scan(Path(asked["home"]), Phrases(asked["texts"]), asked["without"])
     sys.stdout.buffer.write(orjson.dumps([one._asdict() for one in found]))
 
 
 def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue]:
-    """Return the places below a home where texts are left. Unreadable files are named, too.
+    """Return the places below a home where texts are left, and the files that cannot be read.
 
     Args:
-        without: files that are not looked at.
+        without: files to skip.
     """
-    overlap = min(24 * phrases.longest + 64, _MAX_OVERLAP_LENGTH)
+    overlap = min(24 * phrases.longest + 64, _MAX_OVERLAP_BYTES)
     left: list[Residue] = []
     for file in every_file(home):
         if file in without:
@@ -88,7 +88,7 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
 
 
 def backups_in(home: Path) -> list[str]:
-    """Return copies, archives and git repositories below a home: what is packed in them is not looked through."""
+    """Return the archives, git repositories and older copies below a home, which are not searched."""
     found = {f"{name}/" for name in os.listdir(home) if name.startswith(_BEFORE_RESTORE)}
     for file in every_file(home):
         before, git, _ = f"/{file}".partition(_GIT)
@@ -98,9 +98,9 @@ def backups_in(home: Path) -> list[str]:
 
 
 def every_file(home: Path) -> Iterator[str]:
-    """Yield all plain files below a home, and those of groups that lie elsewhere; nothing else is reached by a link.
+    """Yield all plain files below a home, including groups whose folders are links; no other link is followed.
 
-    But for those of which nothing can be read, see `_is_packed`.
+    Folders for which `_is_packed` is true are skipped.
     """
     tops = [Path(), Path("groups"), *(Path("groups") / name for name in names_in(home / "groups"))]
     for top in tops:
@@ -115,19 +115,16 @@ def every_file(home: Path) -> Iterator[str]:
 
 
 def _is_packed(home: Path, folder: Path) -> bool:
-    """Return whether the text of a group cannot be found in a folder: a virtual environment, and what git has packed.
-
-    Where the host and agents write, a folder that looks like a virtual environment is looked through all the same.
-    """
+    """Return whether a folder is git's object store, or a Python environment outside of the host's own folders."""
     is_elsewhere = folder.relative_to(home).parts[0] not in _OURS
     return folder.match(".git/objects") or (is_elsewhere and (folder / "pyvenv.cfg").is_file())
 
 
 def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:
-    """Return how something stands in a file; None: it does not. Raises OSError."""
+    """Return how a text is written in a file; None: it is not in it. Raises OSError."""
     with open(path, "rb") as file:
         before = b""
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(_CHUNK_BYTES):
             data = before + chunk
             found = next(phrases.found_in(folded(data.decode("utf-8", "surrogateescape"))), None)
             if found is not None:
@@ -139,7 +136,7 @@ def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:
 
 
 def _in_tables(path: Path, phrases: Phrases) -> str | None:
-    """Return how something stands in a database whose pages do not show it: cut by their ends, or packed."""
+    """Return the table of a database that has a text; None: none has. Pages may split or compress a text."""
     try:
         with closing(connect_to_read(path)) as connection:
             tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

@@ -1,4 +1,4 @@
-"""Makes a home from a backup: checks it, unpacks it next to the target, and swaps both in one rename."""
+"""Restore a home from a backup: check it, unpack it next to the target, and rename it into place."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from honeybadger_host.storage.home import LOCK_FILE, HomeLock, holder_bytes
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A home that was made from a backup.
+    """The report of a restore.
 
     Args:
-        aside: where the home's earlier files are now; None when there were none.
-        foreign_uids: owners the files had and could not be given, as that needs root.
+        aside: the folder that the home's earlier files were moved to; None: there were none.
+        foreign_uids: owners that only root could have restored.
     """
 
     manifest: Manifest
@@ -40,11 +40,11 @@ class Restored:
 
 
 def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> Restored:
-    """Make a home from a backup, after every byte of it was checked. It keeps the identity of its journal.
+    """Make a home from a backup after checking every byte of it. The journal keeps its identity.
 
     Args:
-        home: made when missing; must have none of the files of a home.
-        is_forced: move the files it has into a folder beside them.
+        home: made if missing; must not have files of a home.
+        is_forced: move existing files into a folder next to them.
     Raises:
         NotFound: there is no such archive.
         HomeError: the home has files; nothing was changed.
@@ -81,11 +81,11 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """Owners of restored files: the host's user owns its files again, also under another uid.
+    """Owners of restored files: files of the host's user then belong to the host's user now.
 
     Args:
         then: uid of the host when the backup was made.
-        uid, gid: of the host that will serve the home.
+        uid, gid: ids of the host that will serve the home.
     """
 
     then: int
@@ -93,7 +93,7 @@ class _Owners:
     gid: int
 
     def give(self, fd: int, place: Place) -> None:
-        """Set owner and mode; only root can give away. Raises OSError."""
+        """Set owner and mode; only root can set the owner. Raises OSError."""
         if os.geteuid() == 0:
             is_host = place.uid == self.then
             os.fchown(fd, self.uid if is_host else place.uid, self.gid if is_host else place.gid)
@@ -108,7 +108,7 @@ def _make_home(home: Path, place: Place) -> None:
 
 
 def _unpack(archive: Path, manifest: Manifest, to: Path, owners: _Owners) -> tuple[int, ...]:
-    """Write the files of a checked archive into an empty folder, durably; return owners they could not be given."""
+    """Write the files of a checked archive durably into an empty folder; return owners that only root could set."""
     for folder in manifest.folders:
         os.mkdir(to / folder.name, 0o700)
     files = {file.name: file for file in manifest.files}
@@ -146,7 +146,7 @@ def _unpack(archive: Path, manifest: Manifest, to: Path, owners: _Owners) -> tup
 
 
 def _exchange(home: Path, staging: Path, aside: Path | None) -> None:
-    """Move the old parts aside and the new ones into their place; on an error all is as before. Raises OSError."""
+    """Move the old parts aside and the new ones into their place; an error undoes all moves. Raises OSError."""
     with contextlib.ExitStack() as undo:
 
         def move(source: Path, target: Path) -> None:
@@ -168,7 +168,7 @@ def _exchange(home: Path, staging: Path, aside: Path | None) -> None:
 
 
 def _holds_files(path: Path) -> bool:
-    """Return whether there is anything but empty folders."""
+    """Return whether a path is or has anything other than empty folders."""
     if not path.is_dir() or path.is_symlink():
         return os.path.lexists(path)
     return any(
@@ -177,7 +177,7 @@ def _holds_files(path: Path) -> bool:
 
 
 def _remove_empty(path: Path) -> None:
-    """Remove a folder that holds nothing but empty folders."""
+    """Remove a folder that has only empty folders."""
     for root, _, _ in os.walk(path, topdown=False):
         _remove_if_empty(Path(root))
 

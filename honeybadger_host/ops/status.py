@@ -1,4 +1,4 @@
-"""The host's reports: the status file and metrics."""
+"""The host's status file and its metrics."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ from honeybadger_host.storage.edits import unread_of
 
 log = structlog.get_logger()
 
-STATUS_SECONDS = 1.0  # between two writes of the status file: what `status` shows is at most two seconds old
+STATUS_SECONDS = 1.0  # between two writes of the status file: `status` is at most two seconds old
 _MAX_SHOWN: Final = 20
-_SAY_AGAIN_SECONDS: Final = 60.0
 
 
 async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, Any]] | None) -> None:
-    """Write the status file for `honeybadger-host status`.
+    """Write the status file every second, until cancelled.
 
     Args:
-        cluster: what is to be said of this machine as one of several.
+        cluster: returns the status of this machine in its cluster; None: there is no cluster.
     """
-    throttle = Throttle(_SAY_AGAIN_SECONDS)
+    throttle = Throttle(60.0)
     large, measure_at = list[str](), 0.0
     proposals, review = WaitingProposals(host.home), dict[str, int]()
     unread, damaged = list[dict[str, Any]](), list[str]()
@@ -49,7 +48,7 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
             damaged = (await anyio.to_thread.run_sync(host.projections.documents.saves.damaged))[:_MAX_SHOWN]
             try:
                 unread = await anyio.to_thread.run_sync(_removed_unread, host)
-            except (JournalError, WorldFailed) as error:  # as with too many open files: the next round tries again
+            except (JournalError, WorldFailed) as error:  # such as too many open files: the next round tries again
                 if throttle.passes("status", str(error)) is not None:
                     log.warning("status.failed", error=str(error))
             measure_at = time.monotonic() + rest_after(time.monotonic() - begun)
@@ -74,7 +73,7 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
 
 
 def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict[str, Any]:
-    """Return what the host says of itself; no text of anybody's is in it."""
+    """Return the host's status, without anybody's texts."""
     counters = host.counters
     inboxes = list(host.spool.inboxes.values())  # the pipeline's threads add and remove meanwhile
     now = time.monotonic()
@@ -147,7 +146,7 @@ def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict
 
 
 def _curation(host: Host, now: float) -> dict[str, Any]:
-    """Return what of curation runs, waits for its turn, and failed; and what it costs."""
+    """Return the jobs of curation that run, wait or failed, and their cost."""
     curator, jobs, asker = host.curator, host.curator.jobs, host.curator.asker
     spent = [] if asker is None else sorted(asker.spent_today, key=lambda row: -row.tokens)
     failed = sorted(jobs.failed.items(), key=lambda item: item[1].again_at)
@@ -170,20 +169,20 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
 
 
 def _large_memories(host: Host) -> list[str]:
-    """Return a warning for each group with a sender whose MEMORY.md is nearly or already too large."""
+    """Return a warning for each group whose MEMORY.md is too large or nearly so."""
     groups = sorted({inbox.group for inbox in list(host.spool.inboxes.values())})
     warnings = {group: host.memory.files.size_warning(group) for group in groups}
     return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MAX_SHOWN]
 
 
 def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, int]:
-    """Return the groups in which proposals wait for a person, and how many."""
+    """Return the number of proposals that wait for a person, by group."""
     counts = {group: proposals.count(group) for group in groups_in(host.home)}
     return {group: count for group, count in counts.items() if count}
 
 
 def _removed_unread(host: Host) -> list[dict[str, Any]]:
-    """Return the saves that took notes which their author may not have read, newest first."""
+    """Return the saves that removed notes which their author may not have read, newest first."""
     edits = removed_unread(host.home, host.journal.path, time.time())
     return [
         {"seq": edit.seq, "at": edit.at, "group": edit.group, "file": edit.file, "what": unread_of(edit)}
@@ -192,7 +191,7 @@ def _removed_unread(host: Host) -> list[dict[str, Any]]:
 
 
 def _limits(host: Host, now: float) -> dict[str, Any]:
-    """Return the shares, how often they were reached, and who was over one within ten minutes."""
+    """Return the rate limits, how often each was reached, and by whom in the last ten minutes."""
     limiter = host.pipeline.limiter
     lately = [f"{group}/{sender}: {limit}" for group, sender, limit in limiter.lately(now)]
     return {

@@ -1,4 +1,4 @@
-"""The host as a systemd service: a plan of files and commands, decided without I/O and carried out in one place."""
+"""The host as a systemd service: a plan of files and commands, which `write` and `run` carry out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Plan:
     Args:
         files: path and text, in the order of writing; readable by all.
         commands: to run when the files are there.
-        hint: what the operator may want to do besides.
+        hint: a suggestion for the operator.
     """
 
     files: tuple[tuple[Path, str], ...]
@@ -46,7 +46,7 @@ class Plan:
 
 
 def plan_system(home: Path, command: Path, *, is_closed: bool = False) -> Plan:
-    """Return the service of the whole machine, as the user `honeybadger`. Raises HostError: a path cannot serve."""
+    """Return the plan of a service for the whole machine, run by the user `honeybadger`. Raises HostError: bad path."""
     for path in (home, command):
         _check_plain(path)
         check_visible(path)
@@ -76,12 +76,12 @@ def plan_system(home: Path, command: Path, *, is_closed: bool = False) -> Plan:
             ("systemctl", "enable", UNIT),
             ("systemctl", "restart", UNIT),
         ),
-        "what you change belongs into a drop-in: systemctl edit honeybadger-host",
+        "put your changes into a drop-in: systemctl edit honeybadger-host",
     )
 
 
 def plan_user(home: Path, command: Path, user_home: Path, config_home: Path) -> Plan:
-    """Return the service of one user. Raises HostError: a path cannot serve."""
+    """Return the plan of a service for one user. Raises HostError: bad path."""
     for path in (home, command, user_home):
         _check_plain(path)
     values = {"HOME": _from_home(home, user_home), "COMMAND": _from_home(command, user_home)}
@@ -93,7 +93,7 @@ def plan_user(home: Path, command: Path, user_home: Path, config_home: Path) -> 
             ("systemctl", "--user", "enable", UNIT),
             ("systemctl", "--user", "restart", UNIT),
         ),
-        "to have it run when you are not logged in: loginctl enable-linger",
+        "to keep it running while you are not logged in: loginctl enable-linger",
     )
 
 
@@ -102,7 +102,7 @@ def user_unit(config_home: Path) -> Path:
 
 
 def find_program() -> Path:
-    """Return the program a unit starts, from the same environment as this one. Raises HostError."""
+    """Return the path of `honeybadger-host` in this Python environment. Raises HostError."""
     found = Path(sys.executable).with_name("honeybadger-host")
     if not os.access(found, os.X_OK):
         raise HostError(f"there is no {found}: name the program with --command")
@@ -110,16 +110,16 @@ def find_program() -> Path:
 
 
 def show(plan: Plan) -> str:
-    """Return everything a plan writes and runs, as a person reads it."""
+    """Return the files and commands of a plan as text."""
     parts = [f"# {path}\n{text}" for path, text in plan.files]
     parts.append("".join(f"$ {shlex.join(command)}\n" for command in plan.commands))
     return "\n".join(parts)
 
 
 def write(plan: Plan, root: Path = Path("/")) -> list[Path]:
-    """Write the files of a plan below `root`; return the ones that changed.
+    """Write the files of a plan below `root`; return those that changed. Raises HostError.
 
-    A file that was there and is another is kept beside as `<name>.old`. Raises HostError.
+    An earlier file with another text is kept as `<name>.old`.
     """
     written: list[Path] = []
     for path, text in plan.files:
@@ -162,7 +162,7 @@ def remove(files: Sequence[Path], root: Path = Path("/")) -> list[Path]:
 
 
 def run(commands: Sequence[Sequence[str]]) -> None:
-    """Run commands one after another. Raises HostError: one failed; those behind it were not run."""
+    """Run commands one after another. Raises HostError: one failed; the following ones were not run."""
     for command in commands:
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)  # noqa: S603  ours
@@ -179,7 +179,7 @@ def is_booted() -> bool:
 
 
 def serves(unit: Path, home: Path, user_home: Path) -> str | None:
-    """Return the command with which a unit file of ours serves this home; None: it does not, or is not there."""
+    """Return the program with which a unit file serves this home; None: there is no such file, or it does not."""
     try:
         found = _EXEC.search(unit.read_text())
     except (OSError, UnicodeDecodeError):
@@ -190,7 +190,7 @@ def serves(unit: Path, home: Path, user_home: Path) -> str | None:
 
 
 def check_visible(path: Path) -> None:
-    """Raise HostError when the service of the machine cannot see a path."""
+    """Raise HostError if a service of the whole machine cannot see a path."""
     hidden = next((folder for folder in _HIDDEN if path.is_relative_to(folder)), None)
     if hidden is not None:
         raise HostError(

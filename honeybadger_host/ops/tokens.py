@@ -33,7 +33,7 @@ def make_token(home: Path, group: str, sender: str) -> str:
 
 
 def revoke_tokens(home: Path, group: str, sender: str) -> int:
-    """Remove all tokens of a sender and return how many there were. Raises HomeError, HomeLocked, SettingsError."""
+    """Remove all tokens of a sender; return their number. Raises HomeError, HomeLocked, SettingsError."""
     with _changed(home) as tokens:
         revoked = [one.digest for one in tokens.values() if (one.group, one.sender) == (group, sender)]
         for digest in revoked:
@@ -48,7 +48,7 @@ def all_tokens(home: Path) -> list[SenderToken]:
 
 @contextmanager
 def _changed(home: Path) -> Iterator[dict[str, SenderToken]]:
-    """Give the tokens, and write them when the block is done. Raises HomeLocked: another command changes them."""
+    """Yield the tokens to change, then write them. Raises HomeLocked: another command is changing them."""
     make_folders((home / TOKENS_FILE).parent)
     lock = try_lock(home / "data" / "tokens.lock")
     if lock is None:

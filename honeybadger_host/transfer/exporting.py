@@ -58,7 +58,6 @@ from honeybadger_host.transfer.places import is_plain, place_of
 
 _QUIET_SECONDS: Final = 1.0  # after its last change a group's files are written
 _MAX_SECONDS: Final = 60.0  # A group that changes all the time for longer is not copied
-_COMPRESSION: Final = 6
 
 
 @dataclass(slots=True)
@@ -320,7 +319,7 @@ def _seen_line(known: Seen) -> dict[str, Any]:
 
 def pack(folder: Path, archive: Path) -> None:
     """Pack a folder: the same files make the same bytes. Raises OSError."""
-    with packing(archive, _COMPRESSION) as tar:
+    with packing(archive) as tar:
         for name in (MANIFEST, *LISTS, CONTENT):
             if (folder / name).exists():
                 _pack_one(tar, folder, name)

@@ -18,7 +18,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.hooks.hook import settings_file
 from honeybadger_agent.hooks.tools import PLUGIN, TOOLS, packages_folder, states
 from honeybadger_host import __version__
-from honeybadger_host.ops.agent_checks import coding_tools
+from honeybadger_host.ops.doctor.agent_checks import coding_tools
 from tests.agent.test_hooks import Transcript, event
 from tests.hosting import HostProcess, run_agent, turns_of, wait_for
 

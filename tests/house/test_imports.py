@@ -54,7 +54,7 @@ FOR_TURNS = {
     "handlers.turns.output": {"models.model", "turn.thinking"},
     "agents": {"tools"},
     "models": {"models.model", "models"},
-    "ops.agent_checks": {"hooks.tools", "models.model", "models", "models.settings"},
+    "ops.doctor.agent_checks": {"hooks.tools", "models.model", "models", "models.settings"},
     "cli.memory": {"cli.explaining", "cli.terminal"},
     "cli.asking": {"cli.terminal"},
     "cli.options": {"errors", "cli.terminal"},

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.ops.home_checks import journal as examined
+from honeybadger_host.ops.doctor.home_checks import journal as examined
 from honeybadger_host.storage.edits import Edit, Looked, digest_of
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal import Journal

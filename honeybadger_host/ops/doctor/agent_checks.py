@@ -23,16 +23,16 @@ from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.handlers.tasks import why_without_model
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.models import missing_extra
-from honeybadger_host.ops.findings import Finding, ok, problem, warning
+from honeybadger_host.ops.doctor.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.work.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
 
-_PATIENCE_SECONDS: Final = 3.0  # for the server of a model to answer
+_MODEL_TIMEOUT_SECONDS: Final = 3.0
 
 
 def agents(home: Path) -> Iterator[Finding]:
-    """The files of agents, and whether their models can be asked: their own servers are, no provider is."""
+    """Check the files of agents and their models. A server of one's own is asked, a provider is not."""
     try:
         loaded = load_settings(home).settings
     except SettingsError:  # said above
@@ -58,7 +58,7 @@ def agents(home: Path) -> Iterator[Finding]:
 
 
 def tasks(home: Path) -> Iterator[Finding]:
-    """Check the files of tasks: a wrong one does not run, nor does a task of an agent without a language model."""
+    """Check the files of tasks, and that the agent of each has a language model."""
     try:
         loaded = load_settings(home).settings
     except SettingsError:  # said above
@@ -79,7 +79,7 @@ def tasks(home: Path) -> Iterator[Finding]:
 
 
 def _check_task(home: Path, group: str, task_id: str, loaded: Settings) -> None:
-    """Raise ValueError, WorldFailed: a task does not run."""
+    """Raise ValueError, WorldFailed if a task cannot run."""
     check_id(task_id)
     task = parse_task(read_whole(home / task_file(group, task_id)) or b"")
     schedule_of(task, datetime.now(UTC), host_zone(), loaded.tasks.least_seconds)
@@ -91,7 +91,7 @@ def _check_task(home: Path, group: str, task_id: str, loaded: Settings) -> None:
 
 
 def directives(home: Path) -> Iterator[Finding]:
-    """The prompts of curation that are this home's own."""
+    """Check the home's own prompts for curation."""
     wrong = list(check_directives(home))
     for file, why in wrong:
         yield warning("directives", f"{file} {why}", "mend it; until then the built-in prompt is used")
@@ -100,7 +100,7 @@ def directives(home: Path) -> Iterator[Finding]:
 
 
 def coding_tools(home: Path) -> Iterator[Finding]:
-    """The coding tools that `honeybadger-agent install` gave this home: whether their hooks run and keep turns."""
+    """Check the coding tools that `honeybadger-agent install` connected: whether their hooks run and keep turns."""
     for state in states(home):
         name = state.tool.name
         for trouble in state.troubles:
@@ -151,7 +151,7 @@ def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
 
 
 def _own_server(name: str, settings: Model) -> str:
-    """Return the address of a model's server when that is the operator's own: configured, or on this machine."""
+    """Return the address of a model's server if it is configured or on this machine, else an empty text."""
     kind, _ = split_name(name)
     if kind == settings.name.partition(":")[0] and settings.base_url:
         return settings.base_url
@@ -159,11 +159,11 @@ def _own_server(name: str, settings: Model) -> str:
 
 
 def _why_silent(url: str) -> str | None:
-    """Return why a model's server does not answer a request for its list of models; None: it does."""
+    """Return why a model's server does not list its models; None: it does."""
     try:
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        with closing(kind(parts.hostname or "", parts.port, timeout=_PATIENCE_SECONDS)) as connection:
+        with closing(kind(parts.hostname or "", parts.port, timeout=_MODEL_TIMEOUT_SECONDS)) as connection:
             connection.request("GET", f"{parts.path.rstrip('/')}/models")
             status = connection.getresponse().status
     except (OSError, HTTPException, ValueError) as error:

@@ -10,10 +10,11 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor's.
+    """One line of the doctor's report.
 
     Args:
-        now_what: what to do; empty when nothing is to be done.
+        check: name of the check.
+        now_what: what to do; empty if there is nothing to do.
     """
 
     check: str

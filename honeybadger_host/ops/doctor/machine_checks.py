@@ -16,7 +16,7 @@ from honeybadger_host.configuration import load_settings, user_folders
 from honeybadger_host.errors import HostError, SettingsError
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.ops import systemd
-from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
+from honeybadger_host.ops.doctor.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.home import is_served, read_holder
 
@@ -24,7 +24,7 @@ _WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiof
 _VOLATILE: Final = {"tmpfs", "ramfs"}
 # Folders of a home that may be file systems of their own.
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
-_MIN_OPEN_FILES: Final = 1024  # A batch opens 256 folders, a query some more
+_MIN_OPEN_FILES: Final = 1024  # a batch opens up to 256 folders
 
 
 def python_and_sqlite(home: Path) -> Iterator[Finding]:
@@ -71,7 +71,7 @@ def file_system(home: Path) -> Iterator[Finding]:
 
 
 def open_files(home: Path) -> Iterator[Finding]:
-    """Check the limit of open files: of the running host, else of a host that this shell would start."""
+    """Check the limit of open files of the running host, else of a host that this shell would start."""
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     shown, used = "may open", 0
     holder = read_holder(home)
@@ -122,7 +122,7 @@ def hard_links(home: Path) -> Iterator[Finding]:
 
 
 def units(home: Path) -> Iterator[Finding]:
-    """systemd units that serve this home."""
+    """Check the systemd units that serve this home."""
     user_home, config_home = user_folders()
     for unit, is_user in ((systemd.SYSTEM_UNIT, False), (systemd.user_unit(config_home), True)):
         command = systemd.serves(unit, home, user_home)
@@ -159,7 +159,7 @@ def units(home: Path) -> Iterator[Finding]:
 
 
 def _file_system_of(path: Path) -> str | None:
-    """Return the type of the file system a path is on, None where /proc does not tell."""
+    """Return the type of the file system that a path is on; None: /proc does not say."""
     try:
         lines = Path("/proc/self/mounts").read_text().splitlines()
     except OSError:

@@ -1,4 +1,7 @@
-"""The doctor: a list of checks of things that an operator can mend, each a function of the home folder."""
+"""The doctor: checks of a home, each a function from the home folder to findings.
+
+Reading order: `findings`; `home_checks`, `machine_checks` and `agent_checks`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.ops import agent_checks, home_checks, machine_checks
-from honeybadger_host.ops.findings import Finding
+from honeybadger_host.ops.doctor import agent_checks, home_checks, machine_checks
+from honeybadger_host.ops.doctor.findings import Finding
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     machine_checks.python_and_sqlite,
@@ -39,13 +42,13 @@ def examine(
     begins: Callable[[str], None] = lambda name: None,
     more: Sequence[Callable[[Path], Iterator[Finding]]] = (),
 ) -> Iterator[Finding]:
-    """Run every check and yield what it finds at once: with a million entries one of them takes minutes.
+    """Run every check and yield each finding at once: with a million entries one check takes minutes.
 
-    A check that fails itself is a finding, too.
+    A check that cannot read something yields a finding about that.
 
     Args:
-        begins: called with the name of each check.
-        more: checks besides.
+        begins: called with the name of each check before it runs.
+        more: additional checks.
     """
     for check in (*CHECKS, *more):
         begins(check.__name__.replace("_", " "))

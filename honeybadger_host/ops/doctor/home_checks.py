@@ -19,7 +19,7 @@ from honeybadger_host.errors import FileProblem, HostError, JournalError, Settin
 from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
+from honeybadger_host.ops.doctor.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
@@ -35,7 +35,7 @@ from honeybadger_host.storage.home import (
 )
 from honeybadger_host.storage.journal_position import DAMAGED_NOW_WHAT, check_journal
 
-_STATUS_SECONDS: Final = 30.0  # A host that wrote no status for so long hangs, or cannot write
+_MAX_STATUS_AGE_SECONDS: Final = 30.0  # a host writes its status each second
 _MAX_NAMED: Final = 20
 
 
@@ -121,7 +121,7 @@ def running(home: Path) -> Iterator[Finding]:
     try:
         said = orjson.loads((home / STATUS_FILE).read_bytes())
         if said["pid"] != read_holder(home).pid:
-            return  # it has said nothing yet
+            return  # it has not written one yet
         age = time.time() - said["written_at"]
         if said["mode"] == FOLLOWS:
             said |= {"files_behind": [], "stuck": 0, "boxes_refused": []}
@@ -134,7 +134,7 @@ def running(home: Path) -> Iterator[Finding]:
     except (ValueError, LookupError, TypeError):
         yield problem("running", f"{home / STATUS_FILE} is damaged", "the host writes it anew: look again")
         return
-    if age > _STATUS_SECONDS:
+    if age > _MAX_STATUS_AGE_SECONDS:
         yield problem(
             "running",
             f"the host wrote its status {in_words(age)} ago",
@@ -178,7 +178,7 @@ def group_files(home: Path) -> Iterator[Finding]:
 
 
 def entries(home: Path) -> Iterator[Finding]:
-    """Files that are not entries, where entries lie: each is skipped, and the others are served."""
+    """Find files among the entries that are not entries: the host skips them."""
     good = bad = 0
     for group in groups_in(home):
         for file in _entry_files(home, memory_folder(group)):
@@ -201,7 +201,7 @@ def entries(home: Path) -> Iterator[Finding]:
 
 
 def _entry_files(home: Path, folder: str) -> Iterator[str]:
-    """Yield what should be entries, below the home folder, however deep (`os.walk` calls itself for each level)."""
+    """Yield the files below a folder that should be entries. No recursion: folders may be nested by thousands."""
     folders = [folder]
     while folders:
         folder = folders.pop()
