@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from honeybadger_agent.wire import PART_NAMES, PartName
+from honeybadger_agent.wording import count_of
 from honeybadger_host.context.recollections import Recollection, fit
 from honeybadger_host.context.text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.errors import FileProblem
@@ -193,7 +194,7 @@ def _too_large(loaded: GroupText) -> str:
 
 
 def _left_out(made: CutNotes) -> str:
-    notes = f"{made.left_out} older {'note' if made.left_out == 1 else 'notes'}" if made.left_out else ""
+    notes = count_of(made.left_out, "older note") if made.left_out else ""
     text = "text that is not in a note" if made.has_lost_text else ""
     return ", ".join(part for part in (notes, text) if part) or "the end of notes"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from honeybadger_host.search.documents import TWO_RARE_WORDS
 from honeybadger_host.search.language.analyzer import (
     QUESTION_MARK,
     Query,
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from honeybadger_host.search.scoring import Hit
 
 Reach: TypeAlias = Literal["nothing", "few", "all"]
-_TWO_RARE_WORDS: Final = (
-    1.3  # minimum of `Hit.shared`; 2 of 100 messages that need no memory reach it, and 57 % of 1,395 questions
-)
 _GROUNDS: Final = frozenset(("date", "vector"))  # signals that find documents without a word of the question
 
 _COURTESIES: Final = frozenset(chain.from_iterable(read_words(__package__, "courtesies.txt").values()))
@@ -49,7 +47,7 @@ def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reac
         return "all"
     found = {word for hit in hits for word in hit.terms}
     if not found.isdisjoint(_subjects(query)):
-        return "all" if any(hit.shared >= _TWO_RARE_WORDS for hit in hits) else "few"
+        return "all" if any(hit.shared >= TWO_RARE_WORDS for hit in hits) else "few"
     return "few" if _is_question(message) and any(_answers(hit, query) for hit in hits) else "nothing"
 
 

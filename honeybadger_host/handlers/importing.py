@@ -56,6 +56,7 @@ class _Taken:
     refused: list[dict[str, str]]
     neutralised: Counter[str]
     files: set[str]
+    added: int = 0
     known: int = 0
 
     def check(self, text: str) -> None:
@@ -128,11 +129,13 @@ class _Importer:
             self._take_turns(asked, payload.turns, self.turn_logs, taken, now)
         for entry, place in zip(payload.entries or (), prepared.places, strict=True):
             self._take_entry(asked, entry, place, taken, now)
-        added = sum(change.row_kind != "watermark" for change in taken.changes)
-        result = {"added": added, "known": taken.known}
-        return Outcome(
-            {**result, "refused": taken.refused, "neutralised": dict(taken.neutralised)}, tuple(taken.changes)
-        )
+        result = {
+            "added": taken.added,
+            "known": taken.known,
+            "refused": taken.refused,
+            "neutralised": dict(taken.neutralised),
+        }
+        return Outcome(result, tuple(taken.changes))
 
     def _take_turns(
         self, asked: Asked, turns: Sequence[ImportedTurn], logs: TurnLogs, taken: _Taken, now: datetime
@@ -149,6 +152,7 @@ class _Importer:
                 taken.refused.append({"id": said.id, "why": refusal.message})
                 continue
             number, last = turn.number, turn.at
+            taken.added += 1
             taken.changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, said.id)))
         if number > before:
             taken.changes += self._marked(asked, before, number, now)
@@ -201,6 +205,7 @@ class _Importer:
             taken.refused.append({"id": said.id, "why": refusal.message.replace("payload.", "")})
             return
         taken.files.add(place.target)
+        taken.added += 1
         taken.neutralised.update(neutralised)
         taken.changes.append(FileWritten(asked.group, "entry", place.target, dump_entry(entry), None))
 

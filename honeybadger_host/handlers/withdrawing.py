@@ -84,7 +84,11 @@ class Withdrawing:
             turn for turn in self.turn_logs.decided(asked.group, asked.session) if turn.number >= payload.from_turn
         ]
         gone = [Mark(True, mark.ranges) for mark in marked]
-        turns = [turn for turn in (*found.turns, *later) if not any(mark.names(turn.number) for mark in gone)]
+
+        def stands(turn: Turn) -> bool:
+            return not any(mark.names(turn.number) for mark in gone)
+
+        turns = [turn for turn in (*found.turns, *later) if stands(turn)]
         result = {"withdrawn": len(turns), "told": sum(turn.number <= found.told for turn in turns)}
         if not turns:
             return Outcome(result)

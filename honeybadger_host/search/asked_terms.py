@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from honeybadger_host.search.corpus import TURN, Corpus, Floats, view
 from honeybadger_host.search.language.analyzer import Query, QueryTerm, common_terms, document_terms, is_cjk, names_in
-from honeybadger_host.search.language.spelling import guesses
+from honeybadger_host.search.language.spelling import FIRST_HAN, guesses
 from honeybadger_host.search.postings import TF_BITS, TF_MASK
 from honeybadger_host.text.turn import VIA
 
@@ -19,7 +19,6 @@ from honeybadger_host.text.turn import VIA
 SUBJECT: Final = 0.5
 # At most this many unknown words of a question are checked for typos, 0.3 ms each: a pasted page has thousands.
 _MAX_GUESSED: Final = 64
-_FIRST_HAN: Final = "\u3400"  # kana are before it
 # A smaller group says little about how rare a word is: rarity is computed as if it had this many documents.
 _FEW: Final = 40
 Rows: TypeAlias = npt.NDArray[np.intp]
@@ -64,12 +63,12 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
     many = max(len(corpus), _FEW)
     alive, kinds = view(corpus.is_alive, np.bool_), view(corpus.kinds, np.int8)
     authors = view(corpus.author_of, np.int32)
-    named = [
-        number
-        for number, name in enumerate(corpus.authors.names)
-        if corpus.turns_by_author[number] and _is_named(name, query)
-    ]
-    names = {form for number in named for form in _label_terms(corpus.authors.names[number])}
+    named: list[int] = []
+    names: set[str] = set()
+    for number, name in enumerate(corpus.authors.names):
+        if corpus.turns_by_author[number] and _is_named(name, query):
+            named.append(number)
+            names.update(_label_terms(name))
     asked, missing = [], 0.0
     heard = _heard(corpus, query)
     is_name = [bool(names.intersection(term.forms)) for term in heard]
@@ -149,7 +148,7 @@ def _is_named(name: str, query: Query) -> bool:
     """
     for part in names_in(name.rpartition(VIA)[0] or name):
         if is_cjk(part):
-            given = part[1:] if len(part) == 3 and part[0] >= _FIRST_HAN else part
+            given = part[1:] if len(part) == 3 and part[0] >= FIRST_HAN else part
             if len(part) > 1 and any(part in run or given in run for run in query.words):
                 return True
         elif len(part) > 1 and (part in query.words or f"{part}s" in query.words):  # `Miriams`

@@ -30,7 +30,6 @@ ResultT = TypeVar("ResultT")
 _LOADED_AT_ONCE: Final = 2000  # documents loaded at once: 15 ms; between two batches others may use the database
 # Bytes of terms loaded at once: 2000 documents have 0.3 MiB, 2000 notes of 32 KiB would have 35.
 _BYTES_AT_ONCE: Final = 1 << 19
-_MANY_DELTAS: Final = 4  # with more pending changes they are applied in the background: one costs a search up to 30 ms
 _LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
 
 
@@ -112,9 +111,9 @@ class Corpora:
                 held.deltas.append(told)
 
     def hand_out(self) -> None:
-        """Apply queued changes to corpora that nobody searches, before there are too many."""
+        """Apply queued changes in the background: one costs a search up to 30 ms."""
         for group, held in list(self._held.items()):
-            if len(held.deltas) > _MANY_DELTAS and held.corpus is not None:
+            if held.deltas and held.corpus is not None:
                 with held.lock:
                     self._bring_up(group, held)
 

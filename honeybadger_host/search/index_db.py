@@ -85,7 +85,7 @@ END;
 FOUND: Final = f"category NOT LIKE '{STORE}%'"
 _TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "sketches")
 _REMEMBERED_TERMS: Final = 100_000  # terms whose id is cached: about 15 MiB
-_IN_ONE_QUERY: Final = 500
+IN_ONE_QUERY: Final = 500  # values of one query, or files compared with it
 
 
 class IndexFile:
@@ -141,8 +141,8 @@ class IndexFile:
 
     def rows_in(self, query: str, values: Sequence[Any]) -> Iterator[Any]:
         """Yield the rows of a query that ends with `IN`, for any number of values. Raises WorldFailed."""
-        for start in range(0, len(values), _IN_ONE_QUERY):
-            some = values[start : start + _IN_ONE_QUERY]
+        for start in range(0, len(values), IN_ONE_QUERY):
+            some = values[start : start + IN_ONE_QUERY]
             yield from self.rows(f"{query} ({','.join('?' * len(some))})", some)
 
     @contextlib.contextmanager
@@ -225,8 +225,8 @@ class IndexFile:
     def _note_terms(self, db: sqlite3.Connection, texts: Iterable[Sequence[str]]) -> None:
         """Look up the ids of all terms of some texts; new terms get one."""
         new = list(set(chain.from_iterable(texts)).difference(self._terms))
-        for start in range(0, len(new), _IN_ONE_QUERY):
-            some = new[start : start + _IN_ONE_QUERY]
+        for start in range(0, len(new), IN_ONE_QUERY):
+            some = new[start : start + IN_ONE_QUERY]
             marks = ",".join("?" * len(some))
             self._terms.update(db.execute(f"SELECT term, number FROM terms WHERE term IN ({marks})", some))  # noqa: S608  only question marks
         missing = [term for term in new if term not in self._terms]

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.search.index_db import IndexFile
-from honeybadger_host.search.indexer import Changes, Grown, Known, Reader, Standing
+from honeybadger_host.search.index_db import IN_ONE_QUERY, IndexFile
+from honeybadger_host.search.indexer import READ_AT_ONCE, Changes, Grown, Known, Reader, Standing
 from honeybadger_host.search.nearly import sketch
 from honeybadger_host.search.parser import COLUMNS, Added
 from honeybadger_host.search.sources import source_of, sources
 
-_COMPARED_AT_ONCE: Final = 500
-_BYTES_AT_ONCE: Final = 1 << 18
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
 _MAX_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 40 bytes for each note
 
@@ -56,7 +54,7 @@ class IndexWriter:
         met = 0
         looked_at = sources(self._home, group, folders)
         query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
-        while some := list(itertools.islice(looked_at, _COMPARED_AT_ONCE)):
+        while some := list(itertools.islice(looked_at, IN_ONE_QUERY)):
             names = [source.file for source, _ in some] if known else []
             indexed = {row[0]: row[1:] for row in self._db.rows_in(query, names)}
             for source, signature in some:
@@ -98,7 +96,7 @@ class IndexWriter:
         left: list[str] = []
         size = 0
         for place, file in enumerate(files):
-            if size >= _BYTES_AT_ONCE:
+            if size >= READ_AT_ONCE:
                 left += files[place:]
                 changes.grown |= {file: grown[file] for file in files[place:] if file in grown}
                 break
@@ -132,9 +130,10 @@ class IndexWriter:
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
-                entries = (each for each in changes.added if each.kind == "entry" and each.terms)
-                sketches = ((pair, each.number) for each in entries for pair in sketch(each.piece.text))
-                db.executemany("INSERT INTO sketches VALUES (?, ?)", sketches)
+                for each in changes.added:
+                    if each.kind == "entry" and each.terms:
+                        pairs = sketch(each.piece.text)
+                        db.executemany("INSERT INTO sketches VALUES (?, ?)", ((pair, each.number) for pair in pairs))
                 db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", changes.sources)
             self.documents[group] += len(changes.added) - len(changes.removed)
             self.entries[group] += changes.entries

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
 from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.index_db import IndexFile
@@ -27,13 +28,10 @@ from honeybadger_host.storage.files import Signature
 log = structlog.get_logger()
 
 _LARGE_NOTES: Final = 1 << 15  # from this many bytes of a MEMORY.md on, it pays to remember how far it was read
-_NOTES_READ: Final = 1 << 18  # bytes of a MEMORY.md or HISTORY.md read at once: 50 ms
+READ_AT_ONCE: Final = 1 << 18  # bytes of notes, or of a log, that are read at once: 50 ms
 _MAX_PIECE_LENGTH: Final = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
-_HASHED_AT_ONCE: Final = 1 << 20
 _NOTED_AT_ONCE: Final = 5000
-_MAX_ENTRY_BYTES: Final = 1 << 20
 _MAX_DOCUMENT_BYTES: Final = 16 << 20
-_TURNS_READ: Final = 1 << 18  # bytes of a log read at once, about a thousand turns: 50 ms
 _MAX_LINE_LENGTH: Final = 8 << 20
 
 
@@ -108,6 +106,13 @@ class Standing:
         query = "SELECT number FROM docs WHERE source = ?"
         return [] if self.known is None else [number for (number,) in self.db.rows(query, (self.known.number,))]
 
+    def turns_in(self, marks: Sequence[Mark]) -> Iterator[int]:
+        """Yield the numbers of its turns that are marked."""
+        if self.known is not None:
+            for number, key in self.db.rows("SELECT number, key FROM docs WHERE source = ?", (self.known.number,)):
+                if any(mark.names(int(key)) for mark in marks):
+                    yield number
+
     def notes(self) -> Hashes:
         """Return digest -> number of its documents, for a file of notes."""
         noted, last = Hashes(), -1
@@ -170,7 +175,7 @@ class Reader:
         data, signature = found
         if grown is None:
             grown = Grown(signature, left=standing.notes())
-        data = data[: end_of_part(data, source.kind, _NOTES_READ, is_end=grown.size + len(data) >= signature.size)]
+        data = data[: end_of_part(data, source.kind, READ_AT_ONCE, is_end=grown.size + len(data) >= signature.size)]
         is_end = grown.size + len(data) >= signature.size
         pieces = pieces_of(source, data, signature, grown.seen)
         is_changing = not is_end or signature != grown.signature
@@ -209,7 +214,7 @@ class Reader:
     def _read_entry(self, source: Source, standing: Standing, changes: Changes) -> int:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         is_entry = source.kind == "entry"
-        most = _MAX_ENTRY_BYTES if is_entry else _MAX_DOCUMENT_BYTES
+        most = MAX_ENTRY_FILE_BYTES if is_entry else _MAX_DOCUMENT_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
         pieces = [] if signature is None else pieces_of(source, data, signature)
         number = self._note(source, standing.known, _noted(signature), 0, "", changes)
@@ -234,7 +239,7 @@ class Reader:
         is_anew = known is not None and mark == 0
         is_whole, size, skipped = True, 0, 0
         pieces: Sequence[Piece | Mark] = ()
-        for most in (_TURNS_READ, _MAX_LINE_LENGTH):
+        for most in (READ_AT_ONCE, _MAX_LINE_LENGTH):
             found = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
             if found is None:
                 signature = None
@@ -267,9 +272,8 @@ class Reader:
             gone.append(piece)
             if not piece.is_withdrawal:
                 added += self._restored(source, piece)
-        if gone and known is not None and not is_anew:
-            rows = standing.db.rows("SELECT number, key FROM docs WHERE source = ?", (known.number,))
-            changes.removed.extend(doc for doc, key in rows if any(mark.names(int(key)) for mark in gone))
+        if gone and not is_anew:
+            changes.removed.extend(standing.turns_in(gone))
         for piece in added:
             self._add(number, source, piece, b"", changes)
         return size, is_whole
@@ -330,7 +334,7 @@ def _goes_on(home: Path, file: str, grown: Grown) -> bool:
         return signature is not None and signature.inode == grown.signature.inode and signature.size >= grown.size
     digest, at = hashlib.sha256(), 0
     while at < grown.size:
-        found = read_source(home, file, start=at, most_bytes=min(_HASHED_AT_ONCE, grown.size - at), is_cut=True)
+        found = read_source(home, file, start=at, most_bytes=min(_MAX_PIECE_LENGTH, grown.size - at), is_cut=True)
         if found is None or not found[0]:
             return False
         grown.signature = found[1]

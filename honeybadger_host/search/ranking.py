@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from honeybadger_host.memory.labels import folded, is_below
 from honeybadger_host.search.corpus import Corpus, Floats, view
-from honeybadger_host.search.documents import KINDS, Kind
+from honeybadger_host.search.documents import KINDS, TWO_RARE_WORDS, Kind
 from honeybadger_host.search.language.analyzer import analyse_query
 from honeybadger_host.search.scoring import Hit, Scoring
 
@@ -47,11 +47,8 @@ class Filters:
 EVERY: Final = Filters()
 # From this coverage of a message on, a hit is relevant however common the words are in the group.
 _ALL_OF_IT: Final = 0.8
-
-
 _RAREST: Final = 0.5  # minimum `Hit.rarity`
-_COVERAGE: Final = 0.2  # minimum `Hit.coverage`, unless `Hit.shared` reaches `_SHARED`
-_SHARED: Final = 1.3  # minimum `Hit.shared`: about two rare words of a long message are enough
+_COVERAGE: Final = 0.2  # minimum `Hit.coverage`, unless the hit shares two rare words
 
 
 def objection(hit: Hit) -> str | None:
@@ -64,7 +61,7 @@ def objection(hit: Hit) -> str | None:
         return "shares no word with the message"
     if hit.rarity < _RAREST and hit.coverage < _ALL_OF_IT:
         return f"shares only common words ({', '.join(hit.terms)})"
-    if hit.coverage < _COVERAGE and hit.shared < _SHARED:
+    if hit.coverage < _COVERAGE and hit.shared < TWO_RARE_WORDS:
         return f"shares too little with the message ({', '.join(hit.terms)}: {hit.coverage:.0%} of it)"
     return None
 

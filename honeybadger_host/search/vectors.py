@@ -18,7 +18,6 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 # This many unrelated texts are counted with the group's own: in a small group all may be related, or none.
 UNRELATED_COUNT: Final = 50
-_SMALLEST: Final = 256
 
 
 class Vectors:
@@ -31,8 +30,8 @@ class Vectors:
 
     def __init__(self, dimensions: int, unrelated: tuple[float, float]) -> None:
         self._unrelated = unrelated
-        self._matrix: Floats = np.zeros((_SMALLEST, dimensions), np.float32)
-        self._has: Mask = np.zeros(_SMALLEST, np.bool_)
+        self._matrix: Floats = np.zeros((0, dimensions), np.float32)
+        self._has: Mask = np.zeros(0, np.bool_)
         self._size = 0
 
     def __len__(self) -> int:

@@ -356,8 +356,12 @@ def said_in(data: bytes) -> list[str]:
         lines = data.decode("utf-8", "replace").strip("\n").split("\n")
         kept = [line.removeprefix("- ") for line in lines if not _HEADING.fullmatch(line)]
         texts = ["\n".join(line for line in kept if not line.startswith("> Archived "))]
-    left = ("\n".join(line for line in text.split("\n") if not is_blank_line(line)) for text in texts)
+    left = map(_without_blank_lines, texts)
     return [said for said in left if said.strip()]
+
+
+def _without_blank_lines(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if not is_blank_line(line))
 
 
 def _texts(value: Any, name: str = "") -> list[str]:

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
 from honeybadger_host.handler_kinds import Asked, QueryHandler
 from honeybadger_host.handlers.entries.places import named_entry
-from honeybadger_host.memory.entries.conditions import holds
 from honeybadger_host.memory.entries.entry import Entry, entry_file, marks_of, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.labels import is_below
 from honeybadger_host.search.index import Index
+from honeybadger_host.search.index_db import IN_ONE_QUERY
 from honeybadger_host.search.lookups import Listed
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.neutralise import one_line
 
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 _DEFAULT_LIMIT: Final = 200
 _MAX_BEGINNING: Final = 160
-_READ_AT_ONCE: Final = 500
 _MAX_REPLY_BYTES: Final = 1 << 20
 
 
@@ -77,7 +85,7 @@ class _Pages:
 
     def all(self) -> Iterator[Listed]:
         offset = 0
-        while listed := self.page(_READ_AT_ONCE, offset):
+        while listed := self.page(IN_ONE_QUERY, offset):
             offset += len(listed)
             yield from listed
 
@@ -231,3 +239,38 @@ def _text(entry: Entry, data: bytes) -> dict[str, Any]:
 
 def _levels(category: str) -> int:
     return category.count("/") + 1
+
+
+# ------------------------------------------------------------------------------------------------- conditions (`where`)
+
+
+def holds(where: Mapping[str, Any], entry: Entry) -> bool:
+    """Return whether all conditions hold for an entry. What is not there is null."""
+    held: dict[str, Any] = {"metadata": entry.metadata, "content": _json_of(entry.content)}
+    for path, condition in where.items():
+        value: Any = held
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        operators = condition if isinstance(condition, Mapping) else {"$eq": condition}
+        if not all(_compared(value, name, wanted) for name, wanted in operators.items()):
+            return False
+    return True
+
+
+def _json_of(content: str) -> Any:
+    """Return the JSON that a text is; None: it is not."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _compared(value: Any, name: str, wanted: Any) -> bool:
+    """Return whether a value compares to another. Only numbers and numbers, or texts and texts, have an order."""
+    if name in ("$eq", "$ne"):
+        is_same = value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+        return is_same == (name == "$eq")
+    for kind in (str, int | float):
+        if isinstance(value, kind) and isinstance(wanted, kind) and not isinstance(value, bool):
+            return _COMPARISONS[name](value, wanted)
+    return False

@@ -1,4 +1,4 @@
 """Long-term entries: the model of one, its file, and the folders of a group.
 
-Reading order: `marks`, `entry`, `store`, `conditions`.
+Reading order: `marks`, `entry`, `store`.
 """

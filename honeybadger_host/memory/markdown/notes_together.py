@@ -186,8 +186,9 @@ class _Costs:
         times = self.said.get(what, 0)
         self.said[what] = times + 1
         if times:
-            other = estimate_tokens(_other_at_most(note)) + 1
-            return other if times <= _MAX_OTHERS else _MORE_TOKENS if times == _MAX_OTHERS + 1 else 0
+            if times <= _MAX_OTHERS:
+                return estimate_tokens(_other_at_most(note)) + 1
+            return _MORE_TOKENS if times == _MAX_OTHERS + 1 else 0
         above = "" if note.section in self.oldest else _heading(note, "") + "\n"
         cost = estimate_tokens(above + _line(note, self.oldest.get(note.section, ""))) + 1
         self.oldest[note.section] = note.at

@@ -68,14 +68,25 @@ _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U000
 MAX_TERM: Final = 64  # characters; a longer word is found by its beginning (base64, minified code)
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _STEMMED: Final = frozenset(Stemmer.algorithms())
-_LANGUAGES: Final = tuple(STOP)
+_ALL_STOPS: Final = frozenset().union(*STOP.values())
+
+
+def _languages_of(word: str) -> tuple[str, ...]:
+    """Return the languages in which a word is a stop word."""
+    return tuple(language for language, words in STOP.items() if word in words)
+
+
 # Stop word -> its languages.
-_STOPS_IN: Final = {
-    word: tuple(language for language in _LANGUAGES if word in STOP[language])
-    for word in frozenset().union(*STOP.values())
-}
+_STOPS_IN: Final = {word: _languages_of(word) for word in _ALL_STOPS}
 _SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
-_STOP_IN_SCRIPTS: Final = frozenset(word for word in _STOPS_IN if any(letters.match(word) for _, letters in _SCRIPTS))
+
+
+def _other_script(word: str) -> str | None:
+    """Return the language whose stemmer fits a word in another script than Latin."""
+    return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
+
+
+_STOP_IN_SCRIPTS: Final = frozenset(word for word in _ALL_STOPS if _other_script(word) is not None)
 # Language of a question -> its stop words.
 _ASKED_IN: Final = {language: STOP["english"] | words | _STOP_IN_SCRIPTS for language, words in STOP.items()}
 _FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
@@ -291,11 +302,6 @@ def _analyse(token: str, language: str) -> list[str]:
     for part in parts:
         terms.extend(_number_terms(part) if part[0].isdigit() else [_stem(_fold(part.casefold()), language)])
     return terms
-
-
-def _other_script(word: str) -> str | None:
-    """Return the language whose stemmer fits a word in another script than Latin."""
-    return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
 
 
 def _foreign_stem(word: str, language: str) -> str:

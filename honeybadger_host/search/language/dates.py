@@ -81,7 +81,9 @@ def _said(text: str, now: datetime | None) -> Iterator[Said]:
         part = match.groupdict()
         year = part["iy"] or part["dy"] or part["my"] or part["oy"] or part["yy"]
         named, day = part["dm"] or part["mm"] or part["om"] or part["am"], part["id"] or part["dd"] or part["md"]
-        month = _month(named) if named else int(part["im"]) if part["im"] else None
+        month = int(part["im"]) if part["im"] else None
+        if named:
+            month = _month(named)
         if year is not None:
             span = _span(int(year), month, int(day) if day else None)
             if span is not None:

@@ -19,7 +19,7 @@ LONGEST: Final = 32
 KEPT: Final = 2  # letters at the beginning that are assumed correct: `mango` is not `mongo`
 WEIGHT: Final = 0.7  # weight of a guess
 CHARACTER_WEIGHT: Final = 0.3  # weight of one Chinese character
-_FIRST_HAN: Final = "\u3400"  # below are kana, which mean nothing alone
+FIRST_HAN: Final = "\u3400"  # below are kana, which mean nothing alone
 
 
 def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
@@ -29,7 +29,7 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
     """
     word = term.forms[0]
     if len(word) == 2 and is_cjk(word):
-        characters = [letter for letter in word if letter >= _FIRST_HAN and letter in vocabulary]
+        characters = [letter for letter in word if letter >= FIRST_HAN and letter in vocabulary]
         return [term, *(QueryTerm(letter, (letter,), CHARACTER_WEIGHT, is_optional=True) for letter in characters)]
     if not SHORTEST <= len(term.word) <= LONGEST or not (word.isascii() and word.isalpha()) or term.is_optional:
         return []

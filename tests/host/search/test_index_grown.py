@@ -71,7 +71,7 @@ def test_whatever_is_done_to_it_the_index_is_that_of_a_whole_reading(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, part_bytes: int
 ) -> None:
     monkeypatch.setattr(indexer, "_LARGE_NOTES", 0)
-    monkeypatch.setattr(indexer, "_NOTES_READ", part_bytes)
+    monkeypatch.setattr(indexer, "READ_AT_ONCE", part_bytes)
     rng = random.Random(seed)
     text = ""
     for _ in range(30):
@@ -81,7 +81,7 @@ def test_whatever_is_done_to_it_the_index_is_that_of_a_whole_reading(
         found = indexed(index)
         fresh = open_index(tmp_path, None)
         with monkeypatch.context() as whole:
-            whole.setattr(indexer, "_NOTES_READ", 1 << 18)
+            whole.setattr(indexer, "READ_AT_ONCE", 1 << 18)
             assert found == indexed(fresh), text
         fresh.close()
 
@@ -114,7 +114,7 @@ def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
 def test_a_large_file_that_is_edited_while_it_is_read_is_indexed_as_it_stands_in_the_end(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer, "_NOTES_READ", 4096)
+    monkeypatch.setattr(indexer, "READ_AT_ONCE", 4096)
     path = tmp_path / FILE
     notes = [f"\n## Notes (ann, 2026-11-21 06:05)\n- number {number}\n" for number in range(1000)]
     path.write_text("".join(notes))
@@ -132,8 +132,8 @@ def test_a_large_file_that_is_edited_while_it_is_read_is_indexed_as_it_stands_in
 def test_a_file_of_many_notes_that_changed_is_read_again_in_few_bytes_for_each_note(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_writer, "_BYTES_AT_ONCE", 1 << 16)
-    monkeypatch.setattr(indexer, "_NOTES_READ", 1 << 16)
+    monkeypatch.setattr(index_writer, "READ_AT_ONCE", 1 << 16)
+    monkeypatch.setattr(indexer, "READ_AT_ONCE", 1 << 16)
     path, notes = tmp_path / FILE, 4_000
     path.write_text("".join(f"\n## Notes (ann, 2026-11-21 06:05)\n- {number}\n" for number in range(notes)))
     index.touch(FILE)
