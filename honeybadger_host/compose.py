@@ -262,7 +262,7 @@ def _memory_of(
         turn_logs=turn_logs,
         whole_files=whole_files,
         entry_files=EntryFiles(home),
-        working_memory=WorkingMemoryStore(home),
+        working_memory=WorkingMemoryStore(home, projections.documents.read),
         sessions=Sessions(
             whole_files,
             turn_logs,

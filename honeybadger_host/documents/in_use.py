@@ -93,6 +93,12 @@ class DocumentsInUse:
                         self._backlog[file] = [*self.reader.changes(first, LAST_SEQ, [file])]
                     self.touch(file)
 
+    def discard(self, file: str) -> None:
+        """Forget a document that is over."""
+        self._documents.pop(file, None)
+        self._backlog.pop(file, None)
+        self.touched.pop(file, None)
+
     def load(self, file: str) -> Document:
         """Return a document, as the journal has it. Raises WorldFailed."""
         document = self._documents.get(file)

@@ -6,15 +6,20 @@ saved it: once nobody writes to it any more, what they changed is merged into th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from honeybadger_host.documents.document import may_be_version
 from honeybadger_host.documents.in_use import DocumentsInUse
 from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.saves import Saves
-from honeybadger_host.storage.files import Signature
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.files import Signature, path_in
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.unsynced import Unsynced
 
@@ -45,6 +50,9 @@ class Documents:
         clock: Callable[[], float] = time.monotonic,
         saves: type[Saves] = Saves,
     ) -> None:
+        self._home = home
+        self._journal = journal
+        self._changed = changed
         self.in_use = in_use = DocumentsInUse(home, journal, group_of, clock)
         self.saves = saves(home, in_use, journal, unsynced, author_of=author_of, changed=changed, wall=wall)
         overtake = self.saves.overtake
@@ -66,6 +74,39 @@ class Documents:
             if document.hash is None:
                 document.hash = hashlib.sha256(document.text)
             return document.hash.copy() if document.text else None
+
+    def read(self, file: str) -> bytes | None:
+        """Return the same as `current`, and keep nothing in memory for a file that is as it should be.
+
+        Raises WorldFailed.
+        """
+        if self.in_use.get(file) is not None:
+            return self.current(file)
+        data = read_whole(path_in(self._home, file))
+        return self.current(file) if data is not None and not may_be_version(file, data) else data
+
+    def expire(self, files: Sequence[str], is_over: Callable[[bytes], bool]) -> int:
+        """Remove files whose life is over, and what the journal knows of them; return how many.
+
+        In the writer's place. No change of the journal says so: expired is expired.
+        """
+        gone: list[str] = []
+        with self.in_use.lock:
+            for file in files:
+                path = path_in(self._home, file)
+                with contextlib.suppress(OSError, WorldFailed):
+                    data = read_whole(path)
+                    if data is not None and not self.is_behind(file) and is_over(data):
+                        os.unlink(path)
+                        self.in_use.discard(file)
+                        gone.append(file)
+            if gone:
+                self._journal.forget_files(gone)
+        for file in gone:
+            self._changed(file)
+            with contextlib.suppress(OSError):  # there is something left in it
+                os.rmdir(path_in(self._home, file).parent)
+        return len(gone)
 
     def view(self, file: str, data: bytes, signature: Signature) -> bytes:
         """See `Saves.view`; what is no document is returned as it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -16,6 +16,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.memory.working_memory_store import is_over
 from honeybadger_host.ops.clock import WallClock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
@@ -245,15 +246,12 @@ async def _remove_expired(host: Host) -> None:
 
 async def _sweep_working_memory(host: Host, wall: WallClock) -> int:
     """Remove expired entries of working memory, a few at a time; return their number."""
-    now = datetime.fromtimestamp(wall.seen, UTC)
-    files = await anyio.to_thread.run_sync(host.memory.working_memory.expired, now, wall.was_watched_for)
-    swept = 0
+    over = partial(is_over, now=datetime.fromtimestamp(wall.seen, UTC), was_watched_for=wall.was_watched_for)
+    documents, journal, swept = host.projections.documents, host.journal, 0
+    files = await anyio.to_thread.run_sync(host.memory.working_memory.over, over)
     for start in range(0, len(files), _SWEPT_AT_ONCE):
-        some = files[start : start + _SWEPT_AT_ONCE]
-        swept += await host.in_writers_place(_sweep_some, host, some, now, wall.was_watched_for)
+        swept += await host.in_writers_place(documents.expire, files[start : start + _SWEPT_AT_ONCE], over)
+    seqs = await anyio.to_thread.run_sync(journal.expired, over)
+    for start in range(0, len(seqs), _SWEPT_AT_ONCE):
+        await host.in_writers_place(journal.expire, seqs[start : start + _SWEPT_AT_ONCE])
     return swept
-
-
-def _sweep_some(host: Host, files: list[str], now: datetime, was_watched_for: Callable[[float], bool]) -> int:
-    memory = host.memory
-    return memory.working_memory.sweep(files, memory.whole_files, host.projections.behind, now, was_watched_for)

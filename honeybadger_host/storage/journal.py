@@ -360,6 +360,25 @@ class Journal:
             saved = [one._replace(at=at) for one in looked.saved]
             write_looked(connection, looked._replace(edits=edits, saved=saved))
 
+    def expired(self, is_over: Callable[[bytes], bool]) -> list[int]:
+        """Return the numbers of changes whose entries of working memory `is_over` is true of. Any thread."""
+        query = "SELECT seq, data FROM changes WHERE kind = 'working'"
+        with translating(self.path), closing(connect_to_read(self.path)) as connection:
+            return [seq for seq, data in connection.execute(query) if is_over(data)]
+
+    def expire(self, seqs: Sequence[int]) -> None:
+        """Keep nothing of entries of working memory that have expired. Raises as `commit`."""
+        query = "UPDATE changes SET kind = 'working_removed', data = x'' WHERE seq = ?"
+        with self._transaction() as connection:
+            connection.executemany(query, [(seq,) for seq in seqs])
+
+    def forget_files(self, files: Sequence[str]) -> None:
+        """Forget how files were that are over, and what people made of them. Raises as `commit`."""
+        names = [(file,) for file in files]
+        with self._transaction() as connection:
+            for table in ("seen", "saved", "edits"):
+                connection.executemany(f"DELETE FROM {table} WHERE file = ?", names)  # noqa: S608  a constant
+
     @property
     def has_adopted(self) -> bool:
         """Whether `keep_adopted` was called by a host with these kinds of documents."""

@@ -16,6 +16,7 @@ from honeybadger_host.storage.journal_schema import (
     LOG_SEQ,
     SCHEMA,
     SCHEMA_VERSION,
+    WORKING,
 )
 
 log = structlog.get_logger()
@@ -94,6 +95,7 @@ def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identi
         bring_forward(connection, path)
         log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
     connection.execute(EDITS_OF_FILE)
+    connection.execute(WORKING)
     return str(meta["identity"])
 
 

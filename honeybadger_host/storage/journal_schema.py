@@ -139,6 +139,8 @@ CREATE TABLE receipts (
 {_MARKS}{_TURNS}{_SPENT}{_EDITS}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_UNREAD}{DIGESTS}"""
 # Not of the schema: a host that does not know it keeps it up all the same.
 EDITS_OF_FILE: Final = "CREATE INDEX IF NOT EXISTS edits_of_file ON edits (file, seq)"
+# Likewise: the entries of working memory that have not expired.
+WORKING: Final = "CREATE INDEX IF NOT EXISTS working ON changes (seq) WHERE kind = 'working'"
 # Schema version -> what makes the next one of it.
 FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants

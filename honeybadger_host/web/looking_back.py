@@ -64,6 +64,7 @@ _TOLD: Final = {
     "session": "updated the session",
     "watermark": "read the conversation",
     "working": "kept in working memory",
+    "working_removed": "kept in working memory until it expired",
 }
 
 

@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
@@ -92,3 +93,26 @@ def test_saves_and_sweeps_at_once_lose_nothing(make_host: HostFactory, client: M
         bee.save_to_working_memory("page", f"round {rounds}", 1)
         assert bee.get_from_working_memory("page").data == f"round {rounds}"
         rounds += 1
+
+
+def test_an_editor_and_an_agent_change_one_entry(host: HostProcess, client: MakeClient) -> None:
+    bee = client()
+    bee.save_to_working_memory("page", "read on Monday", 60, tags=["zoo"])
+    path = host.home / "data/working/main/main/page.json"
+    opened = orjson.loads(path.read_bytes())
+    client("cook").save_to_working_memory("page", "read on Tuesday", 90, tags=["zoo"])
+    path.write_bytes(orjson.dumps(opened | {"category": "animals"}))
+    entry = bee.get_from_working_memory("page")
+    assert (entry.data, entry.category, entry.by) == ("read on Tuesday", "animals", "cook")
+    bee.save_to_working_memory("other", "x", 60)
+    wait_for(lambda: "page.json" in cli_text("log", "main", "--by", "human", home=host.home))
+    host.kill()
+    host.start()
+    assert bee.get_from_working_memory("page").category == "animals"
+    path.write_bytes(b"{")
+    assert bee.get_from_working_memory("page").data == "read on Tuesday"
+    bee.save_to_working_memory("page", "read on Wednesday", 60, "animals")
+    assert bee.get_from_working_memory("page").data == "read on Wednesday"
+    path.write_bytes(orjson.dumps(opened | {"category": "birds"}))
+    wait_for(lambda: bee.get_from_working_memory("page").category == "birds")
+    assert bee.get_from_working_memory("page").data == "read on Wednesday"

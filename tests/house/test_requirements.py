@@ -223,7 +223,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_working_handlers.py::test_what_is_saved_is_there_for_five_minutes",
         "host/memory/test_working_memory.py::test_an_entry_expires_at_its_time_and_not_before",
         "host/memory/test_working_memory.py::test_a_clock_that_is_set_back_lengthens_a_life_by_at_most_itself",
-        "host/memory/test_working_memory_store.py::test_what_has_expired_is_removed_with_its_folder_and_the_rest_stays",
+        "host/memory/test_working_memory_store.py::test_what_has_expired_goes_from_the_disk_and_the_journal",
     ],
     "RB6 fifty for a session; a full one is an error reply": [
         "host/handlers/test_working_handlers.py::test_the_fifty_first_entry_is_an_error_that_says_what_to_do",

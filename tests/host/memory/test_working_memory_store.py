@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,9 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, session_folder, working_file
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
-from honeybadger_host.storage.atomic_files import WholeFiles
-from tests.host.indexes import held
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, is_over
+from honeybadger_host.storage.changes import FileWritten
+from tests.host.documents.world import World
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=6)
@@ -33,12 +33,6 @@ def put(home: Path, key: str, session: str = "main", *, minutes: float = 5) -> P
     return path
 
 
-def age(path: Path) -> None:
-    """Wait until the host trusts what it has read of a file."""
-    while time.time_ns() - path.stat().st_ctime_ns < 25_000_000:
-        time.sleep(0.005)
-
-
 def keys(working_memory: WorkingMemoryStore, session: str = "main") -> list[str]:
     return sorted(label.key for label in working_memory.look("main", session).labels.values())
 
@@ -48,31 +42,11 @@ def test_what_a_person_adds_edits_or_deletes_counts_at_once(tmp_path: Path) -> N
     assert keys(working_memory) == []
     path = put(tmp_path, "one")
     assert keys(working_memory) == ["one"]
-    age(path)
-    assert keys(working_memory) == ["one"]
     path.write_bytes(data_of("one", minutes=9))
     (label,) = working_memory.look("main", "main").labels.values()
     assert label.expires_at == NOW + timedelta(minutes=9)
     path.unlink()
     assert keys(working_memory) == []
-
-
-def test_a_save_within_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
-    path = put(tmp_path, "one", minutes=5)
-    working_memory = WorkingMemoryStore(tmp_path, wall_ns=lambda: path.stat().st_ctime_ns)
-    for minutes in (6, 7, 8, 9):
-        working_memory.look("main", "main")
-        path.write_bytes(data_of("one", minutes=minutes))
-        (label,) = working_memory.look("main", "main").labels.values()
-        assert label.expires_at == NOW + timedelta(minutes=minutes)
-
-
-def test_a_file_is_read_again_only_when_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    age(put(tmp_path, "one"))
-    working_memory = WorkingMemoryStore(tmp_path)
-    assert keys(working_memory) == ["one"]
-    monkeypatch.setattr("honeybadger_host.memory.working_memory_store.read_whole", None)
-    assert keys(working_memory) == ["one"]
 
 
 @pytest.mark.parametrize("damage", ["bytes", "copy", "link", "folder"])
@@ -109,82 +83,86 @@ def test_a_file_in_place_of_the_folder_is_said_and_the_context_goes_on(tmp_path:
     assert [line["event"] for line in logs] == ["working.refused"]
 
 
-def test_many_sessions_fill_no_memory(tmp_path: Path) -> None:
-    working_memory = WorkingMemoryStore(tmp_path)
-    held_before = held(Label)
-    for number in range(300):
-        put(tmp_path, "x", f"s{number}")
-        assert keys(working_memory, f"s{number}") == ["x"]
-    assert held(Label) - held_before == 256
+# ------------------------------------------------------------------------------------------- as documents, and sweeping
 
 
-# ------------------------------------------------------------------------------------------------------------ sweeping
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.journal.close()
 
 
-def swept(
-    home: Path,
-    now: datetime,
-    *,
-    behind: tuple[str, ...] = (),
-    whole_files: WholeFiles | None = None,
-    watched_seconds: float = math.inf,
-) -> int:
-    working_memory = WorkingMemoryStore(home)
-
-    def was_watched_for(seconds: float) -> bool:
-        return seconds <= watched_seconds
-
-    due = working_memory.expired(now, was_watched_for)
-    return working_memory.sweep(due, whole_files or WholeFiles(home), behind, now, was_watched_for)
+def saved(world: World, key: str, *, minutes: float = 5, session: str = "main") -> Path:
+    """Save an entry as a request does."""
+    file = working_file("main", session, key)
+    data = data_of(key, session, minutes=minutes)
+    change = FileWritten("main", "working", file, data, world.documents.current(file))
+    world.projections.write(world.commit(change))
+    return world.home / file
 
 
-def test_what_has_expired_is_removed_with_its_folder_and_the_rest_stays(tmp_path: Path) -> None:
-    gone, kept = put(tmp_path, "gone"), put(tmp_path, "kept", minutes=60)
-    alone = put(tmp_path, "alone", "other")
-    assert swept(tmp_path, NOW) == 0
-    assert swept(tmp_path, LATER) == 2
-    assert (gone.exists(), kept.exists(), alone.parent.exists()) == (False, True, False)
+def swept(world: World, now: datetime, *, watched_seconds: float = math.inf) -> int:
+    over = partial(is_over, now=now, was_watched_for=lambda seconds: seconds <= watched_seconds)
+    count = world.documents.expire(WorkingMemoryStore(world.home).over(over), over)
+    world.journal.expire(world.journal.expired(over))
+    return count
 
 
-def test_what_is_no_entry_stays_and_what_a_killed_host_left_half_written_goes(tmp_path: Path) -> None:
-    bad = put(tmp_path, "bad")
+def kept(world: World, text: bytes) -> bool:
+    world.journal.checkpoint()
+    return any(text in path.read_bytes() for path in (world.home / "data").glob("journal.db*"))
+
+
+def test_what_has_expired_goes_from_the_disk_and_the_journal(world: World) -> None:
+    gone, stays = saved(world, "gone"), saved(world, "stays", minutes=60)
+    alone = saved(world, "alone", session="other")
+    assert swept(world, NOW) == 0
+    assert kept(world, b'"key": "gone"')
+    assert swept(world, LATER) == 2
+    world.journal.vacuum()
+    assert (gone.exists(), stays.exists(), alone.parent.exists()) == (False, True, False)
+    assert [kept(world, b'"key": "%s"' % key) for key in (b"gone", b"alone", b"stays")] == [False, False, True]
+    world.kill()
+    assert world.look(working_file("main", "main", "gone")) == []
+    assert saved(world, "gone").read_bytes() == data_of("gone")
+
+
+def test_what_is_no_entry_is_not_swept(world: World) -> None:
+    bad = put(world.home, "bad")
     bad.write_bytes(b"{")
-    temporary = bad.with_name(".one.json.77.tmp")
-    temporary.write_bytes(b"half")
-    assert swept(tmp_path, LATER) == 0
-    assert (bad.exists(), temporary.exists()) == (True, False)
+    assert swept(world, LATER) == 0
+    assert bad.exists()
 
 
 @pytest.mark.parametrize("clock", [timedelta(days=365), timedelta(days=-365)])
-def test_what_only_a_set_clock_makes_expire_stays_until_its_life_is_over_by_any_clock(
-    tmp_path: Path, clock: timedelta
-) -> None:
-    path = put(tmp_path, "one", minutes=5)
-    assert swept(tmp_path, NOW + clock, watched_seconds=299) == 0
+def test_what_a_set_clock_makes_expire_stays_for_its_life(world: World, clock: timedelta) -> None:
+    path = saved(world, "one", minutes=5)
+    assert swept(world, NOW + clock, watched_seconds=299) == 0
     assert path.exists()
-    assert WorkingMemoryStore(tmp_path).read_all("main", "main", NOW + clock) == []
-    assert len(WorkingMemoryStore(tmp_path).read_all("main", "main", NOW)) == 1
-    assert swept(tmp_path, NOW + clock, watched_seconds=300) == 1
+    assert WorkingMemoryStore(world.home).read_all("main", "main", NOW + clock) == []
+    assert len(WorkingMemoryStore(world.home).read_all("main", "main", NOW)) == 1
+    assert swept(world, NOW + clock, watched_seconds=300) == 1
     assert not path.exists()
 
 
-def test_what_a_decision_has_seen_or_the_journal_has_not_written_is_not_swept(tmp_path: Path) -> None:
-    path = put(tmp_path, "one")
-    file = working_file("main", "main", "one")
-    files = WholeFiles(tmp_path)
-    files.load(file)
-    assert swept(tmp_path, LATER, whole_files=files) == 0
-    files.end_batch(())
-    assert swept(tmp_path, LATER, whole_files=files, behind=(file,)) == 0
+def test_an_entry_that_was_saved_again_is_not_swept(world: World) -> None:
+    saved(world, "one")
+    over = partial(is_over, now=LATER, was_watched_for=lambda seconds: True)
+    due = WorkingMemoryStore(world.home).over(over)
+    path = saved(world, "one", minutes=60)
+    assert world.documents.expire(due, over) == 0
     assert path.exists()
-    assert swept(tmp_path, LATER, whole_files=files) == 1
 
 
-def test_a_save_between_the_look_and_the_sweep_is_not_removed(tmp_path: Path) -> None:
-    path = put(tmp_path, "one")
-    working_memory = WorkingMemoryStore(tmp_path)
-    due = working_memory.expired(LATER, lambda seconds: True)
-    put(tmp_path, "one", minutes=60)
-    assert working_memory.sweep(due, WholeFiles(tmp_path), (), LATER, lambda seconds: True) == 0
-    assert path.exists()
-    assert os.listdir(path.parent) == ["one.json"]
+def test_while_a_file_is_broken_its_last_good_version_is_served(world: World) -> None:
+    path = saved(world, "one")
+    world.save(b'{"key": "on', in_place=True, file=working_file("main", "main", "one"))
+    store = WorkingMemoryStore(world.home, world.documents.read)
+    for _ in range(2):
+        assert keys(store) == ["one"]
+        assert world.look(working_file("main", "main", "one")) == []
+        assert world.documents.saves.damaged() == [working_file("main", "main", "one")]
+        world.kill()
+        store = WorkingMemoryStore(world.home, world.documents.read)
+    assert path.read_bytes() == b'{"key": "on'
