@@ -37,7 +37,7 @@ class EchoText(Request[EchoResult]):
 '''
 HANDLER = """
 from honeybadger_host import compose
-from honeybadger_host.domain import QueryHandler
+from honeybadger_host.handler_kinds import QueryHandler
 
 def answer(asked, now):
     return {"said": asked.payload.text.upper() * (asked.payload.times or 1), "sender": asked.sender}
