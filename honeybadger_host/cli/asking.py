@@ -37,7 +37,7 @@ def check_group(folder: Path, group: str) -> None:
 
 def inbox_group(folder: Path) -> str:
     """Return a group in whose inbox to ask for what is of all groups. Raises NotFound."""
-    from honeybadger_host.memory.group_places import groups_in
+    from honeybadger_host.storage.group_places import groups_in
 
     found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)
     if found is None:

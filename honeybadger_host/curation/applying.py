@@ -37,7 +37,6 @@ from honeybadger_host.memory.entries.entry import (
 )
 from honeybadger_host.memory.entries.marks import Origin
 from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.memory.labels import each_once, folded
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.memory.markdown.summary_parts import digest_of, part_of, with_part
 from honeybadger_host.memory.watermarks import (
@@ -51,6 +50,7 @@ from honeybadger_host.memory.watermarks import (
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten
 from honeybadger_host.storage.home import MEMORY, SUMMARY
+from honeybadger_host.text.labels import each_once, folded
 from honeybadger_host.text.neutralise import neutralise, one_line, render_note
 from honeybadger_host.text.time_stamps import to_milliseconds
 

@@ -16,7 +16,7 @@ from honeybadger_host.curation.said import Refs, Turns, fact, newest_lines, numb
 from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.curation.snapshot import FOLDED, Snapshot
 from honeybadger_host.memory.edited import Edited, Texts
-from honeybadger_host.memory.labels import each_once, folded
+from honeybadger_host.text.labels import each_once, folded
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 

@@ -22,8 +22,8 @@ from honeybadger_host.curation.proposal import (
     Proposal,
 )
 from honeybadger_host.curation.said import Turns, uncopied, words_of_fact
-from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.markdown.notes import SIGNED
+from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 
 ApplyPolicy: TypeAlias = Literal["copied", "review"]

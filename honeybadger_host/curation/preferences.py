@@ -29,8 +29,8 @@ from honeybadger_host.curation.proposal_files import settled
 from honeybadger_host.curation.said import Refs, Turns, fact, newest_lines, picked, places_in
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.memory.edited import Edited
-from honeybadger_host.memory.labels import is_below
 from honeybadger_host.memory.watermarks import inferred_file
+from honeybadger_host.text.labels import is_below
 from honeybadger_host.text.turn import Turn
 
 CATEGORY: Final = "user-preferences/inferred"

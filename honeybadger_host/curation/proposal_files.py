@@ -19,11 +19,11 @@ from honeybadger_host.curation.proposal import (
 )
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Outcome
-from honeybadger_host.memory.labels import folded
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.changes import Change, FileWritten
 from honeybadger_host.storage.file_cache import signature_of
 from honeybadger_host.storage.files import Signature
+from honeybadger_host.text.labels import folded
 
 
 class Stored(NamedTuple):

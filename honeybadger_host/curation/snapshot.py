@@ -24,10 +24,10 @@ from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.curation.said import Turns
 from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, name_in, show_time
-from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.search.sources import sources
 from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.text.labels import folded
 
 MAX_ENTRIES: Final = 1000  # entries of a pass: those that changed last (RB14)
 _REINFORCED: Final = 5

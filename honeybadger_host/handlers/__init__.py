@@ -3,8 +3,8 @@
 May import: context, work, search, memory, storage, text, errors, settings, and the agent's turn. It does
 not know the spool.
 
-Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo` with `undo_edits`, `rewind`,
-`forget`; `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns/` and `delegation`; `tasks`
+Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo` with `undo_edits`, `rewind`;
+`context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns/` and `delegation`; `tasks`
 and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
 """
 
@@ -23,7 +23,6 @@ from honeybadger_host.handlers import (
     conversation,
     delegation,
     feedback,
-    forget,
     host,
     importing,
     messages,
@@ -167,7 +166,7 @@ def build_table(
             screen,
             runtime.speakers,
         ),
-        "forget": forget.forget(jobs.forget),
+        "forget": host.forget(jobs.forget),
         "list_proposals": proposals.list_proposals(home, dependencies.entry_files),
         "decide_proposal": proposals.decide_proposal(
             journal.path, dependencies.entry_files, dependencies.whole_files, writes

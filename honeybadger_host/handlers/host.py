@@ -1,24 +1,25 @@
-"""The host itself: `ping`; and `list_groups`, the groups of the home in numbers, for the operator."""
+"""The host itself: `ping`; and for the operator `list_groups`, the groups in numbers, and `forget`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
-from honeybadger_agent.wire import PROTOCOL, ListGroups
+from honeybadger_agent.wire import PROTOCOL, Forget, ListGroups, Refusal
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal_files import WaitingProposals
-from honeybadger_host.errors import FileProblem
-from honeybadger_host.handler_kinds import Asked, QueryHandler
-from honeybadger_host.memory.group_places import groups_in, named_folders
+from honeybadger_host.errors import FileProblem, JournalError, WorldFailed
+from honeybadger_host.handler_kinds import Asked, QueryHandler, WaitingHandler
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.search.index import Index
+from honeybadger_host.storage.group_places import groups_in, named_folders
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.text.phrases import folded
 from honeybadger_host.text.time_stamps import time_stamp
 
 _MAX_SENDERS: Final = 20
@@ -77,3 +78,27 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
         return 0 if text is None else text.note_count
 
     return QueryHandler(answer)
+
+
+def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]]) -> WaitingHandler:
+    """Return the handler of `forget`: the operator has something removed from everywhere; `ops/forget.py` does it.
+
+    Args:
+        now: does it.
+    """
+
+    async def answer(asked: Asked) -> Mapping[str, Any]:
+        payload: Forget = asked.payload
+        given = [name for name in ("id", "text", "sender", "session") if getattr(payload, name) is not None]
+        if len(given) != 1:
+            raise Refusal("invalid", "payload must have one of id, text, sender and session", field="payload")
+        if payload.text is not None and len(folded(payload.text)) < 3:  # it stands in too many words
+            why = "payload.text must have 3 characters: it is forgotten wherever it stands, also in words"
+            raise Refusal("invalid", why, field="payload.text")
+        try:
+            return await now(asked)
+        except (WorldFailed, JournalError) as error:
+            why = f"{error}; what was begun goes on with the same command, or the next start"
+            raise Refusal("unavailable", why) from None
+
+    return WaitingHandler(answer)

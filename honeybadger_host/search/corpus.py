@@ -20,7 +20,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.language.analyzer import QUESTION_MARK, time_terms
 from honeybadger_host.search.layout import (
@@ -45,6 +44,7 @@ from honeybadger_host.search.postings import (
     loaded,
 )
 from honeybadger_host.search.vectors import Vectors
+from honeybadger_host.text.labels import folded
 
 ENTRY: Final = KINDS.index("entry")
 TURN: Final = KINDS.index("turn")

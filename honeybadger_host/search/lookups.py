@@ -13,12 +13,12 @@ import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index_db import FOUND, INDEX_FILE, IndexFile
 from honeybadger_host.search.nearly import sketch
 from honeybadger_host.search.parser import known_by
 from honeybadger_host.search.sources import source_of
+from honeybadger_host.text.labels import folded
 
 log = structlog.get_logger()
 

@@ -18,7 +18,6 @@ import orjson
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.entries.entry import marks_of, parse_entry
-from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.markdown.notes import SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
@@ -26,6 +25,7 @@ from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.sources import Source, Unsearchable
 from honeybadger_host.storage.files import BOM, Signature
+from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 
 # The date of an entry of HISTORY.md, with or without brackets.

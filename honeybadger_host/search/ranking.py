@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.memory.labels import folded, is_below
 from honeybadger_host.search.corpus import Corpus, Floats, view
 from honeybadger_host.search.documents import KINDS, TWO_RARE_WORDS, Kind
 from honeybadger_host.search.language.analyzer import analyse_query
 from honeybadger_host.search.scoring import Hit, Scoring
+from honeybadger_host.text.labels import folded, is_below
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from honeybadger_host import __version__
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.documents.versions import text_after
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.ops.archive import appearing, packing, size_and_digest
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
@@ -34,6 +33,7 @@ from honeybadger_host.storage.files import (
     open_new,
     open_plain,
 )
+from honeybadger_host.storage.group_places import folders_of, single_files_of
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.storage.journal_schema import Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from honeybadger_host.errors import HostError
-from honeybadger_host.memory.group_places import folders_of, single_files_of
+from honeybadger_host.storage.group_places import folders_of, single_files_of
 
 _MAX_NAME_LENGTH: Final = 255
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import HomeError
-from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.storage.files import make_folders, sync_folder
+from honeybadger_host.storage.group_places import folders_of, single_files_of
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_transfer import forget_loaded, read_loaded
 

@@ -15,9 +15,9 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.errors import NotFound as HostNotFound
-from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.spool.dead_letter_files import dead_names, find_dead
 from honeybadger_host.storage.edits import unread_of
+from honeybadger_host.storage.group_places import groups_in
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.rendering import href
 from honeybadger_host.web.review import gist_of_operation

@@ -18,7 +18,7 @@ import orjson
 from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
 from honeybadger_agent.wire import GENERAL
 from honeybadger_host.memory.entries.entry import entry_id
-from honeybadger_host.memory.labels import folded
+from honeybadger_host.text.labels import folded
 
 Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "undo", "program"]
 SESSION: Final = "talk"  # of each group: what is said goes there

@@ -17,11 +17,11 @@ from honeybadger_host.handler_kinds import Asked, QueryHandler
 from honeybadger_host.handlers.entries.places import named_entry
 from honeybadger_host.memory.entries.entry import Entry, entry_file, marks_of, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.memory.labels import is_below
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.index_db import IN_ONE_QUERY
 from honeybadger_host.search.lookups import Listed
 from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.text.labels import is_below
 from honeybadger_host.text.neutralise import one_line
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {

@@ -11,7 +11,7 @@ from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, Sav
 from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.handlers.redaction import CleanTexts, Screen
 from honeybadger_host.memory.entries.entry import Json
-from honeybadger_host.memory.labels import each_once
+from honeybadger_host.text.labels import each_once
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from honeybadger_host.memory.entries.marks import (
     take_origin,
     take_standing,
 )
-from honeybadger_host.memory.labels import each_once
 from honeybadger_host.storage.files import BOM
+from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.time_stamps import time_stamp
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"

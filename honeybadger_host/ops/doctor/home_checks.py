@@ -17,13 +17,13 @@ from honeybadger_agent.wording import HOST_EXTRA, count_of, in_words
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
-from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.doctor.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import names_in, printable
+from honeybadger_host.storage.group_places import groups_in
 from honeybadger_host.storage.home import (
     CLOCK_GRACE_SECONDS,
     GROUP_FILES,

@@ -12,7 +12,7 @@ import pytest
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked
-from honeybadger_host.handlers.forget import forget
+from honeybadger_host.handlers.host import forget
 from tests.host.handlers.room import Room
 
 

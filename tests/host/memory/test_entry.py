@@ -22,7 +22,7 @@ from honeybadger_host.memory.entries.entry import (
     reinforce,
 )
 from honeybadger_host.memory.entries.marks import KINDS, Origin
-from honeybadger_host.memory.labels import each_once, folded
+from honeybadger_host.text.labels import each_once, folded
 
 FILE = "groups/main/memory/user-preferences/look/k3v9x2m4q7p1.json"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

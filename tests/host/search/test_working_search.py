@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from honeybadger_host.memory.labels import is_below
 from honeybadger_host.search.working_search import find, preview
+from honeybadger_host.text.labels import is_below
 from tests.host.memory.test_working_memory import NOW, entry
 
 PAGES = [
