@@ -1,4 +1,4 @@
-"""The context of an earlier moment (`get_context` with `as_of`): the one that was served, or the files as they were."""
+"""The context of an earlier moment (`get_context` with `as_of`): a served context, or one made of the files then."""
 
 from __future__ import annotations
 

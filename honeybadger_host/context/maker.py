@@ -204,7 +204,7 @@ class ContextMaker:
         """Return summary.md without the parts of other sessions.
 
         Args:
-            is_told: whether the session's own part is shown: not after its context began anew.
+            is_told: whether the session's own part is shown; false for a context that began after it was consolidated.
         """
         loaded = self._read(f"groups/{group}/{SUMMARY}")
         if not isinstance(loaded, GroupText) or not loaded.has_parts:

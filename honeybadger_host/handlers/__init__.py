@@ -62,8 +62,8 @@ class Dependencies:
     """The parts of memory that handlers use.
 
     Args:
-        journal: not written here.
-        written_seq: every change up to it stands in the files.
+        journal: only read here.
+        written_seq: every change up to this number is in the files.
         arrivals: told of each message.
     """
 

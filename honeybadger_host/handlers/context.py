@@ -27,8 +27,8 @@ class ContextHandler:
     Args:
         maker: of contexts as memory is now.
         identity_of: sender -> its identity, when it is an agent of this home.
-        written_seq: every change up to it stands in the files.
-        has_changed: whether some groups were written to behind a seq.
+        written_seq: every change up to this number is in the files.
+        has_changed: whether some groups were written to after a change of this number.
     """
 
     maker: ContextMaker

@@ -63,7 +63,7 @@ def _saved(note: RenderedNote, screened: Mapping[str, int]) -> dict[str, Any]:
 
 
 def edit_note(files: WholeFiles, screen: Screen) -> ChangeHandler[tuple[bytes, NotePlace]]:
-    """Return the handler of `edit_note`: a note changes where it stands, if it is the one that was read."""
+    """Return the handler of `edit_note`: a note changes in place, unless it has changed since it was read."""
 
     def prepare(asked: Asked) -> tuple[bytes, NotePlace]:
         payload: EditNote = asked.payload

@@ -38,7 +38,7 @@ _Work: TypeAlias = Applying | Accepting | Reverting  # A decision about a propos
 
 
 def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
-    """Return the handler of `list_proposals`: the newest first, one that cannot be read with what is wrong with it."""
+    """Return the handler of `list_proposals`: newest first; an unreadable one has its problem."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: ListProposals = asked.payload
@@ -148,7 +148,7 @@ def dream(home: Path, entries: EntryFiles, now: Dreams, keep: Keeps) -> WaitingH
 
 
 def _shown(home: Path, entries: EntryFiles, proposal: Proposal, is_trial: bool = True) -> dict[str, Any]:
-    """Return a proposal with its operations, and what their sources say; not of a trial: as its file says it by now."""
+    """Return a proposal with its operations and their sources' texts; unless it is a trial, as its file is now."""
     if not is_trial and (data := read_whole(home / proposal_file(proposal.group, proposal.id))) is not None:
         proposal = _parsed(data, proposal.group, proposal.id)
     operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
@@ -167,7 +167,7 @@ def _parsed(data: bytes | None, group: str, name: str) -> Proposal:
 
 
 def _chosen(proposal: Proposal, payload: DecideProposal) -> frozenset[int]:
-    """Return the numbers of the operations that are meant. Raises Refusal: none, or one that is decided."""
+    """Return the numbers of the chosen operations. Raises Refusal: there are none, or one is already decided."""
     states = {each.n: each.state for each in proposal.operations}
     if payload.operations is None:
         chosen = frozenset(n for n, state in states.items() if state == "waiting")
@@ -182,7 +182,7 @@ def _chosen(proposal: Proposal, payload: DecideProposal) -> frozenset[int]:
 
 
 def _with_result(proposal: Proposal, payload: DecideProposal, chosen: frozenset[int]) -> Proposal:
-    """Return a proposal in which one operation writes another text. Raises Refusal."""
+    """Return the proposal with another text for one operation. Raises Refusal."""
     one = next((each for each in proposal.operations if each.n in chosen), None)
     if payload.decision != "accept" or len(chosen) != 1 or one is None:
         raise Refusal("invalid", "payload.result needs accept, and one operation", field="payload.result")

@@ -31,7 +31,7 @@ class Screen:
 
         Args:
             member: its name in the request, as `payload.content`.
-            heading: what it stands below.
+            heading: the heading above it.
         """
         if self.mode == "off":
             return text, {}
@@ -124,10 +124,10 @@ class Screen:
 
 @dataclass(slots=True)
 class CleanTexts:
-    """Texts of one request on their way into memory: without what hides, forges or betrays. Methods raise Refusal.
+    """The texts of one request, cleaned of hidden characters, forgeries and credentials. Methods raise Refusal.
 
     Args:
-        changed: what was changed in all of them.
+        changed: kind of change -> count, over all texts.
     """
 
     asked: Asked

@@ -1,8 +1,8 @@
 """Ordinary writes of a group whose `memory.writes` is `review`: each waits as a proposal until a person accepts it.
 
-A write is tried as it comes, so that whoever asks hears at once what is wrong with it; its changes are not made. What
-waits is the request itself, without credentials, and accepting it is deciding it then, by the same handler, signed with
-who asked for it (docs/decisions/032-what-a-save-meets.md).
+A write is tried at once, so that its sender hears what is wrong with it, but its changes are not made. The proposal
+keeps the request itself, without credentials. Accepting it decides it with the same handler, signed by the sender who
+asked for it (docs/decisions/032-what-a-save-meets.md).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Tried(NamedTuple):
 def reviewed(
     handler: ChangeHandler[Any], files: WholeFiles, screen: Screen, groups: Collection[str]
 ) -> ChangeHandler[Any]:
-    """Return a handler whose changes wait in these groups; those of the operator do not."""
+    """Return a handler whose changes wait in these groups, unless the operator asks."""
 
     def prepare(asked: Asked) -> Any:
         prepared = handler.prepare(asked)
@@ -177,7 +177,7 @@ def _sources_of(payload: Wire, result: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _digests(files: WholeFiles, group: str, ids: Collection[str]) -> dict[str, str]:
-    """Return SHA-256 of entries' files by id; one that is not there is left out."""
+    """Return id -> SHA-256 of the entry's file; missing entries are left out."""
     digests: dict[str, str] = {}
     for id_ in ids:
         for file in files.named(memory_folder(group), f"{id_}.json"):

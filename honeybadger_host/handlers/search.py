@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
 DEFAULT_LIMIT: Final = 8
 _MORE_RANKED: Final = 4  # four times as many hits are ranked when too few are left because notes say the same
 _MAX_RANKED: Final = 1000
-_MAX_OTHERS: Final = 5  # other notes that are named with a note that says the same
+_MAX_OTHERS: Final = 5  # equal notes that are named with the first
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))  # signals that make a hit good without a common word
 
 
@@ -103,7 +103,7 @@ def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandle
 
 
 def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]]) -> list[list[Found]]:
-    """Return documents with author and time of the person who edited an entry or a note after it was saved last."""
+    """Return the documents; those that a person edited since they were saved have that person and time."""
     found = [one for same in shown for one in same]
     entries = {one.file for one in found if one.kind == "entry"}
     edited: Mapping[str, tuple[str, int]] = {}
@@ -128,7 +128,7 @@ def _in_order(found: Mapping[int, Found], hits: Sequence[Hit]) -> list[int]:
 
 
 def _folded(found: Mapping[int, Found], numbers: Sequence[int]) -> list[list[Found]]:
-    """Return the documents in order; notes of a file that say the same in the same section stand with the first."""
+    """Return the documents in order; equal notes of one file and section are grouped with the first of them."""
     folded: dict[tuple[str, ...], list[Found]] = {}
     for number in numbers:
         if (one := found.get(number)) is not None:

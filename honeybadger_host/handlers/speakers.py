@@ -1,4 +1,4 @@
-"""The names that turns are shown under (HB6): nobody is shown under another's name, in whatever letters."""
+"""The names that turns are shown under (HB6): nobody is shown under a name that is, or looks like, another's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ROLES: Final = get_args(Role)
 
 
 def looks_of(name: str) -> str:
-    """Return what is the same for names that a reader cannot tell apart: case, accents, spaces and signs aside."""
+    """Return a key that names share if a reader cannot tell them apart: case, accents, spaces and signs are ignored."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold()).translate(_TO_LETTERS)
     letters = "".join(character for character in folded if character.isalnum())
     return letters.replace("rn", "m").replace("vv", "w")
@@ -59,7 +59,7 @@ def speaker_of(sender: str | None, default: str, member: str = "payload.sender")
     """Return the name that a turn is shown under. Raises Refusal: it could forge another speaker's line.
 
     Args:
-        member: where the name stands in the request.
+        member: the name's place in the request.
     """
     if sender is None:
         return default
@@ -84,7 +84,7 @@ class Speakers:
         """Raise Refusal (`forbidden`): a name is another's, or looks like it. Reads the group's senders.
 
         Args:
-            said: where a name stands in the request -> the shown name, or None, and the role of its turn.
+            said: place in the request -> the shown name or None, and the role of its turn.
         """
         names = {member: name for member, (name, role) in said.items() if name not in (None, asked.sender, role)}
         taken = self.taken(asked.group, asked.sender, names.values())
@@ -94,10 +94,10 @@ class Speakers:
                 raise Refusal("forbidden", f"{whose}: a turn is shown under a name of its own", field=member)
 
     def taken(self, group: str, own: str, names: Iterable[str | None]) -> Mapping[str, str]:
-        """Return those of some names that are another's -> whose they are. Reads the group's senders.
+        """Return name -> its owner, for the names that belong to somebody else. Reads the group's senders.
 
         Args:
-            own: the name of the folder that the turns are said from.
+            own: the folder of the sender who appends the turns.
         """
         wanted = {name: looks_of(name) for name in names if name is not None and name != own}
         if not wanted:

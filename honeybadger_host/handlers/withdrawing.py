@@ -23,7 +23,7 @@ class _Found:
     """The state of a session before turns are taken back.
 
     Args:
-        turns: those that stand, from the first that is taken back.
+        turns: the turns that are not withdrawn yet, from the first that is to be withdrawn.
         told: number of the last turn that is consolidated.
     """
 

@@ -1,6 +1,6 @@
 """Feedback: what people and agents said of answers and tools, one line of JSON each (RB13).
 
-`data/feedback/<group>.jsonl` is appended to as logs are. Nothing searches it and no context shows it: the passes over
+`data/feedback/<group>.jsonl` is appended to as logs are. It is not searched and in no context: the passes over
 memory read what is new. A line that is not feedback is skipped.
 """
 
@@ -23,7 +23,7 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-FEEDBACK_SESSION: Final = "data:feedback"  # where feedback stands among turns, see `as_turn`
+FEEDBACK_SESSION: Final = "data:feedback"  # the session of feedback that is shown as turns, see `as_turn`
 _MAX_BYTES: Final = 1 << 20  # at the end of the file: more than 50 of the longest
 
 

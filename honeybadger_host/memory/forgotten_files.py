@@ -1,4 +1,4 @@
-"""The files of a group from which things are forgotten, and what of them goes when nothing is left of it."""
+"""The files of a group that forgetting looks into, and how what it leaves empty is removed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _below(home: Path, folder: str) -> Iterator[str]:
 
 
 def tidied(group: str, file: str, held: bytes) -> Change | None:
-    """Return the change that takes out of a file what is nothing any more: lines, notes, or all of it.
+    """Return the change that removes what is left empty in a file: lines, notes, or the whole file.
 
     None: there is nothing like that.
     """
@@ -103,7 +103,7 @@ def _says_nothing(data: bytes, member: str) -> bool:
 
 
 def without_blanks(text: str) -> str:
-    """Return a text without lines that say nothing any more, and without headings below which nothing is left."""
+    """Return a text without lines that were emptied, and without headings that have nothing left below them."""
     sections: list[list[str]] = [[]]
     for line in text.splitlines(keepends=True):
         if line.startswith("## "):

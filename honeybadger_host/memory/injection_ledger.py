@@ -1,9 +1,8 @@
 """The contexts put before a model, with their entries and turns: an entry in view is not recalled as if it were new,
 and `why` shows what an answer was given from (`served`).
 
-One database, written before the reply. It may be deleted at any time; then what is in view is recalled once more, and
-earlier contexts are not known. A kill loses nothing of it, a power cut the newest seconds; what is damaged is begun
-again.
+One database, written before the reply. It may be deleted at any time: then entries in view are recalled once more, and
+earlier contexts are unknown. A kill loses nothing, a power cut the newest seconds; a damaged database is made anew.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ class InjectionLedger:
             return contexts.result_of(self._opened(), hash_)
 
     def note(self, served: Served) -> None:
-        """Keep what was put before a model, and forget what the session does not show any more."""
+        """Keep what a model was given, and forget what the session no longer shows."""
         with self._saying_failures():
             db = self._opened()
             with _transaction(db):
@@ -137,7 +136,7 @@ class InjectionLedger:
             self._has_failed = False
 
     def _file_bytes(self) -> int:
-        """Return the size of the files, at least that of what is kept. SQLite itself takes 17 us to say it exactly."""
+        """Return the size of the files, an upper bound for what is kept; asking SQLite exactly takes 17 us."""
         return sum(os.stat(f"{self._path}{end}").st_size for end in ("", "-wal"))
 
     def prune(self) -> None:
@@ -174,7 +173,7 @@ class InjectionLedger:
         return shown, last
 
     def take_in(self, group: str, shown: Iterable[tuple[str, str, int]], last: Iterable[tuple[str, float]]) -> None:
-        """Keep all of a group, as `all_of` returned it in another home, instead of what is known of it."""
+        """Replace a group's rows by those that `all_of` returned in another home."""
         with self._saying_failures():
             db = self._opened()
             with _transaction(db):
@@ -192,7 +191,7 @@ class InjectionLedger:
     ) -> None:
         """Forget that entries, and what in a session, were recalled, and contexts; no power cut brings it back.
 
-        A ledger that one damaged before is begun again, whatever is to be forgotten.
+        A damaged ledger is made anew instead.
 
         Args:
             is_doomed: told a `ContextResult`, its session and who got it; says whether it goes.

@@ -15,7 +15,7 @@ from honeybadger_host.search.language.spelling import FIRST_HAN, guesses
 from honeybadger_host.search.postings import TF_BITS, TF_MASK
 from honeybadger_host.text.turn import VIA
 
-# Least rarity of a word that may name the group's subject, however many documents have it; 1: only one has it.
+# Minimum rarity of a word that may be the group's subject, even if all documents have it; 1: only one has it.
 SUBJECT: Final = 0.5
 # At most this many unknown words of a question are checked for typos, 0.3 ms each: a pasted page has thousands.
 _MAX_GUESSED: Final = 64

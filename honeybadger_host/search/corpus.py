@@ -57,12 +57,12 @@ _TAIL_PAIRS: Final = (
 )
 _NO_ROWS: Final = array("I")
 _TERM_BYTES: Final = WORD_BYTES + 100  # memory of a later term: the word, and an array
-_ROW_BYTES: Final = 150  # memory of a later row, beside its columns and postings
+_ROW_BYTES: Final = 150  # memory of a later row, without its columns and postings
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Names:
-    """Numbers strings in the order in which they were first seen."""
+    """Numbers strings in order of first appearance."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}

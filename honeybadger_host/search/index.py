@@ -204,7 +204,7 @@ class Index:
             pass
 
     def scrub(self) -> None:
-        """Let the database keep nothing of what is not indexed any more. Raises WorldFailed."""
+        """Erase from the database what is no longer indexed. Raises WorldFailed."""
         self._db.scrub()
 
     def warm(self) -> bool:

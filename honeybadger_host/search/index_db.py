@@ -57,7 +57,7 @@ CREATE TABLE docs (
     known_by INTEGER,             -- 64 bits of what its text says, normalised
     digest BLOB NOT NULL,         -- of all that the file says of it
     name TEXT NOT NULL, title TEXT NOT NULL,  -- of an entry
-    names TEXT NOT NULL,          -- words it is found by beside its text, one on each line
+    names TEXT NOT NULL,          -- further words it is found by, one on each line
     bytes INTEGER NOT NULL,       -- size of an entry's text
     marks TEXT NOT NULL DEFAULT '',  -- what else an entry knows of itself: JSON
     until REAL,                   -- when an entry ceases to be valid, seconds since the epoch
@@ -240,7 +240,7 @@ class IndexFile:
         self._terms.update((term, number) for number, term in numbered)
 
     def scrub(self) -> None:
-        """Remove words that no text has any more, and overwrite what was deleted. Raises WorldFailed."""
+        """Remove words that are in no text, and overwrite deleted data. Raises WorldFailed."""
         self.guarded(self._scrub)
 
     def _scrub(self) -> None:

@@ -1,4 +1,4 @@
-"""Embeds indexed texts a few at a time, and stores the vectors beside their documents."""
+"""Embeds indexed texts a few at a time, and stores the vectors with their documents."""
 
 from __future__ import annotations
 

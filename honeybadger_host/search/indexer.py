@@ -57,7 +57,7 @@ class Grown:
         signature: of the file when its beginning was read.
         size, digest: of the finished bytes: at the end, those before the last note.
         seen: hash of a note -> how often it occurs in these.
-        last: digest -> number of the document of the last note, and of what stands below it.
+        last: digest -> number of the document, for the last note and the text below it.
         left: the same of indexed documents not found in the file yet; None when the file was read to its end.
     """
 
@@ -77,7 +77,7 @@ class Changes:
         removed: numbers of documents to remove.
         entries: change of the number of entries.
         sources: rows of files that were read.
-        gone: numbers of files that do not exist any more.
+        gone: numbers of files that no longer exist.
         grown: file of notes -> how far it was read.
     """
 
@@ -317,7 +317,7 @@ class Reader:
 
 
 def _noted(signature: Signature | None, *, is_changing: bool = False) -> Signature | None:
-    """Return the signature to note of a file that was read; one that no file has where it is to be read again."""
+    """Return the signature to store, or one that never matches if the file must be read again."""
     if signature is not None and (is_changing or is_young(signature, time.time_ns())):
         return signature._replace(size=-1)
     return signature

@@ -1,4 +1,4 @@
-"""The turns of a corpus in the order in which they were said, and how far the text around each reaches."""
+"""The turns of a corpus in the order of the conversation, and the extent of the text around each turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ints: TypeAlias = npt.NDArray[np.int32]
 
 # Words on each side of a turn that count as the text around it; a fixed number of turns is worse for long turns.
 AROUND_WORDS: Final = 50
-AROUND_TURNS: Final = 4  # at most this many turns on each side; the nearest one always counts, however long it is
+AROUND_TURNS: Final = 4  # maximum number of turns on each side; the nearest one always counts
 LONG_TURN: Final = 80  # A turn of more words has no text around it, and ends the text around its neighbours
 SITTING_SECONDS: Final = 3600.0  # turns separated by a longer pause do not count as text around each other
 

@@ -30,7 +30,7 @@ class Found(NamedTuple):
     """A document as stored, to be shown.
 
     Args:
-        names: words it is found by beside its text, one on each line; of a note its section.
+        names: further words it is found by, one on each line; the section of a note.
         marks: what else an entry knows of itself, see `entry.marks_of`.
     """
 
@@ -146,7 +146,7 @@ class Lookups:
         """Return (category, entries directly in it, bytes of their texts) of indexed entries, sorted.
 
         Args:
-            author: only those that this one saved.
+            author: only entries saved by this author.
         """
         where, values = self._entries_of(group, author)
         query = f"SELECT category, count(*), sum(bytes) FROM docs WHERE {where} GROUP BY category ORDER BY category"  # noqa: S608  only marks
@@ -192,7 +192,7 @@ class Lookups:
         return dict(sorted(there, key=lambda row: row[1]))  # the group's own after the global ones
 
     def expired(self, group: str, now: float) -> list[int]:
-        """Return the numbers of entries that a group may read and that are not valid any more."""
+        """Return the numbers of expired entries that a group may read."""
         groups = [self._db.group(name) for name in (group, GLOBAL_GROUP)]
         query = "SELECT number FROM docs WHERE until <= ? AND number >> 40 IN (?, ?)"
         return [number for (number,) in self._db.rows(query, (now, *groups))]

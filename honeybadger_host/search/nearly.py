@@ -1,8 +1,8 @@
-"""How much two texts have in common, and a few numbers for each text by which its likes are found. Pure.
+"""Measures how much two texts have in common; sketches find similar texts. Pure.
 
-The sketch of a text is those pairs of its neighbouring words that have the least hashes. Of two texts that share most
-of their words the sketches share one nearly always, so a few rows of an index lead from one to the other: nothing is
-scanned, and no words are kept in memory. A pair is rare where each of its words is common.
+The sketch of a text is the eight pairs of neighbouring words with the smallest hashes. Two texts that share most of
+their words nearly always share a pair, so a few rows of an index lead from one to the other: nothing is scanned, and no
+words are kept in memory. Pairs are rare even if both of their words are common.
 
 Source: docs/decisions/032-what-a-save-meets.md; what is missed is measured in tests/host/search/test_nearly.py.
 """
@@ -17,7 +17,7 @@ from typing import Final
 
 _SKETCHED: Final = 8
 _ENOUGH: Final = 6
-# Letters of a word that says something; shorter ones are left out of a sketch where there are enough others.
+# Minimum letters of a word in a sketch; shorter words count when there are too few longer ones.
 _LONG: Final = 4
 _MAX_WORDS: Final = 400
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)

@@ -1,4 +1,4 @@
-"""The pieces of text in a file that is searched, each of which can be found on its own.
+"""Divides a searched file into pieces, each of which is found separately.
 
 An entry, a note of MEMORY.md, a paragraph of HISTORY.md, a turn, a fact or a task of a session. People may edit all of
 these files: a malformed one is reported, and the others stay searchable.
@@ -35,7 +35,7 @@ _ENTRIES: Final = re.compile(r"\n\s*\n|\n(?=(?:#+ |[-*] )?\[?\d{4}-\d\d-\d\d\b)"
 
 
 class Piece(NamedTuple):
-    """A part of a file that can be found on its own.
+    """A part of a file that is found separately.
 
     Args:
         key: an entry's id, a turn's number, a note's hash (with a number when the note occurs twice).

@@ -27,7 +27,7 @@ class Filters:
     Args:
         kinds: empty means all.
         category: see `labels.is_below`; empty means all.
-        tags: a document must have all of them, whatever their case.
+        tags: a document must have all of them; case is ignored.
         since, until: seconds since the epoch, both inclusive; a document without a time passes neither.
         hidden: numbers of documents that are not found; with `only_hidden` they alone are.
         needs_word: vectors and dates find or raise only documents that share a whole word with the question.
@@ -45,7 +45,7 @@ class Filters:
 
 
 EVERY: Final = Filters()
-# From this coverage of a message on, a hit is relevant however common the words are in the group.
+# A hit with at least this coverage of the message is relevant even if its words are common in the group.
 _ALL_OF_IT: Final = 0.8
 _RAREST: Final = 0.5  # minimum `Hit.rarity`
 _COVERAGE: Final = 0.2  # minimum `Hit.coverage`, unless the hit shares two rare words
@@ -77,7 +77,7 @@ def search(
 ) -> list[Hit]:
     """Return the best documents for a question, best first; equal scores newest first, then the higher number.
 
-    The order is as if every document were scored. Rarity is measured in the whole group, whatever the filters; a
+    The order is as if every document were scored. Filters do not change rarity, which is that in the whole group; a
     document's length is compared with others of its kind. A question without a word known to the group finds documents
     by its dates and by their vectors; "my" means every turn of role `user`.
 

@@ -29,7 +29,7 @@ K1: Final = 0.9
 B: Final = 0.4  # of BM25, for a document, the text around a turn and its session
 GATE: Final = 0.3  # from this share of the best text score on, other signals count in full
 _TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
-# What a document earns for each spread by which its vector stands out, as a share of a word that no other has. Vectors
+# Points for each spread by which a document's vector stands out, as a share of a word that no other has. Vectors
 # match every question a little and do not know names: with a larger weight they outweigh the words
 # (docs/decisions/020-vectors.md).
 _VECTOR_WEIGHT: Final = 0.5
@@ -285,7 +285,7 @@ class Scoring:
         return {"terms": own, "around": around, "session": session}
 
     def _vector_points(self, spreads: Floats, text: Floats) -> Floats:
-        """Return the points of every row for its vector; without words, only rows that stand out far enough get any.
+        """Return the points of every row for its vector. A row without words of the question must stand out.
 
         They count as text, so the signals of author and date apply to the same meaning as to the same words.
         """

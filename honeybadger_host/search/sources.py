@@ -60,7 +60,7 @@ def source_of(file: str) -> Source | None:
 
 
 def archive_of(group: str) -> str:
-    """Return the group that the archive of a group is for the index: what is there is found only when asked for."""
+    """Return the index's name for the archive of a group, which is a group of its own there."""
     return f"{group}/archive"
 
 

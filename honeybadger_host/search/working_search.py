@@ -27,7 +27,7 @@ def find(
 
     Args:
         category: see `labels.is_below`.
-        tags: an entry must have them all, whatever their case.
+        tags: an entry must have all of them; case is ignored.
     Source: RB6; the text of an entry is key, data, tags and category.
     """
     from honeybadger_host.search.corpus import Corpus  # with numpy

@@ -1,4 +1,4 @@
-"""How tags and categories are compared, wherever that is: whatever their case, width and white space."""
+"""Compares tags and categories without case, width and white space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def folded(text: str) -> str:
 
 
 def each_once(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return texts in order, each once whatever its case, none of them blank."""
+    """Return the texts that are not blank, in order; of texts that differ only in case, the first."""
     first: dict[str, str] = {}
     texts = tuple(texts)
     if len(texts) == 1:

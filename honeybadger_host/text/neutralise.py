@@ -51,7 +51,7 @@ _HEADING: Final = re.compile(rf"{_OPENERS}(?=#{{1,6}}(?:[ \t]|$))")
 _ANY_HASH: Final = re.compile(rf"{_OPENERS}(?=#)")
 _UNDERLINE: Final = re.compile(r"[ \t]*(?:>[ \t]*)*(?=(?:=+|-+)[ \t]*$)")
 _RULE: Final = re.compile(r"(?:-[ \t]*){2,}$")
-# What stands before a comment that no backslash escapes yet: a pair of backslashes is one that was escaped itself.
+# The text before an unescaped comment; a pair of backslashes is one escaped backslash.
 _COMMENT: Final = re.compile(r"(?<!\\)(?:\\\\)*(?=<!--)")
 
 

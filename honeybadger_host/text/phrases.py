@@ -1,8 +1,7 @@
 """Finds texts to forget in every form they may have, and returns the rest of the text around them. Pure.
 
-A text is found whatever its case, its spaces and line ends, its Unicode form, the invisible characters in it, and
-however often it was escaped as JSON.
-What goes are whole lines; their number stays, so a text that is forgotten in every version of a file fits its history.
+Case, spaces, line ends, Unicode form, invisible characters and JSON escapes make no difference. Whole lines are
+removed; their number stays, so that every version of a file still fits its history.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import orjson
 from honeybadger_host.text.neutralise import DEFAULT_IGNORABLE
 
 FORGOTTEN: Final = "[forgotten]"
-# A shorter text of a record is forgotten where it is all that is said; it may stand in others by chance.
+# A shorter text is forgotten only as the whole text of a record; others may have it by chance.
 MIN_CHARACTERS: Final = 16
-# Members in which a record has its text.
+# The members that have a record's text.
 SAID_IN: Final = frozenset(("content", "text", "data", "description", "result", "quote", "value", "hunks"))
 # Members that say whose a record is, when it was made and where it belongs.
 _NAMES: Final = frozenset(
@@ -33,7 +32,7 @@ _NAMES: Final = frozenset(
 )
 # Members whose value is an object that somebody else shapes: its names say something, too.
 _FREE: Final = frozenset(("metadata", "system_state", "system_snapshot", "by_tool"))
-# Members of an entry: the only JSON of which people's edits are kept line by line.
+# Members of an entry, the only JSON whose edits are kept line by line.
 _OF_ENTRIES: Final = frozenset(
     (
         *("id", "content", "name", "title", "aliases", "category", "tags", "created", "updated", "metadata", "by"),
@@ -92,8 +91,8 @@ class Phrases:
     """A text to search for.
 
     Args:
-        parts: found wherever they stand.
-        wholes: found where they are all that a record says.
+        parts: found anywhere in a text.
+        wholes: found only as the whole text of a record.
     """
 
     def __init__(self, parts: Iterable[str], wholes: Iterable[str] = ()) -> None:
@@ -118,22 +117,22 @@ class Phrases:
                 self._any.append(part)
 
     def found_in(self, text: str) -> Iterator[str]:
-        """Yield the parts that stand in a text that is folded."""
+        """Yield the parts that a folded text has."""
         yield from (part for part in self._any if part in text)
         if self._by_word:
             words = {*_WORD.findall(text)}
             yield from (part for word in words & self._by_word.keys() for part in self._by_word[word] if part in text)
 
     def finds(self, text: str) -> bool:
-        """Return whether a part stands in a text."""
+        """Return whether a text has a part."""
         return next(self.found_in(folded(text)), None) is not None
 
     def finds_bytes(self, data: bytes) -> bool:
-        """Return whether a part stands in some bytes: as UTF-8, or as UTF-16."""
+        """Return whether some bytes have a part, as UTF-8 or as UTF-16."""
         return self.finds(data.decode("utf-8", "surrogateescape")) or self.finds_wide(data)
 
     def finds_wide(self, data: bytes) -> bool:
-        """Return whether a part stands in some bytes as UTF-16."""
+        """Return whether some bytes have a part as UTF-16."""
         if b"\0" not in data:
             return not data.isascii() and any(form in data for form in self._wide)
         return any(form in data for form in self._wide) or self.finds(_wide_text(data))
@@ -144,7 +143,7 @@ class Phrases:
         """Return a text with `FORGOTTEN` in place of the lines that have a part of it: the same if there is none.
 
         Args:
-            is_said: it is a line of a record, or all that one says; then what is too short is looked for, too.
+            is_said: the text is a line of a record, or all of it; then short texts (`wholes`) are looked for, too.
         """
         lines = text.split("\n")
         shown = [folded(line) for line in lines]
@@ -188,10 +187,10 @@ class Phrases:
         return value
 
     def in_bytes(self, data: bytes, *, is_all: bool = False) -> bytes:
-        """Return what is left of a text, of JSON, or of lines of JSON: the same bytes if nothing of it goes.
+        """Return the rest of a text, of JSON, or of lines of JSON; the same bytes if nothing is removed.
 
         Args:
-            is_all: whatever it says goes.
+            is_all: remove all that it says.
         """
         if not is_all and not self.wholes and not self.finds_bytes(data):
             return data
@@ -209,7 +208,7 @@ class Phrases:
         return made
 
     def in_json_line(self, line: bytes, *, is_all: bool = False) -> bytes:
-        """Return what is left of a line of JSON: a value, or a member of one that is written over several lines."""
+        """Return the rest of a line of JSON: a value, or one member of a value on several lines."""
         if not line.strip(b" \t\r{}[],"):
             return line
         if (value := _value_of(line)) is not None:
@@ -229,7 +228,7 @@ class Phrases:
         return bytes(head + (member["value"] if made == value else orjson.dumps(made)) + member["tail"])
 
     def in_plain(self, data: bytes, *, is_all: bool = False) -> bytes:
-        """Return what is left of a text."""
+        """Return the rest of a text."""
         text = data.decode("utf-8", "surrogateescape")
         made = blank_text(text) if is_all else self.in_text(text)
         left = data if made == text else made.encode("utf-8", "surrogateescape")
@@ -241,7 +240,7 @@ class Phrases:
         return left
 
     def _dumped(self, data: bytes, value: Any, is_all: bool) -> bytes:
-        """Return what is left of JSON."""
+        """Return the rest of a JSON value."""
         made = blank_value(value) if is_all else self.in_value(value)
         if made == value:
             return data
@@ -286,20 +285,19 @@ def _is_json(data: bytes) -> bool:
 
 
 def blank_line(line: str) -> str:
-    """Return what stands in place of a line: its list mark and, of a heading, who signed it and when."""
+    """Return the replacement of a line: it keeps the list mark, and a heading's author and time."""
     found = _LINE.fullmatch(line)
     assert found is not None  # noqa: S101  it takes everything
     return f"{found['mark']}{FORGOTTEN}{found['signature'] or ''}{found['end']}"
 
 
 def blank_text(text: str) -> str:
-    """Return a text of which all lines go but headings and empty ones."""
+    """Return a text in which every line but headings and empty ones is replaced."""
     return "\n".join(line if _HEADING.fullmatch(line) else blank_line(line) for line in text.split("\n"))
 
 
 def blank_value(value: Any, name: str = "") -> Any:
-    """Return a value of JSON without its texts; names, places, times and numbers stay, but for those that people made
-    up."""
+    """Return a value of JSON without its texts. Names, places, times and numbers stay, unless people made them up."""
     if name in _FREE:
         return _blank_free(value)
     match value:
@@ -338,7 +336,7 @@ def _blank_free(value: Any) -> Any:
 
 
 def is_blank_line(line: str) -> bool:
-    """Return whether a line says nothing any more."""
+    """Return whether nothing but `FORGOTTEN` is left of a line."""
     return FORGOTTEN in line and _unmarked(line.replace(FORGOTTEN, "", 1)) == ""
 
 

@@ -245,7 +245,7 @@ def _levels(category: str) -> int:
 
 
 def holds(where: Mapping[str, Any], entry: Entry) -> bool:
-    """Return whether all conditions hold for an entry. What is not there is null."""
+    """Return whether all conditions hold for an entry. A missing member is null."""
     held: dict[str, Any] = {"metadata": entry.metadata, "content": _json_of(entry.content)}
     for path, condition in where.items():
         value: Any = held

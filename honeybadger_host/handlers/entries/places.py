@@ -1,4 +1,4 @@
-"""The file that an entry goes to: named after its text or its name, and a salt where somebody else's is there."""
+"""The file of an entry, named after its text or its name; a salt is added when another entry has that file."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class EntryPlaces:
         return file, data, parsed(self.entries, file, data)
 
     def look_at(self, places: Iterable[str]) -> tuple[str | None, list[tuple[str, bytes, Entry]]]:
-        """Return the first of some places that is free, and what entries stand in the others, with their bytes."""
+        """Return the first free place, and the entries in the other places with their files and bytes."""
         free: str | None = None
         standing: list[tuple[str, bytes, Entry]] = []
         for file in places:
@@ -115,7 +115,7 @@ class EntryPlaces:
             if data is None:
                 free = free or file
             else:
-                with contextlib.suppress(ValueError):  # it is not an entry, and keeps its place
+                with contextlib.suppress(ValueError):  # the file is not an entry, and stays
                     standing.append((file, data, self.entries.parse(file, data)))
         return free, standing
 

@@ -1,4 +1,4 @@
-"""Entries that give way to another: they go to the archive, and say which one took their place."""
+"""Superseded entries: they move to the archive, and name the entry that superseded them."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def cleaned(
     """Return the texts of a payload. Raises Refusal.
 
     Args:
-        heading: what the text stands below when the payload has no title.
+        heading: the heading above the text when the payload has no title.
         category: where the entry is when the payload does not say.
     """
     texts = CleanTexts(asked, screen)

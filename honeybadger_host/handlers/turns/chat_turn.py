@@ -1,7 +1,7 @@
 """One turn of an agent as it runs. The agent asks and saves through its own inbox, like everybody else.
 
-What was said and what was answered are appended together, when there is an answer: a turn that fails leaves no trace in
-the conversation, and one that is repeated after a crash is in it once.
+Message and answer are appended together, once there is an answer: a turn that fails leaves no trace in the
+conversation, and a turn that is repeated after a crash is appended once.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from honeybadger_host.text.turn import ShownContext, Turn
 
 log = structlog.get_logger()
 
-# How long the pipeline may take to answer a tool; it answers within milliseconds unless the disk is full.
+# Seconds that the pipeline may take to answer a tool: milliseconds, unless the disk is full.
 _TOOL_SECONDS: Final = 60.0
-# Times `turns.seconds`, after which no model is asked any more: an answer being written then has as long again.
+# Multiple of `turns.seconds` at which a turn is cut. After `turns.seconds` no new step begins.
 _LAST_ANSWER: Final = 2
 
 
@@ -84,7 +84,7 @@ class TurnDependencies:
     """Everything that a turn needs.
 
     Args:
-        are_kept: what is said and answered is appended to the conversation.
+        are_kept: whether message and answer are appended to the conversation.
     """
 
     runtime: AgentRuntime
@@ -235,8 +235,10 @@ class ChatTurn:
         return Outcome(result.model_dump(exclude_none=True), changes)
 
     def appended(self, now: datetime) -> tuple[int, tuple[Change, ...]]:
-        """Return the number of the answer and what is appended: what was said, and the answer; 0 and nothing when no
-        conversation is kept."""
+        """Return the number of the answer, and the changes that append message and answer.
+
+        It is 0, without changes, when no conversation is kept.
+        """
         deps, asked, outcome, agent = self.deps, self.asked, self.outcome, self.agent.id
         assert outcome is not None  # noqa: S101  it ran
         if not deps.are_kept:

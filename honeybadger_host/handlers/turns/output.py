@@ -79,14 +79,13 @@ def _redacted(text: str) -> str:
 
 @dataclass(slots=True)
 class Shown:
-    """Passes on what happens to those who look on: text a line at most behind, so that no credential slips through in
-    parts.
+    """Streams a turn to its readers. Text is at most one line late, so that no credential is shown in parts.
 
     Args:
         text_of_step: what was passed on of the text of `step`.
         line_text: of the line of text that is not over.
         sent: how much of its cleaned form was passed on.
-        answers: of the tools, in order; of one that runs that it may yet be done.
+        answers: of the tools, in order; a running tool has an answer that says that it may still finish.
     """
 
     turn: TurnUnderWay

@@ -48,15 +48,15 @@ class Entry:
     """One thing worth knowing for long.
 
     Args:
-        tags: labels, each once whatever its case; so are `aliases`.
+        tags: labels, no two of which differ only in case; likewise `aliases`.
         created: UTC; None: a person wrote the file and did not say.
         updated: UTC, of the last save through the host; None as above.
         by: the sender's folder that saved it first; None: a person wrote it.
         name: of a document, as a file's: no other entry of the category has it. None: it is known by its text.
         title: a name it is found under; `aliases`: further ones.
         reinforced: how often the same was saved again.
-        pinned: nothing but a person or an agent changes it: it is neither merged nor retired by itself.
-        more: members of the file that are not ours; kept when the host writes it.
+        pinned: only a person or an agent changes it: no pass over memory merges or archives it.
+        more: the file's other members; kept when the host writes it.
         origin: what the file says; None: it says none, see `known_origin`.
     """
 
@@ -200,7 +200,7 @@ def dump_entry(entry: Entry) -> bytes:
 
 
 def marks_of(entry: Entry) -> dict[str, Any]:
-    """Return what an entry knows of itself that is shown beside it, without what says nothing."""
+    """Return the marks that are shown with an entry, without empty ones."""
     pinned = {"pinned": True} if entry.pinned else {}
     return {**origin_members(entry.known_origin), **pinned, **standing_members(entry.standing)}
 
@@ -219,7 +219,7 @@ def show_time(at: datetime) -> str:
     return time_stamp(at, "milliseconds" if at.microsecond and not at.microsecond % 1000 else "auto")
 
 
-# ------------------------------------------------------------------------------------------------ what is known already
+# ------------------------------------------------------------------------------------------------------ known entries
 
 
 def entry_id(category: str, normalised: str, salt: int = 0) -> str:
@@ -240,7 +240,7 @@ def named_id(category: str, name: str, salt: int = 0) -> str:
 
 
 def reinforce(known: Entry, said: Entry) -> Entry:
-    """Return what is known after the same was said again.
+    """Return the known entry after the same text was saved again.
 
     The text and who said it first stay; tags, aliases and metadata are added to; where both have a title, or the same
     member of the metadata, the new one counts.

@@ -1,7 +1,8 @@
 """The marks of an entry: the origin of its text, and whether it is still valid. Pure.
 
-Each is a part of the entry's file that a person may have written as well: what is not ours there stays a member of the
-person's own. Source: docs/decisions/031-what-an-entry-knows.md.
+A person may have written a member of the same name into the file: a value that is no mark stays the person's own.
+
+Source: docs/decisions/031-what-an-entry-knows.md.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def origin_by(author: str | None) -> Origin | None:
 
 
 def take_origin(members: dict[str, Any]) -> Origin | None:
-    """Return the origin that a file says, taken out of its members; None: it says none.
+    """Remove the origin from a file's members and return it; None: there is none.
 
-    What is not an origin is a member of the person's own, and stays.
+    A value that is no origin stays a member of the person's own.
     """
     if not isinstance(members.get("origin"), str) or members["origin"] not in KINDS:
         return None
@@ -67,7 +68,7 @@ def take_origin(members: dict[str, Any]) -> Origin | None:
 
 
 def origin_members(origin: Origin | None) -> dict[str, Any]:
-    """Return an origin as the members of a file; those that say nothing are left out."""
+    """Return an origin as members of a file, without empty ones."""
     if origin is None:
         return {}
     members = {"origin": origin.kind, "origin_claimed": origin.is_claimed, "origin_from": origin.where}
@@ -76,11 +77,11 @@ def origin_members(origin: Origin | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether an entry still stands.
+    """Whether an entry is still valid.
 
     Args:
         supersedes: ids of those whose place it took, each once.
-        superseded_by: id of the one that took its place; of an entry in the archive.
+        superseded_by: id of the entry that took its place; only in the archive.
         valid_until: UTC; from then on nothing recalls it.
     """
 
@@ -89,11 +90,11 @@ class Standing:
     valid_until: datetime | None = None
 
     def is_over(self, now: datetime) -> bool:
-        """Return whether it is not valid any more."""
+        """Return whether its time is over."""
         return self.valid_until is not None and self.valid_until <= now
 
     def again(self, said: Standing, now: datetime) -> Standing:
-        """Return how it stands after the same was said again: what had expired stands once more."""
+        """Return the standing after the same text was saved again: an expired entry is valid again."""
         supersedes = tuple(dict.fromkeys((*self.supersedes, *said.supersedes)))
         return Standing(supersedes, None, said.valid_until or (None if self.is_over(now) else self.valid_until))
 
@@ -102,7 +103,7 @@ STANDS: Final = Standing()
 
 
 def take_standing(members: dict[str, Any]) -> Standing:
-    """Return what a file says of it, taken out of its members. What is not a time or an id is a person's, and stays."""
+    """Remove the standing from a file's members and return it. A value that is no time or id stays a person's own."""
     ids = members.get("supersedes")
     is_ids = isinstance(ids, list) and all(isinstance(one, str) and ENTRY_ID.fullmatch(one) for one in ids)
     by = members.get("superseded_by")
@@ -118,7 +119,7 @@ def take_standing(members: dict[str, Any]) -> Standing:
 
 
 def standing_members(standing: Standing) -> dict[str, str | Sequence[str]]:
-    """Return it as members of a file; those that say nothing are left out."""
+    """Return a standing as members of a file, without empty ones."""
     members: dict[str, str | Sequence[str]] = {}
     if standing.supersedes:
         members["supersedes"] = [*standing.supersedes]

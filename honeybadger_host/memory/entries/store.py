@@ -1,4 +1,4 @@
-"""The folders of long-term entries: where one lies, where a new one goes, how many there are.
+"""The folders of long-term entries: find an entry, spell a category, count entries.
 
 Folders are looked at when asked for, so what people do in them needs no event. Links are not followed.
 """
@@ -26,7 +26,7 @@ from honeybadger_host.storage.files import kind_of
 log = structlog.get_logger()
 
 _LOOK_AGAIN_SECONDS: Final = 5.0  # listing a folder of 100,000 entries takes 40 ms, and every save changes it
-# So many times as long as a look took, the next one waits, where that is longer: 40 s for a million entries.
+# A look waits at least this many times as long as the last one took: 40 s for a million entries.
 _LOOK_PAUSE: Final = 20
 _MAX_REPORTED: Final = 10_000
 
@@ -65,10 +65,10 @@ class EntryFiles:
             return found
 
     def place(self, group: str, category: str, *, is_new: bool = True) -> str:
-        """Return a category as it is spelled on disk: one that differs in case only is the same.
+        """Return a category as it is spelled on disk; spellings that differ only in case are the same category.
 
         Args:
-            is_new: one that is not there will be, and is spelled so from now on.
+            is_new: the category will be made if it is missing, and this spelling is remembered.
         Raises WorldFailed: something that is not a folder is in the place of one.
         """
         placed = ""
@@ -87,7 +87,7 @@ class EntryFiles:
         return placed
 
     def categories(self, group: str) -> dict[str, int]:
-        """Return category -> how many entry files lie in it, sorted; those that are empty are left out."""
+        """Return category -> number of entry files directly in it, sorted; without empty categories."""
         counts: dict[str, int] = {}
         with self._lock:
             self._look(group)
@@ -125,7 +125,7 @@ class EntryFiles:
         return True
 
     def _look(self, group: str) -> None:
-        """Find the folders of a group; listed are those that changed."""
+        """Find the folders of a group. Only folders that changed are listed again."""
         begun = time.monotonic()
         self._folders[group] = []
         for folder in self._walk(memory_folder(group)):
@@ -147,7 +147,7 @@ class EntryFiles:
                     below = tuple(sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False)))
                 unchanged.listed(status, time.monotonic())
                 self._listed[folder] = (unchanged, below)
-        except OSError:  # it went, or is not ours to look into: `doctor` names it
+        except OSError:  # it was removed, or the host may not list it: `doctor` names it
             self._listed.pop(folder, None)
             return
         yield folder

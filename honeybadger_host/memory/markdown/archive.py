@@ -77,7 +77,7 @@ def archive_notes(
 def archive_standing(
     group: str, held: bytes | None, notes: Iterable[bytes], why: str, by: str, now: datetime
 ) -> tuple[Change, ...]:
-    """Return the changes that move notes from MEMORY.md to the archive; none when none stands there as it was.
+    """Return the changes that move notes from MEMORY.md to the archive; none when no note is there unchanged.
 
     Args:
         held: the bytes of MEMORY.md, None: there is none.
@@ -92,8 +92,8 @@ def bring_back_notes(
 ) -> tuple[Change, ...]:
     """Return the changes that put notes back into MEMORY.md, as they were signed, and take them out of the archive.
 
-    They stand where they stood when all above is as it was, else at the end. Those that a person took out of the
-    archive come back as well.
+    Each returns to its old place if everything above is unchanged, else to the end; also when a person has removed it
+    from the archive.
 
     Args:
         held: the bytes of MEMORY.md, None: there is none.
@@ -109,7 +109,7 @@ def bring_back_notes(
 
 
 def leave_archive(group: str, archive: bytes | None, notes: Iterable[bytes]) -> tuple[Change, ...]:
-    """Return the change that takes notes out of the archive; none when none of them is there.
+    """Return the change that removes notes from the archive; none when the archive has none of them.
 
     Args:
         notes: as they were signed.
@@ -122,10 +122,10 @@ def leave_archive(group: str, archive: bytes | None, notes: Iterable[bytes]) -> 
 
 
 def standing_span(held: bytes, note: bytes) -> tuple[int, int] | None:
-    """Return the span of a note in MEMORY.md, of the last one if there are several; None: it stands nowhere as it was.
+    """Return the span of a note in MEMORY.md, the last if there are several; None: no note there is unchanged.
 
     Args:
-        note: as it was written, whatever blank lines stand around it.
+        note: as it was written; blank lines around it do not matter.
     """
     note = note.strip(b"\r\n")
     for begin in _begins_of(held, note):
@@ -136,14 +136,14 @@ def standing_span(held: bytes, note: bytes) -> tuple[int, int] | None:
 
 
 def _archived_span(archive: bytes, note: bytes, taken: Container[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return where a note stands in the archive with the line that says why, the last one that is not taken."""
+    """Return the last span in the archive, not in `taken`, of a note with its line that says why."""
     head = note.strip(b"\r\n") + b"\n" + _RETIRED
     spans = (span_of(archive, begin, begin + len(head)) for begin in _begins_of(archive, head))
     return next((span for span in spans if span not in taken), None)
 
 
 def _begins_of(text: bytes, part: bytes) -> Iterator[int]:
-    """Yield where a part stands at the beginning of a line, the last place first."""
+    """Yield the places where a part begins a line, the last first."""
     begin = text.rfind(part)
     while begin >= 0:
         if begin == 0 or text[begin - 1 : begin] == b"\n":

@@ -19,7 +19,7 @@ ABOVE: Final = "[... text above left out]\n"
 # Characters of a file for each token of a context: notes together may take half of what they take apart.
 _SHORTER: Final = 8
 _MIN_SHARE: Final = 40  # tokens below which an author has no share of the notes: one short note
-_MORE_ROUNDS: Final = 2  # times that the room is given out again that notes of several authors leave
+_MORE_ROUNDS: Final = 2  # times that room left by folded notes is given out again
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class CutNotes:
         is_shortened: a note, or the text above the notes, was cut and marked.
         has_lost_text: the text above the notes is not in, or not all of it.
         why_together: see `Together.why`.
-        has_folded_authors: whether a note stands once that several wrote.
+        has_folded_authors: whether a note that several authors wrote is shown once.
     """
 
     text: str
@@ -126,11 +126,11 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
         return all_notes(notes, {})
     mark = estimate_tokens(_left_out(len(book.notes) + sum((unread or {}).values()))) + 1 if book.notes else 0
     above = estimate_tokens(ABOVE) + 1 if book.notes and book.preface.strip() else 0
-    # what is said of the rest may fill half of it: else the newest note comes first
+    # the marks may fill half of the share; if they need more, the newest note comes first
     for_marks = next(tokens for tokens in (mark + above, mark, 0) if 2 * tokens <= share_tokens)
     room = share_tokens - for_marks
     cut = _cut(notes, room, unread or {}, for_marks)
-    # each author pays for a note that several wrote, so some room is left where it stands once
+    # each author pays for a note that several wrote and that is shown once: the room that is left is given out again
     for _ in range(_MORE_ROUNDS if cut.has_folded_authors and cut.left_out else 0):
         room += share_tokens - estimate_tokens(cut.text)
         more = _cut(notes, room, unread or {}, for_marks)
@@ -141,7 +141,7 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
 
 
 def _cut(notes: NotesInContext, room: int, unread: Mapping[str, int], for_marks: float) -> CutNotes:
-    """Return the newest notes of each author that cost so much, below what is said of the others."""
+    """Return the newest notes of each author that fit the room, below the marks for what is left out."""
     book = notes.book
     places: list[int] = []
     shortened: dict[int, str] = {}
@@ -160,7 +160,7 @@ def _cut(notes: NotesInContext, room: int, unread: Mapping[str, int], for_marks:
 
 
 def all_notes(notes: NotesInContext, unread: Mapping[str, int]) -> CutNotes:
-    """Return the notes of a file of which more could not be read; see `cut_notes`."""
+    """Return all notes of a book whose file is longer than what is read; see `cut_notes`."""
     return _assembled(notes.book, notes.whole, notes.book.counts, unread, inf, {})
 
 
@@ -187,11 +187,11 @@ def _assembled(
     for_marks: float,
     shortened: Collection[int],
 ) -> CutNotes:
-    """Return the kept notes below what is said of the others.
+    """Return the kept notes below the marks for what is left out.
 
     Args:
         counts: author -> notes that are kept.
-        for_marks: tokens for what is said.
+        for_marks: tokens for these marks.
         shortened: places.
     """
     in_file = book.counts + Counter(unread)
@@ -234,7 +234,7 @@ def first_lines(text: str, share_tokens: int) -> str:
 
 
 def _fitting(lines: Iterable[str], room: int) -> list[str]:
-    """Return the first lines that fit in so many tokens."""
+    """Return the first lines that fit the room, in tokens."""
     kept: list[str] = []
     for line in lines:
         room -= estimate_tokens(line) + 1

@@ -29,14 +29,14 @@ from honeybadger_host.storage.home import MEMORY, SUMMARY
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
 MAX_CACHE_BYTES = 32 << 20  # of group files kept in memory
-# Of a larger MEMORY.md so many are served, of each author the newest notes; any other that is larger is a problem.
+# Bytes served of a larger MEMORY.md: the newest notes of each author. Any other file that is larger is refused.
 MAX_FILE_BYTES = 1 << 20
 _ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True)
 class GroupText:
-    """The text of one file, with what is worked out from it once.
+    """The text of one file, and values computed from it once.
 
     Args:
         size: bytes of the file.
@@ -52,7 +52,7 @@ class GroupText:
 
     @cached_property
     def clean(self) -> str:
-        """The text as a model gets it: a person's Markdown, but for what only hides or reorders characters."""
+        """The text as a model gets it: Markdown without characters that hide or reorder text."""
         return neutralise(self.text).text
 
     @cached_property
@@ -86,7 +86,7 @@ class GroupText:
 
     @cached_property
     def set_apart(self) -> str:
-        """The text as it stands in a context, where no line of it looks like one of the context's own."""
+        """The text as a context shows it: no line of it looks like a line of the context itself."""
         return set_apart(self.clean)
 
 
@@ -138,7 +138,7 @@ class GroupFiles:
         return self.read(f"groups/{group}/{SUMMARY}")
 
     def size_warning(self, group: str) -> str | None:
-        """Return what is to be said of a MEMORY.md that is larger than half the limit."""
+        """Return a warning when MEMORY.md is larger than half the limit, else None."""
         try:
             size = os.stat(f"{self._home}/groups/{group}/{MEMORY}", follow_symlinks=False).st_size
         except OSError:
@@ -214,7 +214,7 @@ class GroupFiles:
             self._bytes -= _size(entry)
 
     def _load(self, path: str, file: str, signature: Signature) -> GroupText | str:
-        """Return what a file holds that has the same signature before and after, or what is wrong with that.
+        """Return a file's text, or what is wrong with it; its signature is the same before and after reading.
 
         Raises:
             FileProblem: the world failed (not allowed, too many open files): the next read may find it well.
@@ -233,7 +233,7 @@ class GroupFiles:
                 text, unread = newest_notes(partial(os.pread, fd), status.st_size, MAX_FILE_BYTES)
                 after = Signature.of(os.fstat(fd))
                 if after != signature and after.size <= signature.size:
-                    raise _Changed  # one that only grew is served: it may never stand still for so long
+                    raise _Changed  # a file that only grew is served: it may grow all the time
                 return self._told_apart(GroupText(file, text, status.st_size, unread))
             if status.st_size > MAX_FILE_BYTES:
                 return f"has {status.st_size} bytes, the limit is {MAX_FILE_BYTES}: shorten it"
@@ -248,7 +248,7 @@ class GroupFiles:
         return self._told_apart(found) if isinstance(found, GroupText) else found
 
     def _told_apart(self, text: GroupText) -> GroupText:
-        """Return a text with what is known of who changed its notes."""
+        """Return a text with the people who changed its notes."""
         if self._edited_notes is None:
             return text
         edited = self._edited_notes.of(text.file, text.text)
@@ -256,7 +256,7 @@ class GroupFiles:
 
 
 def text_of(file: str, data: bytes) -> GroupText | str:
-    """Return what a file holds, or what is wrong with that."""
+    """Return the text of a file's bytes, or what is wrong with them."""
     if len(data) > MAX_FILE_BYTES and file.endswith(f"/{MEMORY}"):
         text, unread = newest_notes(lambda size, at: data[at : at + size], len(data), MAX_FILE_BYTES)
         return GroupText(file, text, len(data), unread)

@@ -18,7 +18,7 @@ _MAX_HEADING_LENGTH: Final = 4096
 # The beginning of a note, with its author when it is signed; see `notes.SIGNED`.
 _NOTE: Final = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
 _MAX_AUTHORS: Final = 1000  # authors with a share of their own; notes of more count as nobody's
-_TEXT_ABOVE: Final = "\n"  # stands for the author of the text above the notes: no name has a line end
+_TEXT_ABOVE: Final = "\n"  # author of the text above the notes; no name has a line end
 
 
 @dataclass(slots=True)
@@ -49,8 +49,8 @@ def newest_notes(
 ) -> tuple[str, dict[str, int]]:
     """Return about `most_bytes` of a MEMORY.md, and author -> notes that are not in them.
 
-    The authors share alike, see `budget.newest_of_each`, and the text above the notes like one of them. What is not
-    UTF-8 is replaced.
+    All authors have equal shares, see `budget.newest_of_each`; the text above the notes has one, too. Bytes that are
+    not UTF-8 are replaced.
 
     Args:
         pread: number of bytes, offset -> what the file has there.

@@ -30,7 +30,7 @@ class Note(NamedTuple):
     Args:
         at: as it is written, `2026-11-21 06:05`.
         content: without the dash and the indentation of its lines.
-        quoted: the content as it stands in a context.
+        quoted: the content as a context shows it.
     """
 
     section: str
@@ -55,9 +55,9 @@ class NoteBook:
     """A MEMORY.md, cut at its second-level headings, and below what the host wrote.
 
     Args:
-        preface: what stands before the first heading; may be empty.
+        preface: the text before the first heading; may be empty.
         notes: oldest first, each with its heading and the blank line behind it; what a person wrote below a signed
-            note stands for itself, without a heading.
+            note is a note of its own, without a heading.
         edited: `stripped` text of a note -> who changed it, of those whose words are not those that were signed.
     """
 
@@ -70,7 +70,7 @@ class NoteBook:
         return range(PREFACE if self.preface.strip() else 0, len(self.notes))
 
     def signed(self, place: int) -> Note | None:
-        """Return a signed note in its parts; None for what nobody signed. One that a person changed is theirs."""
+        """Return a signed note in its parts, None if nobody signed it. A person who changed it is its author."""
         if place == PREFACE or (note := signed(self.notes[place])) is None:
             return None
         edited = self.edited.get(self.notes[place].strip()) if self.edited else None
@@ -82,7 +82,7 @@ class NoteBook:
         return signed(self.notes[place - 1]) if is_below else None
 
     def written_below(self, place: int) -> EditedBy:
-        """Return who wrote what stands below a signed note; the time is empty while it is not recorded."""
+        """Return the author of the text below a signed note; the time is empty until it is recorded."""
         return self.edited.get(self.notes[place].strip(), EditedBy(HUMAN, ""))
 
     @cached_property
@@ -149,7 +149,7 @@ _ITEM: Final = re.compile(r"- [^\n]*(?:\n(?:[ \t\r]*\n)*  [^\n]*)*(?:\n> Archive
 
 
 def _own_text(note: str) -> str:
-    """Return a note without what stands below its list item, and without the last line end."""
+    """Return a note's heading and list item, without text below them and without the last line end."""
     heading, end, body = note.partition("\n")
     item = _ITEM.match(body) if author_of(note) != NOBODY else None
     return f"{heading}{end}{item[0]}".rstrip("\r") if item else note.rstrip("\r\n")

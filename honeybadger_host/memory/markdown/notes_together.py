@@ -1,4 +1,4 @@
-"""Notes as they stand in a context: those that say the same stand once, those of a section and author together. Pure.
+"""Notes as a context shows them: equal notes once, notes of one section and author below one heading. Pure.
 
 A heading that several notes share has no time; each of them begins with its own, without the year or the day where
 these are as in the time before it. The file stays as it was written.
@@ -27,8 +27,8 @@ class Together(NamedTuple):
     Args:
         notes: signed ones in the text.
         headings: above these.
-        repeated: notes that stand with another that says the same.
-        of_others: how many of these stand with another author's.
+        repeated: notes that are shown with an equal one.
+        of_others: how many of these are shown with a note of another author.
         has_preface: the text above the notes is in it.
     """
 
@@ -50,10 +50,10 @@ class Together(NamedTuple):
 
 
 def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] = MappingProxyType({})) -> Together:
-    """Return some notes of a file, blocks in the order in which they begin there.
+    """Return some notes of a file as blocks, in the order of their first notes.
 
-    What nobody signed stands as it is written, and what a person wrote below a signed note under a heading of its own.
-    A note that was written several times stands where it was last.
+    Unsigned text is shown as it is written; what a person wrote below a signed note has a heading of its own. Equal
+    notes are shown once, at the last one's place.
 
     Args:
         instead: place -> text to show for it.
@@ -88,7 +88,7 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
 
 
 def alone(book: NoteBook, place: int) -> str:
-    """Return a note, or the preface, as it stands in a context without any other."""
+    """Return a note, or the preface, as a context without other notes shows it."""
     note = book.signed(place)
     return _as_written(book, place) if note is None else _block([[note]])
 
@@ -96,7 +96,7 @@ def alone(book: NoteBook, place: int) -> str:
 def _as_written(book: NoteBook, place: int) -> str:
     """Return what nobody signed; no line of it looks like one of a context's own.
 
-    What stands below a signed note has a heading that says whose it is.
+    Text below a signed note has a heading with its author.
     """
     if place == PREFACE:
         return set_apart(book.preface)
@@ -178,7 +178,7 @@ class _Costs:
         return _Costs(self.totals.copy(), self.oldest.copy(), self.said.copy())
 
     def of(self, book: NoteBook, place: int) -> int:
-        """Return the most that a note adds to a context with all newer ones of its author, whoever else said it."""
+        """Return an upper bound for the tokens that a note adds to a context with all newer notes of its author."""
         note = book.signed(place)
         if note is None:
             return estimate_tokens(_as_written(book, place) + "\n") + 1
@@ -199,7 +199,7 @@ class _Costs:
 
 
 class NotesInContext:
-    """The notes of a file, ready for contexts. Any thread: what is worked out is replaced as a whole."""
+    """The notes of a file, ready for contexts. Any thread: computed values are replaced as a whole."""
 
     def __init__(self, book: NoteBook) -> None:
         self.book = book
@@ -212,7 +212,7 @@ class NotesInContext:
     def totals(self, author: str, room: float) -> Sequence[int]:
         """Return running totals of tokens of an author's notes, newest first, up to the first over the room or further.
 
-        Each holds whatever notes of others are shown.
+        Each total is an upper bound, whichever notes of others are shown.
         """
         places = self.book.by_author[author]
         costs = self._costs.get(author) or _Costs()

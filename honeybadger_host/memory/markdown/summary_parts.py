@@ -50,7 +50,7 @@ def shown_in(text: str, session: str | None, consolidated: Collection[str]) -> s
 
 
 def digest_of(body: str) -> str:
-    """Return the SHA-256 of a part as it stands in the file."""
+    """Return the SHA-256 of a part as the file has it."""
     return hashlib.sha256(_kept_inside(body).encode()).hexdigest()
 
 

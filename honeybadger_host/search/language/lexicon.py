@@ -1,4 +1,4 @@
-"""Word lists for the analyser, read from the files beside this one.
+"""Word lists for the analyser, read from the files in this folder.
 
 Each line is `key: words`; a line that begins with white space continues the one before.
 """

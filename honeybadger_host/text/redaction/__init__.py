@@ -60,7 +60,7 @@ def find_secrets(text: str) -> list[Found]:
 def redact(text: str) -> tuple[str, dict[str, int]]:
     """Return the text with every credential replaced, and the count of each kind."""
     counts: Counter[str] = Counter()
-    for _ in range(_MAX_PASSES):  # a second pass is rare: text beside a mark may now look like a secret
+    for _ in range(_MAX_PASSES):  # a second pass is rare: text next to a mark may now look like a secret
         found = find_secrets(text)
         if not found:
             break
@@ -75,7 +75,7 @@ def redact(text: str) -> tuple[str, dict[str, int]]:
 
 
 def redact_below(heading: str, text: str) -> tuple[str, dict[str, int]]:
-    """Redact a text that stands below a heading: text below `Wi-Fi password` is one."""
+    """Redact a text below a heading: any text below `Wi-Fi password` is a credential."""
     head = f"{heading}: "
     redacted, counts = redact(head + text)
     return (redacted[len(head) :], counts) if redacted.startswith(head) else redact(text)

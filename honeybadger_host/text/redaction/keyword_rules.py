@@ -15,7 +15,7 @@ from typing import Final
 from honeybadger_host.text.redaction.rules import Match, Rule, Span, is_random
 
 _QUOTE: Final = "[\"'`“”„‘’«»「」*_\\\\]"
-# Joins a word to its value: a colon, `is`, the bar of a table; quotes and emphasis may stand on both sides.
+# Joins a word to its value: a colon, `is`, the bar of a table; quotes and emphasis may be on both sides.
 _LINK: Final = (
     rf"{_QUOTE}{{0,4}}\s{{0,3}}(?P<link>[:=：＝]{{1,2}}>?|->|→|[—–>]|(?<=\s)\|(?=\s)|(?:is|was|to|ist|lautet|war|est|es|era|é|è|jest|är|er"
     rf"|это)(?=\s)|[은는是为為は])[*_]{{0,3}}\s{{0,3}}(?P<quote>{_QUOTE}{{0,4}})"

@@ -53,7 +53,7 @@ SHAPES: Final = (
     _rule("webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/(?P<secret>[\w/-]{20,})"),
     _rule("webhook", "discord.com/api/ discordapp.com/api/", r"(?:v\d+/)?webhooks/\d+/(?P<secret>[\w-]{30,})"),
     _rule("aws-key-id", "AKIA ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _rule(  # the secret has no prefix, but is beside its id
+    _rule(  # the secret has no prefix, but is next to its id
         "aws-secret-key",
         "AKIA ASIA",
         r"[A-Z0-9]{16}\W[\s\S]{0,80}?(?<![A-Za-z0-9/+])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
@@ -135,7 +135,7 @@ _CARD_WORD: Final = re.compile(
 
 
 def card_numbers(text: str) -> Iterator[Found]:
-    """Yield payment card numbers that pass Luhn's check: grouped as on a card, or beside a word for a card.
+    """Yield payment card numbers that pass Luhn's check: grouped as on a card, or next to a word for a card.
 
     One of ten numbers passes the check by chance, so digits alone are taken for an order number.
     """
