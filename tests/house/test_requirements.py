@@ -25,7 +25,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "crash/test_power_cut.py::test_a_power_cut_at_a_call_takes_nothing_that_was_acknowledged",
     ],
     "HB2 the note, byte for byte, with its author": [
-        "host/text/test_neutralise.py::test_a_note_of_one_line_is_byte_for_byte_what_the_seed_asks_for",
+        "host/text/test_neutralise.py::test_a_note_of_one_line_is_the_seeds",
         "flows/test_request_path.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
     ],
     "HB2 content can never forge a heading": [
@@ -42,24 +42,24 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/context/test_text.py::test_each_part_is_there_without_the_others",
     ],
     "HB4 the cache is never stale and never torn": [
-        "host/memory/test_group_files.py::test_every_save_shows_in_the_next_read_without_any_watcher",
+        "host/memory/test_group_files.py::test_each_save_shows_without_a_watcher",
         "host/memory/test_group_files.py::test_no_read_under_load_is_stale_or_torn",
-        "host/memory/test_group_files.py::test_no_read_is_stale_whatever_way_the_file_is_saved",
+        "host/memory/test_group_files.py::test_no_read_is_stale_for_any_way_of_saving",
     ],
     "HB5 order of the context; a blank part leaves no heading": [
         "host/context/test_text.py::test_everything_stands_in_the_seeds_order",
-        "host/context/test_text.py::test_a_blank_part_leaves_no_heading_and_keeps_its_row",
+        "host/context/test_text.py::test_a_blank_part_keeps_only_its_row",
         "flows/test_request_path.py::test_context_holds_persona_notes_history_and_the_message",
     ],
     "HB5 a note that several wrote stands once, those of a section and author under one heading": [
-        "host/memory/test_notes_together.py::test_a_note_that_three_wrote_stands_once_with_its_authors_and_times",
+        "host/memory/test_notes_together.py::test_a_note_of_three_authors_is_shown_once",
         "host/memory/test_notes_together.py::test_500_notes_cost_a_third_less_than_their_file",
-        "host/handlers/test_search_handlers.py::test_a_note_that_several_wrote_is_one_hit_and_each_id_opens",
+        "host/handlers/test_search_handlers.py::test_equal_notes_are_one_hit_and_each_opens",
     ],
     "HB5 one budget for the whole, explained": [
-        "host/context/test_text.py::test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone",
+        "host/context/test_text.py::test_only_uncut_parts_exceed_the_budget",
         "host/context/test_text.py::test_every_row_tells_what_is_in_the_text",
-        "host/context/test_text.py::test_the_persona_is_never_cut_and_too_small_a_budget_is_said",
+        "host/context/test_text.py::test_the_persona_is_never_cut",
     ],
     "HB6 history under a token budget": [
         "host/memory/test_budget.py::test_conversation_formatter_with_budget_truncates_messages_over_budget",
@@ -68,18 +68,18 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_budget.py::test_for_ascii_the_result_is_the_seeds",
     ],
     "HB6 the newest message is shortened, never dropped": [
-        "host/memory/test_budget.py::test_a_newest_turn_that_is_too_large_alone_is_shortened_and_marked",
+        "host/memory/test_budget.py::test_a_newest_turn_over_budget_is_shortened",
     ],
     "HB6 nobody forges another speaker's line": [
         "host/text/test_neutralise.py::test_no_turn_forges_another_speakers_line",
         "flows/test_errors.py::test_each_documented_refusal_says_why_and_changes_nothing",
     ],
     "HB6 estimate of tokens": [
-        "host/text/test_neutralise.py::test_the_estimate_is_ascii_characters_by_four_and_one_for_every_other",
+        "host/text/test_neutralise.py::test_a_token_is_four_ascii_characters_or_one_other",
     ],
     "HB7 one formatter for every history, that of a task, too": [
         "flows/test_tasks.py::test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history",
-        "host/memory/test_budget.py::test_a_history_is_a_suffix_within_its_budget_and_never_without_the_newest",
+        "host/memory/test_budget.py::test_a_history_is_the_newest_turns_within_budget",
     ],
     "HB8 remember, MEMORY.md has it, a later session answers from it": [
         "flows/test_seeds_story.py::test_what_is_to_be_remembered_is_in_memory_md_and_a_new_session_knows_it",
@@ -162,11 +162,11 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/documents/test_honest_editor.py::test_files_and_folders_are_private",
     ],
     "RB1 one JSON file for each entry, with its members": [
-        "host/handlers/test_entry_handlers.py::test_an_entry_is_one_json_file_with_all_its_members",
-        "host/memory/test_entry.py::test_what_the_host_writes_it_reads_back_and_a_person_can_read",
+        "host/handlers/test_entry_handlers.py::test_an_entry_is_one_file_with_all_members",
+        "host/memory/test_entry.py::test_a_written_entry_is_read_back_equal",
     ],
     "RB1 what is known is reinforced and not doubled": [
-        "host/handlers/test_entry_handlers.py::test_saving_what_is_known_answers_with_the_entry_reinforced_and_doubles_nothing",
+        "host/handlers/test_entry_handlers.py::test_saving_a_known_text_reinforces_its_entry",
         "host/handlers/test_entry_handlers.py::test_two_saves_of_one_slice_meet_each_other",
     ],
     "RB4 categories are a tree, and general without": [
@@ -174,7 +174,7 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "RB5 save, delete and list, each a tool": [
         "agent/test_mcp.py::test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result",
-        "host/handlers/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found",
+        "host/handlers/test_entry_handlers.py::test_deleting_returns_the_entry_or_is_not_found",
         "flows/test_entries.py::test_an_entry_is_known_after_a_kill_a_restart_and_an_edit",
         "flows/test_entries.py::test_the_operator_undoes_with_and_without_a_running_host",
         "crash/test_kill_points.py::test_killed_three_times_at_a_named_point_nothing_is_lost_or_doubled",
@@ -182,10 +182,10 @@ ROWS: Final[dict[str, list[str]]] = {
     "RB2 every message recalls up to eight entries that are not in view, as the seed writes them": [
         "flows/test_recall.py::test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn",
         "host/context/test_recollection.py::test_the_lines_are_those_of_the_seed",
-        "host/handlers/test_search_handlers.py::test_at_most_eight_entries_are_recalled_and_the_others_are_near_misses",
+        "host/handlers/test_search_handlers.py::test_eight_entries_are_recalled_and_others_are_near_misses",
     ],
     "RB2 turns, notes and history are recalled beside entries, in a budget of their own": [
-        "host/handlers/test_recalled_talk.py::test_a_turn_is_recalled_with_its_day_and_speaker_and_opens",
+        "host/handlers/test_recalled_talk.py::test_a_recalled_turn_has_day_and_speaker",
         "host/handlers/test_recalled_talk.py::test_an_entry_comes_before_what_was_said",
         "flows/test_recall.py::test_what_was_said_elsewhere_is_recalled_also_after_a_kill",
     ],
@@ -193,7 +193,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_recall.py::test_a_session_that_begins_with_nothing_that_matches_gets_the_newest",
     ],
     "RB3 what is searched of an entry, and words of every kind": [
-        "host/handlers/test_search_handlers.py::test_an_entry_is_found_by_its_content_its_tags_and_its_category",
+        "host/handlers/test_search_handlers.py::test_an_entry_is_found_by_content_tags_and_category",
         "host/search/test_sources.py::test_an_entry_is_found_by_its_names_too",
     ],
     "RB5 search_memory with category and tags": [
@@ -201,8 +201,8 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "RB11 recall, fallback, delta, injection": [
         "flows/test_recall.py::test_after_a_kill_everything_is_found_with_and_without_the_index",
-        "host/context/test_recollection.py::test_an_entry_is_in_view_as_long_as_its_turn_is",
-        "host/handlers/test_recalled_talk.py::test_what_was_recalled_stays_as_long_as_its_message_and_is_not_new_again",
+        "host/context/test_recollection.py::test_an_entry_is_in_view_like_its_turn",
+        "host/handlers/test_recalled_talk.py::test_a_recollection_stays_as_long_as_its_message",
         "host/context/test_text.py::test_everything_stands_in_the_seeds_order",
     ],
     "RB12 recall can be switched off": [
@@ -210,14 +210,14 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "AM2 words, all tags, a category and what is below it, a range of dates": [
         "flows/test_recall.py::test_filters_narrow_what_is_found",
-        "host/handlers/test_search_handlers.py::test_an_end_that_is_a_date_takes_the_whole_day_in",
+        "host/handlers/test_search_handlers.py::test_a_date_as_an_end_includes_its_day",
     ],
     "AM3 the rules of categories": [
         "host/memory/test_entry.py::test_letters_digits_dashes_and_slashes_are_a_category",
-        "host/memory/test_entry.py::test_no_category_leads_out_of_the_folder_of_its_group",
+        "host/memory/test_entry.py::test_no_category_leads_out_of_its_groups_folder",
     ],
     "AM6 a malformed file is skipped with a warning; what is missing is no failure": [
-        "host/handlers/test_entry_handlers.py::test_a_malformed_file_is_reported_once_and_hides_no_other",
+        "host/handlers/test_entry_handlers.py::test_a_malformed_entry_is_reported_once_and_hides_nothing",
     ],
     "RB6 working memory expires, by default after five minutes": [
         "host/handlers/test_working_handlers.py::test_what_is_saved_is_there_for_five_minutes",
@@ -246,14 +246,14 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_working_memory.py::test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called",
     ],
     "RB11 the inventory of every turn, between summary and conversation": [
-        "host/context/test_text.py::test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed",
+        "host/context/test_text.py::test_the_inventory_has_the_seeds_place",
         "host/handlers/test_working_handlers.py::test_the_context_shows_the_inventory_and_explains_it",
     ],
     "RB7 the newest 20 turns are replayed, a setting apart from the window": [
-        "host/handlers/test_handlers.py::test_a_context_replays_what_is_not_consolidated_and_at_least_the_newest_twenty_turns",
+        "host/handlers/test_handlers.py::test_a_context_replays_unconsolidated_turns_and_the_newest_twenty",
     ],
     "RB12 the conversation can be switched off": [
-        "host/handlers/test_handlers.py::test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed",
+        "host/handlers/test_handlers.py::test_without_conversations_turns_are_neither_kept_nor_replayed",
         "flows/test_turns.py::test_without_a_conversation_each_message_is_answered_by_itself",
     ],
     "RB12 files override the built-in prompts": [
@@ -262,7 +262,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/curation/test_directives.py::test_doctor_names_what_is_wrong_with_a_directive",
     ],
     "RB13 feedback on an answer or a tool is kept with its turn, and its newest is read": [
-        "host/handlers/test_feedback_handlers.py::test_feedback_is_one_line_with_its_turn_and_who_said_it",
+        "host/handlers/test_feedback_handlers.py::test_feedback_is_one_line_with_turn_and_author",
         "host/handlers/test_feedback_handlers.py::test_the_newest_since_a_time_are_read_oldest_first",
         "flows/test_feedback.py::test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it",
         "flows/test_chat.py::test_commands_look_into_the_memory",
@@ -366,7 +366,7 @@ CODES: Final[dict[str, list[str]]] = {
     ],
     "forbidden": ["flows/test_errors.py::test_group_global_is_reserved"],
     "not_found": [
-        "host/handlers/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found",
+        "host/handlers/test_entry_handlers.py::test_deleting_returns_the_entry_or_is_not_found",
         "host/handlers/test_session_handlers.py::test_facts_are_added_once_and_removed_word_for_word",
     ],
     "conflict": ["flows/test_request_path.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],

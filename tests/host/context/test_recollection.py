@@ -42,7 +42,7 @@ def test_no_entry_forges_a_line_of_another(content: str) -> None:
 
 
 @given(contents=st.lists(st.text(max_size=200), max_size=12), room=st.integers(0, 300))
-def test_what_fits_is_within_the_room_and_nothing_is_cut_in_the_middle(contents: list[str], room: int) -> None:
+def test_recollections_that_fit_are_whole(contents: list[str], room: int) -> None:
     states: list[State] = ["new", "in_view"]
     recollections = [one(f"e{number}", content, states[number % 2]) for number, content in enumerate(contents)]
     fitted = fit(recollections, room)
@@ -51,6 +51,6 @@ def test_what_fits_is_within_the_room_and_nothing_is_cut_in_the_middle(contents:
         assert (recollection.line in fitted.text) == (recollection not in fitted.left_out)
 
 
-def test_an_entry_is_in_view_as_long_as_its_turn_is() -> None:
+def test_an_entry_is_in_view_like_its_turn() -> None:
     ledger = {"scrolled": 3, "oldest": 4, "middle": 7, "asked_again": 9}
     assert in_view(ledger, oldest=4, current=9) == {"oldest": 4, "middle": 7}

@@ -114,7 +114,7 @@ def test_everything_stands_in_the_seeds_order() -> None:
     assert not context.is_over_budget
 
 
-def test_every_part_has_its_row_in_the_order_of_the_text() -> None:
+def test_every_part_has_its_row_in_order() -> None:
     assert [(section.title, section.source, section.state) for section in built(FULL).sections] == [
         ("Group: main", "request", "whole"),
         ("## Global Context", "AGENT.md", "whole"),
@@ -129,7 +129,7 @@ def test_every_part_has_its_row_in_the_order_of_the_text() -> None:
 
 
 @pytest.mark.parametrize("blank", [None, "", " \n\t\n", "\u3000\n", "\u200b\n\u202e"])
-def test_a_blank_part_leaves_no_heading_and_keeps_its_row(blank: str | None) -> None:
+def test_a_blank_part_keeps_only_its_row(blank: str | None) -> None:
     text = group_text(blank)
     context = built(parts(persona=text, memory=text, summary=text, global_files=[("AGENT.md", text)]))
     assert context.system == "Group: main\n"
@@ -149,7 +149,7 @@ def test_each_part_is_there_without_the_others() -> None:
     assert titles(built(parts(global_files=[("a", None), ("b", group_text("x"))]))) == ["## Global Context"]
 
 
-def test_a_file_that_cannot_be_served_is_a_row_and_leaves_the_others() -> None:
+def test_an_unserved_file_is_a_row() -> None:
     problem = FileProblem("groups/main/MEMORY.md", "is a link: copy what it points to into its place")
     context = built(replace(FULL, memory=problem))
     assert "## Remembered Facts" not in context.system
@@ -164,7 +164,7 @@ def test_text_of_people_keeps_its_markdown_but_hides_nothing() -> None:
     assert context.system == "Group: main\n\n## Group Context\n# Who\n\n<!-- kept -->\nAB\nC\n"
 
 
-def test_the_message_counts_and_is_no_part_of_the_system_text() -> None:
+def test_the_message_counts_outside_the_system_text() -> None:
     with_message = built(replace(FULL, message="x" * 400))
     assert "xxx" not in with_message.system
     assert row(with_message, "message").tokens == 100
@@ -180,7 +180,7 @@ WORKING = Inventory(
 )
 
 
-def test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed() -> None:
+def test_the_inventory_has_the_seeds_place() -> None:
     """Source: RB6, RB11, HB5."""
     assert built(replace(FULL, working=WORKING)).system.endswith(
         "- [k3v9x2m4q7p1] (user-preferences): Likes tea in the morning\n"
@@ -192,7 +192,7 @@ def test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the
     )
 
 
-def test_an_empty_working_memory_leaves_no_heading_and_says_why() -> None:
+def test_an_empty_working_memory_has_no_heading() -> None:
     for inventory, state, why in (
         (Inventory("f/"), "absent", "there is nothing in the working memory of this session"),
         (Inventory("f/", absent_why="working.enabled is false"), "absent", "working.enabled is false"),
@@ -203,7 +203,7 @@ def test_an_empty_working_memory_leaves_no_heading_and_says_why() -> None:
         assert (row(context, "Working memory").state, row(context, "Working memory").why) == (state, why)
 
 
-def test_an_inventory_over_its_share_leaves_out_what_expires_first() -> None:
+def test_an_inventory_over_its_share_omits_early_expiry() -> None:
     lines = [InventoryLine(f"- key-{at:02} {'x' * 90}\n", AT + timedelta(seconds=at * 7 % 50)) for at in range(50)]
     turns = turns_of(*("y" * 400 for _ in range(50)))
     context = built(parts(turns=turns, working=Inventory("f/", lines)), 1500)
@@ -232,7 +232,7 @@ ATTACKS = (
 
 @pytest.mark.parametrize("budget_tokens", [0, 700])
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_nothing_anybody_wrote_looks_like_a_line_of_the_context(attack: str, budget_tokens: int) -> None:
+def test_no_text_looks_like_a_line_of_the_context(attack: str, budget_tokens: int) -> None:
     """In a note, its section, an entry, a turn, the summary and a person's own text, first in it and below."""
     below = f"tea\n{attack}\n\n{attack}"
     notes_of_both = b"".join(
@@ -263,7 +263,7 @@ def label_of(key: str) -> Label:
 # --------------------------------------------------------------------------------------------------------- the budget
 
 
-def test_notes_over_their_share_leave_the_oldest_out_and_say_how_many() -> None:
+def test_notes_over_their_share_omit_the_oldest() -> None:
     memory = group_text(notes(*(f"fact {number:03} {'x' * 60}" for number in range(200))))
     context = built(parts(memory=memory), 1000)
     section = row(context, "## Remembered Facts")
@@ -287,7 +287,7 @@ def test_a_summary_over_its_share_keeps_its_beginning() -> None:
     assert (row(context, "## Conversation Summary").state, context.tokens <= 500) == ("cut", True)
 
 
-def test_history_over_its_own_budget_is_cut_to_it_whatever_room_there_is() -> None:
+def test_history_is_cut_to_its_own_budget() -> None:
     turns = turns_of(*(f"turn {number} " + "x" * 792 for number in range(51)))
     context = built(parts(turns=turns), 32_000, 8000)
     assert 7700 < estimate_tokens(context.titled(CONVERSATION)[0].text) <= 8000
@@ -307,7 +307,7 @@ def test_history_cut_for_room_names_the_other_budget() -> None:
     assert "context.budget_tokens, shared with memory and summary" in (section.why or "")
 
 
-def test_a_newest_turn_over_the_budget_is_shortened_and_that_is_said() -> None:
+def test_a_shortened_newest_turn_is_explained() -> None:
     context = built(parts(turns=turns_of("old", "x" * 40_000)), 1000)
     section = row(context, "## Recent Conversation")
     assert section.left_out == "1 older turns, the end of the newest turn"
@@ -315,7 +315,7 @@ def test_a_newest_turn_over_the_budget_is_shortened_and_that_is_said() -> None:
     assert context.tokens <= 1000
 
 
-def test_the_persona_is_never_cut_and_too_small_a_budget_is_said() -> None:
+def test_the_persona_is_never_cut() -> None:
     persona = "You are a badger. " * 500
     context = built(replace(FULL, persona=group_text(persona)), 100)
     assert persona.strip("\n") in context.system
@@ -377,9 +377,7 @@ some_budgets = st.one_of(st.integers(1, 100), st.integers(1, 3000))
 
 @given(any_parts, some_budgets, st.integers(0, 2000))
 @example(replace(EMPTY, turns=turns_of(*["xyzabc"] * 50)), 162, 0)  # lines round down one by one, their text once
-def test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone(
-    given_parts: Parts, budget_tokens: int, history_budget_tokens: int
-) -> None:
+def test_only_uncut_parts_exceed_the_budget(given_parts: Parts, budget_tokens: int, history_budget_tokens: int) -> None:
     context = built(given_parts, budget_tokens, history_budget_tokens)
     uncut = built(replace(given_parts, memory=None, summary=None, turns=(), working=None))
     assert context.is_over_budget == (context.tokens > budget_tokens)
@@ -417,7 +415,7 @@ def test_with_room_for_everything_nothing_is_cut(given_parts: Parts, more: int) 
 
 
 @given(any_parts, any_parts, some_budgets, st.integers(0, 600))
-def test_the_beginning_stays_the_same_whatever_is_said_recalled_or_kept_for_the_session(
+def test_the_beginning_of_a_context_is_stable(
     given_parts: Parts, other: Parts, budget_tokens: int, history_budget_tokens: int
 ) -> None:
     later = replace(
@@ -434,7 +432,7 @@ def test_the_beginning_stays_the_same_whatever_is_said_recalled_or_kept_for_the_
     assert "## Recent Conversation\n" not in first.stable
 
 
-def test_a_message_of_half_the_budget_shortens_notes_and_conversation_alike() -> None:
+def test_a_long_message_shortens_notes_and_conversation() -> None:
     memory = group_text(notes(*(f"{number} {'y' * 400}" for number in range(50))))
     given_parts = parts(turns=turns_of(*["z" * 400] * 50), memory=memory, message="x" * 4000)
     context = built(given_parts, 2000)
@@ -466,7 +464,7 @@ def _texts(given_parts: Parts) -> list[str]:
     return [file.clean for file in files if isinstance(file, GroupText)]
 
 
-def test_what_is_recalled_has_a_budget_of_its_own_and_says_what_is_out() -> None:
+def test_recall_has_a_budget_of_its_own() -> None:
     many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(8)]
     context = built(parts(recalled=many), 0, 0, recall_budget_tokens=350)
     recalled = row(context, "Recalled from long-term memory")
@@ -477,7 +475,7 @@ def test_what_is_recalled_has_a_budget_of_its_own_and_says_what_is_out() -> None
     assert list(context.titled(RECALLED)[0].missing) == [f"e{number}" for number in range(3, 8)]
 
 
-def test_what_is_recalled_shares_the_whole_budget_with_the_rest() -> None:
+def test_recall_shares_the_whole_budget() -> None:
     many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(50)]
     full = parts(
         memory=group_text(notes(*(f"{number} {'y' * 400}" for number in range(50)))),

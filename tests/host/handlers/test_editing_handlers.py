@@ -29,7 +29,7 @@ def save(room: Room, name: str, content: str = "x", category: str = "docs") -> A
 # ---------------------------------------------------------------------------------------------------------------- names
 
 
-def test_a_name_is_given_once_in_a_category_whatever_the_text(room: Room) -> None:
+def test_a_category_has_a_name_once(room: Room) -> None:
     first = save(room, "notes.md")
     assert (first["name"], first["category"], len(first["id"])) == ("notes.md", "docs", 12)
     assert orjson.loads((memory(room) / files(room)[0]).read_bytes())["name"] == "notes.md"
@@ -41,14 +41,14 @@ def test_a_name_is_given_once_in_a_category_whatever_the_text(room: Room) -> Non
     assert save(room, "more.md")["reinforced"] == 0  # the same text, and another document
 
 
-def test_two_saves_of_one_name_in_one_slice_are_one(room: Room) -> None:
+def test_two_saves_of_a_name_in_a_batch_conflict(room: Room) -> None:
     (change,) = room.decide("save_memory", content="x", name="a.md").changes
     assert isinstance(change, FileWritten)
     room.unit.apply([change])
     assert room.refused("save_memory", content="y", name="a.md").code == "conflict"
 
 
-def test_a_name_that_a_person_gave_or_took_away_counts(room: Room) -> None:
+def test_a_name_in_a_persons_file_counts(room: Room) -> None:
     put(room, "docs/mine.json", content="by hand", name="plan.md")
     room.index.compare("main")
     room.ask("list_memory_entries")  # it is indexed now
@@ -64,7 +64,7 @@ def test_a_name_that_a_person_gave_or_took_away_counts(room: Room) -> None:
     assert room.refused("save_memory", content="x", category="docs", name="todo.md").code == "conflict"
 
 
-def test_what_cannot_be_a_name_stays_the_persons_own_member(room: Room) -> None:
+def test_an_impossible_name_stays_a_members_value(room: Room) -> None:
     put(room, "docs/odd.json", content="x", name="a/b")
     put(room, "docs/number.json", content="y", name=5)
     assert room.ask("get_memory", id="odd")["name"] is None
@@ -97,7 +97,7 @@ def test_a_name_is_the_same_however_it_is_composed(room: Room) -> None:
 # ---------------------------------------------------------------------------------------------------------------- edits
 
 
-def test_an_edit_changes_what_it_names_and_keeps_the_rest(room: Room) -> None:
+def test_an_edit_changes_only_the_members_it_names(room: Room) -> None:
     saved = room.change("save_memory", content="tea", category="likes", tags=["a"], title="Tea", metadata={"a": 1})
     path = memory(room) / files(room)[0]
     path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"mood": "good"}))
@@ -114,7 +114,7 @@ def test_an_edit_changes_what_it_names_and_keeps_the_rest(room: Room) -> None:
     assert room.ask("get_memory", id=saved["id"])["version"] == edited["version"] != saved["version"]
 
 
-def test_an_edit_of_another_version_is_a_conflict_and_changes_nothing(room: Room) -> None:
+def test_an_edit_of_an_older_version_is_a_conflict(room: Room) -> None:
     saved = room.change("save_memory", content="tea")
     edit = {"id": saved["id"], "content": "coffee", "expected_version": saved["version"]}
     path = memory(room) / files(room)[0]
@@ -125,7 +125,7 @@ def test_an_edit_of_another_version_is_a_conflict_and_changes_nothing(room: Room
     assert room.change("edit_memory", **{**edit, "expected_version": now})["content"] == "coffee"
 
 
-def test_of_two_edits_of_one_version_in_one_slice_the_second_is_a_conflict(room: Room) -> None:
+def test_the_second_edit_of_a_version_is_a_conflict(room: Room) -> None:
     saved = room.change("save_memory", content="tea")
     payload = {"id": saved["id"], "expected_version": saved["version"]}
     (change,) = room.decide("edit_memory", content="coffee", **payload).changes
@@ -134,7 +134,7 @@ def test_of_two_edits_of_one_version_in_one_slice_the_second_is_a_conflict(room:
     assert room.refused("edit_memory", content="water", **payload).code == "conflict"
 
 
-def test_a_new_name_or_category_moves_the_entry_in_one_decision(room: Room) -> None:
+def test_a_new_name_or_category_moves_the_entry(room: Room) -> None:
     saved = save(room, "a.md", "text", "one")
     outcome = room.decide("edit_memory", id=saved["id"], name="b.md", category="two/deep")
     removed, written = outcome.changes
@@ -166,7 +166,7 @@ def test_nothing_is_moved_onto_something_else(room: Room) -> None:
     assert room.ask("get_memory", id=first["id"])["name"] == "a.md"
 
 
-def test_what_moved_since_the_places_were_looked_at_is_a_conflict(room: Room) -> None:
+def test_editing_an_entry_that_moved_meanwhile_is_refused(room: Room) -> None:
     saved = save(room, "a.md")
     handler = room.handler("edit_memory")
     asked = room.asking("edit_memory", {"id": saved["id"], "name": "b.md"})
@@ -216,7 +216,7 @@ def test_entries_are_listed_by_category_and_name_with_sizes(room: Room) -> None:
     assert last["updated"] == unnamed["updated"]
 
 
-def test_a_list_goes_as_deep_as_asked_and_names_the_folders_below(room: Room) -> None:
+def test_a_list_goes_as_deep_as_asked(room: Room) -> None:
     for category in ("a", "a/b", "a/b/c", "ab", "general"):
         save(room, "x.md", "x", category)
 
@@ -245,7 +245,7 @@ def test_pages_of_a_list_together_are_the_list(room: Room) -> None:
         assert [row for page in pages for row in page] == whole
 
 
-def test_the_newest_entries_come_first_and_of_one_author_alone_when_asked(room: Room) -> None:
+def test_newest_entries_are_listed_first_by_author_if_asked(room: Room) -> None:
     for number, (category, sender) in enumerate((("a", "ann"), ("a/b", "ben"), ("ab", "ann"), ("a0", "ann"))):
         room.now += timedelta(seconds=1)
         room.change("save_memory", sender, content=f"the number {number} of {'many ' * 60}", category=category)
@@ -265,7 +265,7 @@ def test_the_newest_entries_come_first_and_of_one_author_alone_when_asked(room: 
     assert (len(begins) <= 160, begins[-6:]) == (True, " many…")
 
 
-def test_an_entry_goes_to_its_place_in_the_archive_and_one_of_this_batch_waits(room: Room) -> None:
+def test_an_archived_entry_keeps_its_category(room: Room) -> None:
     entry = save(room, "a.md")
     place = room.home / "groups/main/archive" / entry["file"]
     moved = room.change("archive_memory", "operator", id=entry["id"])
@@ -279,7 +279,7 @@ def test_an_entry_goes_to_its_place_in_the_archive_and_one_of_this_batch_waits(r
     assert room.refused("archive_memory", "operator", id=id_).code == "conflict"
 
 
-def test_what_was_just_saved_is_listed_although_the_index_knows_nothing(room: Room) -> None:
+def test_a_new_entry_is_listed_without_the_index(room: Room) -> None:
     saved = save(room, "a.md")
     assert room.index.bring_up("main")
     assert room.index.lookups.sizes("main") == [("docs", 1, 1)]

@@ -32,7 +32,7 @@ def put(room: Room, name: str, /, **members: Any) -> Path:
     return path
 
 
-def test_an_entry_is_one_json_file_with_all_its_members(room: Room) -> None:
+def test_an_entry_is_one_file_with_all_members(room: Room) -> None:
     saved = room.change(
         "save_memory",
         content="User prefers dark mode",
@@ -61,7 +61,7 @@ def test_an_entry_is_one_json_file_with_all_its_members(room: Room) -> None:
     assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
 
 
-def test_saving_what_is_known_answers_with_the_entry_reinforced_and_doubles_nothing(room: Room) -> None:
+def test_saving_a_known_text_reinforces_its_entry(room: Room) -> None:
     first = room.change("save_memory", content="User prefers dark mode", tags=["ui"], metadata={"a": 1})
     room.now = NOW + timedelta(days=1)
     again = room.change(
@@ -91,7 +91,7 @@ def test_two_saves_of_one_slice_meet_each_other(room: Room) -> None:
     assert (again.file, again.replaces) == (change.file, change.data)
 
 
-def test_an_entry_saved_and_deleted_in_one_slice_is_gone_and_saved_again_is_new(room: Room) -> None:
+def test_one_batch_saves_deletes_and_saves_an_entry_again(room: Room) -> None:
     def step(type_: str, **payload: Any) -> Any:
         outcome = room.decide(type_, **payload)
         (change,) = outcome.changes
@@ -105,7 +105,7 @@ def test_an_entry_saved_and_deleted_in_one_slice_is_gone_and_saved_again_is_new(
     assert step("save_memory", content="x") == saved
 
 
-def test_an_entry_a_person_edited_says_what_it_says_now_and_the_old_text_gets_another(room: Room) -> None:
+def test_the_old_text_of_an_edited_entry_is_new(room: Room) -> None:
     first = room.change("save_memory", content="tea")
     put(room, f"general/{first['id']}.json", content="coffee", mood="good")
     assert room.ask("get_memory", id=first["id"])["content"] == "coffee"
@@ -117,7 +117,7 @@ def test_an_entry_a_person_edited_says_what_it_says_now_and_the_old_text_gets_an
     assert room.change("save_memory", content="tea")["reinforced"] == 2
 
 
-def test_an_entry_that_says_it_under_any_id_is_found_by_the_index_and_its_file_is_believed(room: Room) -> None:
+def test_a_known_text_is_found_under_any_id(room: Room) -> None:
     path = put(room, "drinks/mine.json", content="Tea", note="by hand")
     room.index.read_all("main")
     saved = room.change("save_memory", content="tea", category="drinks")
@@ -127,7 +127,7 @@ def test_an_entry_that_says_it_under_any_id_is_found_by_the_index_and_its_file_i
     assert room.change("save_memory", content="tea", category="drinks")["id"] != "mine"
 
 
-def test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found(room: Room) -> None:
+def test_deleting_returns_the_entry_or_is_not_found(room: Room) -> None:
     saved = room.change("save_memory", content="x")
     assert {**room.change("delete_memory", id=saved["id"]), "similar": []} == saved
     assert files(room) == []
@@ -137,7 +137,7 @@ def test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found(room
         room.ask("get_memory", id="never")
 
 
-def test_an_id_that_a_person_copied_is_a_conflict_that_names_both(room: Room) -> None:
+def test_a_copied_id_is_a_conflict_naming_both_files(room: Room) -> None:
     saved = room.change("save_memory", content="x")
     put(room, f"other/{saved['id']}.json", content="x")
     refusal = room.refused("delete_memory", id=saved["id"])
@@ -145,7 +145,7 @@ def test_an_id_that_a_person_copied_is_a_conflict_that_names_both(room: Room) ->
     assert f"memory/general/{saved['id']}.json and memory/other/{saved['id']}.json" in refusal.message
 
 
-def test_a_malformed_file_is_reported_once_and_hides_no_other(room: Room) -> None:
+def test_a_malformed_entry_is_reported_once_and_hides_nothing(room: Room) -> None:
     saved = room.change("save_memory", content="x")
     path = put(room, "general/bad.json", tags="a, b", content="x")
     with capture_logs() as logs:
@@ -160,7 +160,7 @@ def test_a_malformed_file_is_reported_once_and_hides_no_other(room: Room) -> Non
     assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
 
 
-def test_a_malformed_file_in_the_place_of_a_new_entry_stays_and_the_entry_goes_beside_it(room: Room) -> None:
+def test_a_malformed_file_keeps_its_place(room: Room) -> None:
     first = room.change("save_memory", content="x")
     path = memory(room) / f"general/{first['id']}.json"
     path.write_bytes(b'{"content": "x"')
@@ -191,7 +191,7 @@ def test_categories_are_a_tree_with_counts(room: Room) -> None:
     }
 
 
-def test_a_category_that_differs_in_case_only_is_the_one_that_is_there(room: Room) -> None:
+def test_case_makes_no_new_category(room: Room) -> None:
     saved = room.change("save_memory", content="x", category="Work/Rocket")
     assert room.change("save_memory", content="x", category="work/rocket")["id"] == saved["id"]
     assert room.change("save_memory", content="y", category="WORK/rocket/Engine")["category"] == "Work/Rocket/Engine"
@@ -201,7 +201,7 @@ def test_a_category_that_differs_in_case_only_is_the_one_that_is_there(room: Roo
 
 
 @pytest.mark.parametrize("what", ["a regular file", "a link", "a FIFO"])
-def test_what_is_no_folder_in_the_place_of_a_category_is_named(room: Room, what: str) -> None:
+def test_an_obstacle_in_place_of_a_category_is_named(room: Room, what: str) -> None:
     path = memory(room) / "work"
     path.parent.mkdir()
     match what:
@@ -219,7 +219,7 @@ def test_what_is_no_folder_in_the_place_of_a_category_is_named(room: Room, what:
 
 
 @pytest.mark.parametrize("what", ["a link", "a FIFO", "a folder"])
-def test_what_is_no_file_in_the_place_of_an_entry_is_unavailable_and_is_not_followed(room: Room, what: str) -> None:
+def test_an_obstacle_in_place_of_an_entry_is_unavailable(room: Room, what: str) -> None:
     saved = room.change("save_memory", content="x")
     path = memory(room) / f"general/{saved['id']}.json"
     path.unlink()
@@ -238,7 +238,7 @@ def test_what_is_no_file_in_the_place_of_an_entry_is_unavailable_and_is_not_foll
         room.ask("get_memory", id=saved["id"])
 
 
-def test_an_entry_in_a_folder_made_a_moment_ago_is_found(room: Room) -> None:
+def test_an_entry_in_a_new_folder_is_found(room: Room) -> None:
     room.change("save_memory", content="x", category="a/b")
     for number in range(3):
         put(room, f"a/b/c{number}/by-hand-{number}.json", content="x")
@@ -248,7 +248,7 @@ def test_an_entry_in_a_folder_made_a_moment_ago_is_found(room: Room) -> None:
 # ---------------------------------------------------------------------------------------------------------------- texts
 
 
-def test_text_that_hides_or_is_a_credential_is_cleaned_in_every_member_and_counted(room: Room) -> None:
+def test_every_member_of_an_entry_is_cleaned_and_counted(room: Room) -> None:
     token = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
     saved = room.change(
         "save_memory",
@@ -276,7 +276,7 @@ def test_a_secret_below_its_title_is_one(room: Room) -> None:
     assert "[REDACTED" in room.change("save_memory", title="Wi-Fi password", content="hunter22!")["content"]
 
 
-def test_what_would_make_an_entry_too_large_changes_nothing_and_says_the_limit(room: Room) -> None:
+def test_too_much_for_an_entry_is_refused_with_limit(room: Room) -> None:
     saved = room.change("save_memory", content="x", tags=[f"a{n}" for n in range(20)], metadata={"a": "m" * 5000})
     for payload, says in (
         ({"tags": [f"b{n}" for n in range(20)]}, "40 tags, the limit is 32"),
@@ -310,7 +310,7 @@ def test_saving_the_same_again_pins_and_never_unpins(room: Room) -> None:
     assert room.change("save_memory", content="x")["reinforced"] == 3
 
 
-def test_a_person_pins_in_the_file_and_a_member_of_their_own_stays_theirs(room: Room) -> None:
+def test_a_person_pins_an_entry_in_its_file(room: Room) -> None:
     put(room, "drinks/cat.json", content="the cat", pinned=True)
     put(room, "drinks/dog.json", content="the dog", pinned="to the wall")
     assert room.ask("get_memory", id="cat")["pinned"] is True
@@ -345,7 +345,7 @@ def test_undo_brings_back_what_was_deleted_reinforced_or_new(room: Room) -> None
     assert path.read_bytes() == first
 
 
-def test_undo_writes_over_nothing_and_says_what_is_in_the_way(room: Room) -> None:
+def test_undo_overwrites_nothing_and_names_the_obstacle(room: Room) -> None:
     saved = room.change("save_memory", content="x")
     path = room.home / "groups/main" / saved["file"]
     room.change("delete_memory", id=saved["id"])
@@ -360,7 +360,7 @@ def test_undo_writes_over_nothing_and_says_what_is_in_the_way(room: Room) -> Non
     assert "is gone since change 1" in room.refused("undo", "operator", seq=1).message
 
 
-def test_undo_says_when_the_journal_never_had_what_was_replaced(room: Room) -> None:
+def test_undo_names_what_the_journal_never_had(room: Room) -> None:
     saved = room.change("save_memory", content="x")
     put(room, f"general/{saved['id']}.json", content="x", mood="good")
     room.change("save_memory", content="x")

@@ -13,7 +13,7 @@ MOMENT = NOW.replace(microsecond=NOW.microsecond // 1000 * 1000)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def test_feedback_is_one_line_with_its_turn_and_who_said_it(room: Room) -> None:
+def test_feedback_is_one_line_with_turn_and_author(room: Room) -> None:
     room.change("append_turn", role="user", content="Find the README")
     room.change("append_turn", role="assistant", content="search_files found nothing")
     said = "Don't use search_files for content, use grep"
@@ -29,7 +29,7 @@ def test_feedback_on_nothing_that_was_said_has_no_turn(room: Room) -> None:
     assert room.change("record_feedback", kind="tool_failed", content="search_memory: no reply") == {"turn": None}
 
 
-def test_a_credential_in_feedback_is_taken_out_and_that_is_said(room: Room) -> None:
+def test_a_credential_in_feedback_is_redacted(room: Room) -> None:
     secret = "ghp_" + "aB3" * 12
     result = room.change("record_feedback", kind="complaint", content=f"It printed {secret}")
     assert result["neutralised"]["secrets"] == 1
@@ -73,7 +73,7 @@ def test_the_newest_since_a_time_are_read_oldest_first(tmp_path: Path) -> None:
     assert read_feedback(tmp_path, "other", LONG_AGO) == []
 
 
-def test_of_a_large_file_the_end_is_read_and_lines_that_are_not_feedback_are_skipped(tmp_path: Path) -> None:
+def test_malformed_lines_of_a_large_feedback_file_are_skipped(tmp_path: Path) -> None:
     kept(tmp_path, *(dump_feedback(said(number, "ü" * 4096)) for number in range(400)))  # 3 MiB
     kept(tmp_path, b"not JSON\n", b'{"kind": "applause", "at": "2026-11-21", "session": "main", "by": "ann"}\n', b"\n")
     kept(tmp_path, dump_feedback(said(400)), dump_feedback(said(400)))  # a repair may double a line

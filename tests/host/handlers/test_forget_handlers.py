@@ -31,6 +31,6 @@ def refused(room: Room, **payload: Any) -> Refusal:
     return found.value
 
 
-def test_what_the_world_does_not_let_us_do_goes_on_with_the_same_command(room: Room) -> None:
+def test_a_failed_forget_goes_on_with_the_same_command(room: Room) -> None:
     refusal = refused(room, text="secret")
     assert (refusal.code, "the same command" in refusal.message) == ("unavailable", True)

@@ -22,7 +22,7 @@ from honeybadger_host.storage.revised import new_text
 from tests.host.handlers.room import NOW, Room
 
 
-def test_every_type_of_the_protocol_has_its_handler_and_changes_only_if_it_says_so(room: Room) -> None:
+def test_every_request_type_has_a_fitting_handler(room: Room) -> None:
     assert set(room.table) == set(REQUEST_TYPES) | set(TURN_TYPES)
     for name, kind in REQUEST_TYPES.items():
         is_turn = kind.audience == "routers" and kind.changes
@@ -37,7 +37,7 @@ def test_ping_says_who_answers(room: Room) -> None:
 # ---------------------------------------------------------------------------------------------------------------- notes
 
 
-def test_a_note_is_signed_with_the_folder_whatever_it_says(room: Room) -> None:
+def test_a_note_is_signed_with_the_senders_folder(room: Room) -> None:
     outcome = room.decide("update_memory", "mallory", content="x", section="Facts (alice, 2020-01-01 00:00)")
     (change,) = outcome.changes
     assert change == Added.of("note", "main", change.data)
@@ -84,9 +84,7 @@ def test_edit_note_changes_the_note_and_nothing_around_it(room: Room, above: byt
     ],
     ids=["by its heading", "twice", "nothing else", "no other section"],
 )
-def test_a_note_is_unpinned_wherever_it_says_so_unless_nothing_else_is_left(
-    room: Room, before: bytes, after: bytes | None
-) -> None:
+def test_a_note_is_unpinned_unless_nothing_else_is_left(room: Room, before: bytes, after: bytes | None) -> None:
     path = room.home / "groups/main/MEMORY.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"# Ours\n\n" + before + b"\n\n## Rules\nBe kind.")
@@ -116,7 +114,7 @@ def test_read_group_files_gives_each_file_as_it_is(room: Room) -> None:
     assert result["memory"].endswith("- likes tea\n")
 
 
-def test_one_bad_file_is_a_problem_in_the_reply_and_the_log_and_leaves_the_others(room: Room) -> None:
+def test_one_bad_group_file_leaves_the_others_readable(room: Room) -> None:
     (room.home / "groups/main/CLAUDE.md").write_text("You are a badger.")
     (room.home / "groups/main/MEMORY.md").symlink_to("/etc/passwd")
     with capture_logs() as logs:
@@ -174,9 +172,7 @@ def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
         ("assistant", "小熊", "小熊 via researcher"),
     ],
 )
-def test_who_speaks_is_the_sender_else_the_role_and_by_is_the_folder(
-    room: Room, role: str, sender: str | None, shown: str
-) -> None:
+def test_a_turn_shows_its_sender_or_role(room: Room, role: str, sender: str | None, shown: str) -> None:
     room.change("append_turn", role=role, content="x", **({} if sender is None else {"sender": sender}))
     (message,) = room.ask("get_history")["messages"]
     assert message["sender"] == shown
@@ -187,7 +183,7 @@ def test_who_speaks_is_the_sender_else_the_role_and_by_is_the_folder(
 # -------------------------------------------------------------------------------------------------------------- history
 
 
-def test_get_history_gives_lines_and_messages_of_the_same_turns(room: Room) -> None:
+def test_get_history_returns_turns_as_lines_and_messages(room: Room) -> None:
     room.change("append_turn", role="user", content="one\ntwo\u202e")
     room.now += timedelta(minutes=1)
     room.change("append_turn", role="assistant", content="three")
@@ -200,7 +196,7 @@ def test_get_history_gives_lines_and_messages_of_the_same_turns(room: Room) -> N
     assert (result["tokens"], result["dropped"], result["shortened"]) == (5 + 4, 0, False)
 
 
-def test_a_message_that_was_appended_stands_in_messages_and_not_in_the_system_text(room: Room) -> None:
+def test_an_appended_message_is_not_in_the_system_text(room: Room) -> None:
     secret = "My token is ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
     for message in ("What do I like?", "a\u202eb", secret, "  two\r\nlines "):
         room.change("append_turn", role="user", content="What do I drink?")
@@ -216,7 +212,7 @@ def test_a_message_that_was_appended_stands_in_messages_and_not_in_the_system_te
         assert room.ask("get_context", message=message)["system"].endswith("[assistant]: Noted.\n")
 
 
-def test_a_context_replays_what_is_not_consolidated_and_at_least_the_newest_twenty_turns(room: Room) -> None:
+def test_a_context_replays_unconsolidated_turns_and_the_newest_twenty(room: Room) -> None:
     for number in range(1, 61):
         room.change("append_turn", role="user", content=f"turn {number:02}")
 
@@ -233,7 +229,7 @@ def test_a_context_replays_what_is_not_consolidated_and_at_least_the_newest_twen
     assert len(room.ask("get_history")["messages"]) == 50
 
 
-def test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed(tmp_path: Path) -> None:
+def test_without_conversations_turns_are_neither_kept_nor_replayed(tmp_path: Path) -> None:
     room = Room(tmp_path, Settings(conversation=Conversation(enabled=False)))
     for type_, payload in (("append_turn", {"role": "user", "content": "hello"}), ("get_history", {})):
         handler = room.table[type_]
@@ -247,7 +243,7 @@ def test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed(tmp_pa
     assert (row["state"], row["why"]) == ("absent", "conversation.enabled is off")
 
 
-def test_get_history_takes_a_budget_and_a_number_of_messages(room: Room) -> None:
+def test_get_history_keeps_a_budget_and_a_limit(room: Room) -> None:
     for number in range(60):
         room.change("append_turn", role="user", content=f"{number:02} " + "x" * 397)
     assert len(room.ask("get_history")["messages"]) == 50  # the window of the conversation
@@ -276,7 +272,7 @@ def test_the_operator_previews_what_an_agent_would_be_told(room: Room) -> None:
     assert preview.ask(asked, NOW).result == context.ask(hello, NOW).result
 
 
-def test_a_file_that_cannot_be_read_is_a_row_and_a_warning_not_an_error(room: Room) -> None:
+def test_an_unreadable_file_is_a_row_and_a_warning(room: Room) -> None:
     (room.home / "groups/main/CLAUDE.md").mkdir()
     (room.home / "groups/main/MEMORY.md").write_bytes(b"\xff")
     (room.home / "AGENT.md").symlink_to("/etc/passwd")

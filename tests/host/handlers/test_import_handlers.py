@@ -27,13 +27,13 @@ def entry(id_: str, content: str, **members: Any) -> dict[str, Any]:
     return {"id": id_, "content": content, "category": "imported", "origin_from": "a.md", **members}
 
 
-def test_nothing_is_brought_in_under_a_name_of_the_hosts(room: Room) -> None:
+def test_nothing_is_imported_under_a_name_of_the_host(room: Room) -> None:
     with pytest.raises(Refusal, match="curator is the host"):
         room.decide("import_records", "operator", entries=[entry("e1", "x")], by="curator")
     assert room.change("import_records", "operator", entries=[entry("e1", "x")], by="human")["added"] == 1
 
 
-def test_times_never_fall_nor_lie_in_the_future_and_turns_are_numbered_on(room: Room, home: Path) -> None:
+def test_imported_turns_continue_numbers_and_times(room: Room, home: Path) -> None:
     room.change("append_turn", role="user", content="here")
     said = [turn(1, "2020-01-01T00:00:00Z"), turn(2, "2999-01-01T00:00:00Z"), turn(3, "2020-01-02T10:00+02:00")]
     assert room.change("import_records", "operator", turns=said)["added"] == 3
@@ -45,7 +45,7 @@ def test_times_never_fall_nor_lie_in_the_future_and_turns_are_numbered_on(room: 
     assert not (home / "data/consolidated/main/main.json").exists()  # a turn of this host waits before them
 
 
-def test_a_record_that_cannot_be_taken_is_named_and_the_others_come_in(room: Room) -> None:
+def test_a_refused_record_is_named_and_others_are_imported(room: Room) -> None:
     said = [turn(1, "2020-13-01T00:00:00Z"), turn(2, "2020-01-01T00:00:00Z", "\u200b"), turn(3, "2020-01-01T00:00:00Z")]
     result = room.change("import_records", "operator", turns=said)
     assert (result["added"], [one["id"][-1] for one in result["refused"]]) == (1, ["1", "2"])

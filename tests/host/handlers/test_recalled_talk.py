@@ -38,7 +38,7 @@ def note(room: Room, content: str, at: str = "2026-11-01 06:00", author: str = "
     room.index.touch("groups/main/MEMORY.md")
 
 
-def test_a_turn_is_recalled_with_its_day_and_speaker_and_opens(room: Room) -> None:
+def test_a_recalled_turn_has_day_and_speaker(room: Room) -> None:
     say(room, ("caroline", "I adopted a weasel from the Tagus shelter."), session="spring")
     context = room.ask("get_context", message="Where did Caroline adopt the weasel?")
     line = f"- [spring#1] ({DAY}, caroline via researcher): I adopted a weasel from the Tagus shelter.\n"
@@ -47,7 +47,7 @@ def test_a_turn_is_recalled_with_its_day_and_speaker_and_opens(room: Room) -> No
     assert room.ask("get_memory", id="spring#1")["content"] == "I adopted a weasel from the Tagus shelter."
 
 
-def test_a_turn_comes_with_the_short_turn_that_it_answers(room: Room) -> None:
+def test_a_turn_comes_with_the_short_question_it_answers(room: Room) -> None:
     say(room, ("melanie", "Which river is it?"), ("caroline", "The Tagus, by the weasel shelter."), session="spring")
     context = room.ask("get_context", message="Tell me of the Tagus shelter")
     assert recalled(context) == ["spring#1", "spring#2"]
@@ -57,7 +57,7 @@ def test_a_turn_comes_with_the_short_turn_that_it_answers(room: Room) -> None:
     assert {row["why"] for row in context["recalled"]} == {"it matches the message"}
 
 
-def test_a_replayed_turn_and_the_message_itself_are_not_recalled(room: Room) -> None:
+def test_replayed_turns_and_the_message_are_not_recalled(room: Room) -> None:
     say(room, ("user", "My weasel lives in the barn"), *(("assistant", f"filler {number}") for number in range(110)))
     say(room, ("user", "The weasel is ill"), ("assistant", "Poor weasel"), ("user", "Where does my weasel live?"))
     context = room.ask("get_context", message="Where does my weasel live?")
@@ -66,7 +66,7 @@ def test_a_replayed_turn_and_the_message_itself_are_not_recalled(room: Room) -> 
     assert "Where does my weasel live" not in context["system"]
 
 
-def test_a_replayed_turn_that_a_small_context_leaves_out_is_recalled(room: Room) -> None:
+def test_a_turn_that_a_small_context_omits_is_recalled(room: Room) -> None:
     say(room, ("user", "My weasel lives in the barn"), *(("assistant", "y" * 400) for _ in range(10)))
     small = room.ask("get_context", message="Where does the weasel live?", budget_tokens=600)
     assert f"- [main#1] ({DAY}, user): My weasel lives in the barn\n" in small["system"]
@@ -74,7 +74,7 @@ def test_a_replayed_turn_that_a_small_context_leaves_out_is_recalled(room: Room)
     assert recalled(room.ask("get_context", message="Where does the weasel live?")) == []
 
 
-def test_a_note_is_recalled_only_when_the_context_does_not_show_it(room: Room) -> None:
+def test_a_note_that_the_context_shows_is_not_recalled(room: Room) -> None:
     note(room, "The weasel eats Gouda.")
     for number in range(200):
         note(room, f"dish {number} {'y' * 60}", f"2026-11-02 06:{number % 60:02}")
@@ -110,13 +110,13 @@ def test_a_message_without_a_subject_recalls_nothing(room: Room, message: str) -
     assert "Recalled" not in context["system"]
 
 
-def test_one_rare_word_recalls_eight_turns_and_a_speaker_all_that_fit(room: Room) -> None:
+def test_one_rare_word_recalls_eight_turns(room: Room) -> None:
     say(room, *(("caroline", f"The weasel did thing {number} today") for number in range(30)), session="spring")
     assert len(recalled(room.ask("get_context", message="Tell me a weasel joke"))) == 8
     assert len(recalled(room.ask("get_context", message="What did Caroline's weasel do?"))) == 30
 
 
-def test_what_was_recalled_stays_as_long_as_its_message_and_is_not_new_again(room: Room) -> None:
+def test_a_recollection_stays_as_long_as_its_message(room: Room) -> None:
     say(room, ("caroline", "The weasel lives in Lisbon"), session="spring")
     say(room, ("user", "hello"), ("assistant", "hello"))
     message = "Where does the weasel of Caroline live?"
@@ -144,9 +144,7 @@ def test_an_entry_comes_before_what_was_said(room: Room) -> None:
 
 @given(texts=st.lists(st.text(max_size=300), min_size=1, max_size=20), budget=st.integers(50, 2000))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15, deadline=None)
-def test_recall_keeps_its_budget_and_half_of_a_small_context(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], budget: int
-) -> None:
+def test_recall_keeps_its_budget(tmp_path_factory: pytest.TempPathFactory, texts: list[str], budget: int) -> None:
     room = Room(tmp_path_factory.mktemp("home"))
     (room.home / "groups/main").mkdir(parents=True)
     say(room, *(("caroline", f"weasel {text}") for text in texts), session="spring")
@@ -195,7 +193,7 @@ def test_only_the_parts_that_are_named_are_made(room: Room) -> None:
     )
 
 
-def test_who_has_the_conversation_gets_nothing_of_it_and_nothing_twice(room: Room) -> None:
+def test_nothing_is_recalled_from_a_conversation_the_asker_has(room: Room) -> None:
     say(room, ("caroline", "The weasel lives in Lisbon"), session="spring")
     say(room, ("user", "The weasel is ill"))
     message, parts = "Where does Caroline's weasel live?", ["recalled"]
@@ -205,7 +203,7 @@ def test_who_has_the_conversation_gets_nothing_of_it_and_nothing_twice(room: Roo
 
 
 @pytest.mark.parametrize("most", [1, 40, 400, 4000])
-def test_a_text_has_at_most_the_characters_that_are_asked_for(room: Room, most: int) -> None:
+def test_a_context_has_at_most_the_characters_asked_for(room: Room, most: int) -> None:
     for number in range(200):
         note(room, f"dish {number} {'é' * (number % 7)} {'y' * 60}", f"2026-11-02 06:{number % 60:02}")
     say(room, *(("caroline", f"The weasel says {number} ü") for number in range(200)), session="spring")

@@ -27,7 +27,7 @@ def ids(result: Mapping[str, Any]) -> list[str]:
     return [hit["id"] for hit in result["hits"]]
 
 
-def test_an_entry_is_found_by_its_content_its_tags_and_its_category(room: Room) -> None:
+def test_an_entry_is_found_by_content_tags_and_category(room: Room) -> None:
     put(room, "e1", "Lives in Chicago", "user-preferences/time-zone", tags=["whereabouts"])
     put(room, "e2", "Drinks tea")
     for query in ("chicago", "whereabouts", "preferences", "time zone", "Time-Zones"):
@@ -55,7 +55,7 @@ def test_what_was_saved_through_the_road_is_found(room: Room) -> None:
     assert hit["source"] == f"groups/main/{saved['file']}"
 
 
-def test_a_hit_shows_what_earned_its_score_and_a_long_text_is_cut(room: Room) -> None:
+def test_a_hit_shows_points_and_a_cut_text(room: Room) -> None:
     put(room, "e1", "badger " + "x" * 3000)
     hit = room.ask("search_memory", query="badger")["hits"][0]
     assert hit["score"] == pytest.approx(sum(hit["points"].values()), abs=0.01)
@@ -71,7 +71,7 @@ def test_without_a_query_the_newest_are_listed(room: Room) -> None:
     assert [hit["score"] for hit in listed["hits"]] == [None, None]
 
 
-def test_an_end_that_is_a_date_takes_the_whole_day_in() -> None:
+def test_a_date_as_an_end_includes_its_day() -> None:
     day = datetime(2026, 5, 4, tzinfo=UTC).timestamp()
     assert moment("2026-05-04", "since") == day
     assert moment("2026-05-04", "until", is_end=True) == math.nextafter(day + 86_400, 0)
@@ -83,7 +83,7 @@ def test_an_end_that_is_a_date_takes_the_whole_day_in() -> None:
             moment(wrong, "since")
 
 
-def test_at_most_eight_entries_are_recalled_and_the_others_are_near_misses(room: Room) -> None:
+def test_eight_entries_are_recalled_and_others_are_near_misses(room: Room) -> None:
     for number in range(12):
         put(room, f"e{number:02}", f"The badger likes dish {number}")
     context = room.ask("get_context", message="What does the badger like?")
@@ -94,7 +94,7 @@ def test_at_most_eight_entries_are_recalled_and_the_others_are_near_misses(room:
     assert sum(row["points"]["terms"] > 0 for row in rows) == 12
 
 
-def test_the_users_turn_is_recalled_for_when_it_was_appended_before(room: Room) -> None:
+def test_memory_is_recalled_for_an_appended_message(room: Room) -> None:
     put(room, "e1", "The badger lives in Chicago")
     room.change("append_turn", role="user", content="Where does my badger live?")
     assert [row["state"] for row in room.ask("get_context")["recalled"]] == ["new"]
@@ -105,7 +105,7 @@ def test_the_users_turn_is_recalled_for_when_it_was_appended_before(room: Room) 
     assert why == "there is no message to recall for"
 
 
-def test_an_entry_that_is_gone_is_no_longer_in_view(room: Room) -> None:
+def test_a_removed_entry_is_no_longer_in_view(room: Room) -> None:
     put(room, "e1", "The badger lives in Chicago")
     room.change("append_turn", role="user", content="hello")
     assert "[e1]" in room.ask("get_context", message="Where does the badger live?")["system"]
@@ -127,7 +127,7 @@ def test_explaining_a_context_keeps_nothing(room: Room) -> None:
     assert room.ledger.recalled("main", "main") == {"e1": 1}
 
 
-def test_a_context_is_there_when_the_index_cannot_be_used(room: Room) -> None:
+def test_a_context_is_made_without_a_usable_index(room: Room) -> None:
     put(room, "e1", "The badger lives in Chicago")
     room.index._db.rows("PRAGMA query_only = ON")  # as on a disk that is full or read-only
     context = room.ask("get_context", message="Where does the badger live?")
@@ -144,7 +144,7 @@ def wrote(room: Room, *notes: tuple[str, str, str]) -> None:
     room.index.touch("groups/main/MEMORY.md")
 
 
-def test_a_note_that_several_wrote_is_one_hit_and_each_id_opens(room: Room) -> None:
+def test_equal_notes_are_one_hit_and_each_opens(room: Room) -> None:
     dark = "User prefers dark mode"
     wrote(
         room,

@@ -13,7 +13,7 @@ from tests.host.handlers.room import Room
 from tests.host.indexes import index_of
 
 
-def test_a_save_says_what_is_nearly_there_and_merges_nothing(room: Room) -> None:
+def test_a_save_names_similar_entries_and_merges_nothing(room: Room) -> None:
     everybody = room.home / "groups/global/memory/general"
     everybody.mkdir(parents=True)
     (everybody / "rule.json").write_text('{"content": "User prefers dark mode at night"}')
@@ -47,7 +47,7 @@ def test_what_differs_is_said_in_the_words_of_both(older: str, newer: str, diffe
     assert what_differs(older, newer) == differs
 
 
-def test_a_batch_waits_no_longer_for_advice_than_a_tenth_of_its_time(home: Path) -> None:
+def test_advice_takes_a_batch_a_tenth_of_its_time(home: Path) -> None:
     folder = home / "groups/main/memory/general"
     folder.mkdir(parents=True)
     (folder / "a.json").write_text('{"content": "User prefers dark mode"}')
@@ -68,7 +68,7 @@ def test_a_batch_waits_no_longer_for_advice_than_a_tenth_of_its_time(home: Path)
     assert similar.to("main", "User prefers light mode")
 
 
-def test_a_group_with_much_to_be_read_is_not_looked_into(home: Path) -> None:
+def test_a_group_with_many_unread_files_gets_no_advice(home: Path) -> None:
     folder = home / "groups/main/memory/general"
     folder.mkdir(parents=True)
     for number in range(100):

@@ -31,7 +31,7 @@ def save(room: Room, content: str, **more: Any) -> str:
     return str(room.change("save_memory", content=content, **more)["id"])
 
 
-def test_what_took_the_place_of_another_is_recalled_and_the_other_stays_to_be_read(room: Room) -> None:
+def test_a_superseded_entry_is_readable_but_not_recalled(room: Room) -> None:
     old = save(room, "Ann drinks green tea", category="drinks")
     new = save(room, "Ann drinks no green tea any more", category="drinks", supersedes=[old])
     assert recalled(room) == found(room) == {new}
@@ -48,7 +48,7 @@ def test_what_took_the_place_of_another_is_recalled_and_the_other_stays_to_be_re
     assert room.ask("get_memory", id=old)["archived"] is False
 
 
-def test_an_edit_supersedes_too_and_adds_to_what_it_superseded(room: Room) -> None:
+def test_an_edit_supersedes_further_entries(room: Room) -> None:
     first, second, new = save(room, "green tea one"), save(room, "green tea two"), save(room, "green tea now")
     room.change("edit_memory", id=new, supersedes=[first])
     edited = room.change("edit_memory", id=new, supersedes=[second], category="drinks")
@@ -57,7 +57,7 @@ def test_an_edit_supersedes_too_and_adds_to_what_it_superseded(room: Room) -> No
     assert found(room, archived=True) == {first, second}
 
 
-def test_what_cannot_be_superseded_is_named_and_nothing_is_changed(room: Room) -> None:
+def test_an_impossible_supersession_is_refused_by_id(room: Room) -> None:
     everybody = room.home / "groups/global/memory/general"
     everybody.mkdir(parents=True)
     (everybody / "rule.json").write_text('{"content": "for all"}')
@@ -91,7 +91,7 @@ def test_a_circle_is_refused(room: Room) -> None:
     assert (refusal.code, "a circle: a supersedes b already" in refusal.message) == ("conflict", True)
 
 
-def test_two_that_supersede_the_same_in_one_batch_do_not_both_take_its_place(room: Room) -> None:
+def test_an_entry_is_superseded_once_in_a_batch(room: Room) -> None:
     old = save(room, "old")
     handler = room.handler("save_memory")
     asked = [room.asking("save_memory", {"content": text, "supersedes": [old]}) for text in ("one", "two")]
@@ -101,7 +101,7 @@ def test_two_that_supersede_the_same_in_one_batch_do_not_both_take_its_place(roo
         handler.decide(asked[1], prepared[1], NOW)
 
 
-def test_what_has_expired_is_not_recalled_and_what_is_said_again_stands_again(room: Room) -> None:
+def test_an_expired_entry_is_recalled_after_another_save(room: Room) -> None:
     tea = save(room, "Ann drinks green tea", valid_until=LATER)
     other = save(room, "Bob drinks green tea")
     assert recalled(room) == found(room) == {tea, other}
@@ -141,9 +141,7 @@ def test_an_edit_prolongs_and_never_takes_the_end_away(room: Room) -> None:
         ({"supersedes": ["no id!"]}, STANDS),
     ],
 )
-def test_a_file_says_how_an_entry_stands_and_members_of_a_persons_own_stay(
-    members: dict[str, Any], expected: Standing, tmp_path: Path
-) -> None:
+def test_a_standing_is_read_from_a_file(members: dict[str, Any], expected: Standing, tmp_path: Path) -> None:
     entry = parse_entry(orjson.dumps({"content": "x", **members}), "groups/main/memory/general/x.json")
     assert entry.standing == expected
     assert entry.more == {name: value for name, value in members.items() if name not in standing_members(expected)}

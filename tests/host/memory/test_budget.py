@@ -91,7 +91,7 @@ def test_for_ascii_the_result_is_the_seeds(texts: list[str], budget: int) -> Non
 
 
 @given(turn_logs, budgets)
-def test_a_history_is_a_suffix_within_its_budget_and_never_without_the_newest(turns: list[Turn], budget: int) -> None:
+def test_a_history_is_the_newest_turns_within_budget(turns: list[Turn], budget: int) -> None:
     history = format_history(turns, budget)
     assert list(history.turns) == turns[history.dropped :]
     assert history.tokens <= budget
@@ -105,9 +105,7 @@ def test_a_history_is_a_suffix_within_its_budget_and_never_without_the_newest(tu
 
 
 @given(contents, st.lists(contents, max_size=5), parts)
-def test_a_newest_turn_that_is_too_large_alone_is_shortened_and_marked(
-    newest: str, older: list[str], part: float
-) -> None:
+def test_a_newest_turn_over_budget_is_shortened(newest: str, older: list[str], part: float) -> None:
     turns = turns_of(*older, newest)
     budget = part_of(turns[-1].line_tokens, part)
     history = format_history(turns, budget)
@@ -164,7 +162,7 @@ def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part:
     assert cut_notes(book, share) == cut
 
 
-def test_how_many_notes_were_left_out_is_said_at_the_top() -> None:
+def test_the_number_of_omitted_notes_is_on_top() -> None:
     book = notes_of(book_text("", ["x" * 40 for _ in range(20)]))
     cut = cut_notes(book, 100)
     assert cut.left_out == 15
@@ -173,7 +171,7 @@ def test_how_many_notes_were_left_out_is_said_at_the_top() -> None:
     assert cut_notes(notes_of(book_text("", ["x" * 40, "y" * 40])), 28).text.startswith("[... 1 older note left out")
 
 
-def test_the_text_above_the_notes_has_a_share_and_what_is_missing_of_it_is_said() -> None:
+def test_text_above_the_notes_has_a_share() -> None:
     text = book_text("kept by hand\n" * 80 + "the last line\n", ["one", "two"])
     cut = cut_notes(notes_of(text), 150)
     assert cut.text.startswith("[... text above left out]\nkept by hand\n")
@@ -204,7 +202,7 @@ def test_nobody_crowds_out_what_others_noted() -> None:
     assert SHORTENED.strip() in shortened.text
 
 
-def test_of_more_authors_than_there_is_room_for_those_of_the_newest_notes_stay() -> None:
+def test_room_goes_to_authors_of_the_newest_notes() -> None:
     text = "".join(signed(f"agent{number}", "x" * 100) for number in range(500))
     cut = cut_notes(notes_of(text), 1000)
     assert estimate_tokens(cut.text) <= 1000
@@ -225,7 +223,7 @@ def test_a_memory_without_notes_keeps_its_newest_lines() -> None:
 
 
 @given(st.lists(contents, max_size=8).map("\n".join), parts)
-def test_first_lines_stay_within_their_share_and_are_the_first(text: str, part: float) -> None:
+def test_first_lines_stay_within_their_share(text: str, part: float) -> None:
     share = part_of(estimate_tokens(text), part)
     cut = first_lines(text, share)
     assert estimate_tokens(cut) <= share
@@ -242,9 +240,7 @@ weights = st.fixed_dictionaries({name: st.floats(0.01, 1) for name in "abcd"})
 
 @given(st.integers(-100, 200_000), needs, weights)
 @example(3109, {"d": 3109}, {"d": 0.6860581138561931})
-def test_nobody_gets_more_than_it_needs_and_all_together_no_more_than_there_is(
-    room: int, needs: dict[str, int], weights: dict[str, float]
-) -> None:
+def test_shares_never_exceed_needs_or_room(room: int, needs: dict[str, int], weights: dict[str, float]) -> None:
     given_ = divide(room, needs, weights)
     assert given_.keys() == needs.keys()
     assert all(0 <= given_[name] <= needs[name] for name in needs)

@@ -61,7 +61,7 @@ entries = st.builds(
 
 
 @given(entries)
-def test_what_the_host_writes_it_reads_back_and_a_person_can_read(entry: Entry) -> None:
+def test_a_written_entry_is_read_back_equal(entry: Entry) -> None:
     data = dump_entry(entry)
     assert parse_entry(data, FILE) == entry
     assert dump_entry(parse_entry(data, FILE)) == data
@@ -69,13 +69,13 @@ def test_what_the_host_writes_it_reads_back_and_a_person_can_read(entry: Entry) 
     assert data.endswith(b"\n}\n")
 
 
-def test_a_text_alone_is_an_entry_and_where_it_lies_says_the_rest() -> None:
+def test_a_text_alone_is_an_entry() -> None:
     entry = parse_entry(b'{"content": "User prefers dark mode"}', "groups/main/memory/look/dark.json")
     assert entry == Entry("dark", "look", "User prefers dark mode")
     assert parse_entry(b'{"content": "x"}', "groups/main/memory/dark.json") == Entry("dark", wire.GENERAL, "x")
 
 
-def test_the_place_counts_and_not_what_the_file_says_of_it() -> None:
+def test_the_place_of_a_file_decides_its_id() -> None:
     data = b'{"id": "other", "category": "elsewhere", "content": "x"}'
     assert (parse_entry(data, FILE).id, parse_entry(data, FILE).category) == ("k3v9x2m4q7p1", "user-preferences/look")
 
@@ -96,7 +96,7 @@ def test_a_person_may_write_a_time_in_several_ways(written: str, read: datetime)
     assert entry.updated is None
 
 
-def test_a_mark_before_the_text_and_nulls_are_no_harm() -> None:
+def test_a_byte_order_mark_and_nulls_are_ignored() -> None:
     data = (
         b'\xef\xbb\xbf{"content": "x", "tags": null, "metadata": null, "title": null, "by": null, "reinforced": null}'
     )
@@ -158,13 +158,13 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_is_wrong_with_a_file_is_said_to_who_wrote_it(name: str) -> None:
+def test_a_malformed_entry_is_refused_in_words(name: str) -> None:
     data, says = MALFORMED[name]
     with pytest.raises(ValueError, match=says):
         parse_entry(data, FILE)
 
 
-def test_the_largest_number_and_digits_in_a_text_are_kept_as_they_are() -> None:
+def test_the_largest_numbers_are_kept() -> None:
     data = b'{"content": "12345678901234567890123", "metadata": {"a": 18446744073709551615, "b": -9223372036854775808}}'
     entry = parse_entry(data, FILE)
     assert entry.metadata == {"a": 2**64 - 1, "b": -(2**63)}
@@ -172,7 +172,7 @@ def test_the_largest_number_and_digits_in_a_text_are_kept_as_they_are() -> None:
 
 
 @given(st.binary(max_size=60) | json.map(orjson.dumps) | objects.map(orjson.dumps))
-def test_no_bytes_do_anything_but_parse_or_say_why_not(data: bytes) -> None:
+def test_any_bytes_parse_or_are_refused(data: bytes) -> None:
     try:
         entry = parse_entry(data, FILE)
     except ValueError:
@@ -194,7 +194,7 @@ def test_no_bytes_do_anything_but_parse_or_say_why_not(data: bytes) -> None:
         ("data/sessions/main/x.jsonl", "not in"),
     ],
 )
-def test_a_file_that_lies_where_no_entry_does_is_none(file: str, says: str) -> None:
+def test_a_file_in_another_place_is_no_entry(file: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         place_of(file)
 
@@ -212,7 +212,7 @@ def test_letters_digits_dashes_and_slashes_are_a_category(parts: list[str]) -> N
 
 
 @given(st.text("ab-_/.\\ ~é\n\0", max_size=12))
-def test_no_category_leads_out_of_the_folder_of_its_group(category: str) -> None:
+def test_no_category_leads_out_of_its_groups_folder(category: str) -> None:
     """Source: AM3."""
     try:
         wire.SaveMemory.model_validate({"content": "x", "category": category})
@@ -250,7 +250,7 @@ def test_what_is_normalised_stays_so(text: str) -> None:
     assert folded(folded(text)) == folded(text)
 
 
-def test_an_id_has_twelve_characters_and_is_the_same_on_every_machine() -> None:
+def test_an_id_is_the_same_on_every_machine() -> None:
     assert entry_id("general", "user prefers dark mode") == "q9e4vbhapmx0"
     assert entry_id("Look", "x") == entry_id("look", "x")
 

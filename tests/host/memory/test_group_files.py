@@ -75,7 +75,7 @@ def test_a_file_that_did_not_change_is_read_once(files: GroupFiles, folder: Path
     assert files.memory("main") is files.memory("main")
 
 
-def test_how_old_a_file_is_counts_from_before_it_was_read(folder: Path) -> None:
+def test_the_age_of_a_file_counts_from_before_reading(folder: Path) -> None:
     (folder / "MEMORY.md").write_text("x")
     written_ns = os.stat(folder / "MEMORY.md").st_ctime_ns
     looks = iter([written_ns + 1_000_000, written_ns + 60_000_000_000, written_ns + 60_000_000_000])
@@ -100,7 +100,7 @@ def test_a_dropped_file_is_read_again(files: GroupFiles, folder: Path) -> None:
 @pytest.mark.parametrize(
     "forget", [lambda files: files.drop(MEMORY), lambda files: files.clear()], ids=["drop", "clear"]
 )
-def test_a_value_read_before_an_invalidation_is_not_kept_after_it(
+def test_a_read_that_drop_overtakes_is_not_cached(
     folder: Path, forget: Callable[[GroupFiles], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "MEMORY.md").write_text("x")
@@ -185,9 +185,7 @@ SAVES = [save_in_place, save_by_rename, save_and_set_the_time_back, remove_and_m
 
 
 @pytest.mark.parametrize("save", SAVES)
-def test_every_save_shows_in_the_next_read_without_any_watcher(
-    folder: Path, save: Callable[[Path, bytes], None]
-) -> None:
+def test_each_save_shows_without_a_watcher(folder: Path, save: Callable[[Path, bytes], None]) -> None:
     files = files_of(folder, time.time_ns)
     for number in range(400):
         save(folder / "MEMORY.md", b"%06d" % number)
@@ -196,7 +194,7 @@ def test_every_save_shows_in_the_next_read_without_any_watcher(
 
 
 @pytest.mark.parametrize("times", [1, 100])
-def test_a_save_in_the_middle_of_a_read_is_read_again(
+def test_a_save_during_a_read_is_read_again(
     files: GroupFiles, folder: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     (folder / "MEMORY.md").write_text("old" * 1000)
@@ -285,7 +283,7 @@ def test_no_read_under_load_is_stale_or_torn(folder: Path, writing: Callable[[Wr
     assert wrong == []
 
 
-def test_no_read_is_stale_whatever_way_the_file_is_saved(folder: Path, writing: Callable[[Writer], Writer]) -> None:
+def test_no_read_is_stale_for_any_way_of_saving(folder: Path, writing: Callable[[Writer], Writer]) -> None:
     writer = writing(Writer(folder / "MEMORY.md", SAVES, 9))
     files = files_of(folder, time.time_ns)
     reads = 0
@@ -329,7 +327,7 @@ def make_link_out(path: Path) -> None:
     ],
     ids=["link out", "dangling link", "link to itself", "folder", "fifo", "socket", "latin-1", "utf-16"],
 )
-def test_what_is_no_readable_text_is_named_and_leaves_the_others(
+def test_an_unreadable_text_is_named_and_leaves_others(
     files: GroupFiles, folder: Path, make: Callable[[Path], object], said: str
 ) -> None:
     path = folder / "MEMORY.md"
@@ -355,7 +353,7 @@ def test_a_summary_over_the_limit_is_named(files: GroupFiles, folder: Path) -> N
         files.summary("main")
 
 
-def test_just_the_limit_is_served_and_so_is_an_empty_file(files: GroupFiles, folder: Path) -> None:
+def test_files_up_to_the_limit_are_served(files: GroupFiles, folder: Path) -> None:
     (folder / "MEMORY.md").write_bytes(b"x" * MIB)
     assert files.memory("main") == GroupText(MEMORY, "x" * MIB)
     (folder / "MEMORY.md").write_bytes(b"")
@@ -370,7 +368,7 @@ def test_a_byte_order_mark_is_no_text(files: GroupFiles, folder: Path) -> None:
     assert text.clean == "## Notes\n"
 
 
-def test_an_error_that_is_told_often_holds_nothing_more_each_time(files: GroupFiles, folder: Path) -> None:
+def test_a_repeated_error_keeps_no_frames(files: GroupFiles, folder: Path) -> None:
     (folder / "MEMORY.md").write_bytes(b"\xff")
     depths = []
     for _ in range(50):
@@ -394,6 +392,6 @@ def test_a_failure_of_the_world_is_not_remembered(files: GroupFiles, folder: Pat
     assert text_of(files.memory("main")) == "x"
 
 
-def test_a_group_folder_that_is_no_folder_has_no_files(files: GroupFiles, folder: Path) -> None:
+def test_a_group_that_is_a_file_has_no_files(files: GroupFiles, folder: Path) -> None:
     (folder.parent / "odd").write_text("a file")
     assert files.memory("odd") is None

@@ -23,9 +23,7 @@ def injection(session: str, *entries: str, turn: int = 1, oldest: int = 1) -> Se
     return Served("main", session, "a", 1, {}, injected)
 
 
-def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(
-    ledger: InjectionLedger, tmp_path: Path
-) -> None:
+def test_the_ledger_survives_a_restart(ledger: InjectionLedger, tmp_path: Path) -> None:
     ledger.note(injection("s", "a", "b", turn=3))
     ledger.note(injection("s", "b", turn=5))
     ledger.note(injection("other", "c"))
@@ -56,9 +54,7 @@ def test_a_damaged_ledger_is_begun_again(ledger: InjectionLedger, tmp_path: Path
     assert ledger.recalled("main", "s") == {"b": 1}
 
 
-def test_a_ledger_that_cannot_be_written_costs_no_answer_and_is_said_once(
-    ledger: InjectionLedger, tmp_path: Path
-) -> None:
+def test_an_unwritable_ledger_is_logged_once(ledger: InjectionLedger, tmp_path: Path) -> None:
     (tmp_path / LEDGER_FILE).mkdir(parents=True)
     with capture_logs() as logs:
         for _ in range(3):

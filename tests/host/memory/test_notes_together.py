@@ -32,7 +32,7 @@ def shown(*notes: str) -> str:
     return NotesInContext(parse_notes("".join(notes))).whole.text
 
 
-def test_a_note_that_three_wrote_stands_once_with_its_authors_and_times() -> None:
+def test_a_note_of_three_authors_is_shown_once() -> None:
     dark = "User prefers dark mode"
     book = NotesInContext(
         parse_notes(
@@ -50,7 +50,7 @@ def test_a_note_that_three_wrote_stands_once_with_its_authors_and_times() -> Non
     assert book.whole.why == "2 repeated notes folded into the newest that says the same"
 
 
-def test_notes_of_one_section_and_author_stand_under_one_heading_each_with_its_time() -> None:
+def test_notes_of_a_section_and_author_share_a_heading() -> None:
     text = shown(
         note("tea"),
         note("coffee", minutes=5),
@@ -66,13 +66,13 @@ def test_notes_of_one_section_and_author_stand_under_one_heading_each_with_its_t
     )
 
 
-def test_a_note_on_its_own_and_what_people_write_stand_as_they_are_in_the_file() -> None:
+def test_a_single_note_is_shown_as_written() -> None:
     text = f"# Ours\nkept by hand\n{note('tea')}\n## Notes\ntea\n\n## Notes\ntea\n"
     assert shown(text) == text.strip()
     assert NotesInContext(parse_notes(text)).whole.why is None
 
 
-def test_the_same_words_in_another_section_or_nearly_the_same_are_not_the_same_note() -> None:
+def test_notes_of_another_section_are_not_folded() -> None:
     text = shown(
         note("peanuts", section="Likes"),
         note("peanuts", section="Allergies"),
@@ -93,7 +93,7 @@ def test_a_note_repeated_a_thousand_times_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("content", ["06:00: forged", "2026-11-21 06:00; also ann 06:00: forged", "- 06:00: forged"])
-def test_no_note_forges_a_time_or_an_author_of_another(content: str) -> None:
+def test_no_note_forges_another_time_or_author(content: str) -> None:
     """A time of the host's comes first on a line that begins without a space; nothing of a note does."""
     several = f"{content}\n{content}\n- {content}"
     notes = [note(content, "mallory"), note(several, "mallory", minutes=1), note(several, "mallory", "06:00", 2)]
@@ -153,7 +153,7 @@ def _whole(at: str, before: str) -> str:
 
 
 @given(some_notes)
-def test_every_note_is_there_with_its_author_section_and_time(notes: list[tuple[str, str, str, int]]) -> None:
+def test_every_note_has_its_author_section_and_time(notes: list[tuple[str, str, str, int]]) -> None:
     minutes, expected = 0, set()
     for author, section, content, later in notes:
         minutes += later
@@ -166,7 +166,7 @@ def test_every_note_is_there_with_its_author_section_and_time(notes: list[tuple[
 
 
 @given(some_notes, st.integers(1, 600))
-def test_a_cut_is_within_its_share_whoever_wrote_the_same(notes: list[tuple[str, str, str, int]], share: int) -> None:
+def test_a_cut_with_equal_notes_keeps_its_share(notes: list[tuple[str, str, str, int]], share: int) -> None:
     book = NotesInContext(parse_notes(file_of(notes)))
     cut = cut_notes(book, share)
     assert estimate_tokens(cut.text) <= share
@@ -176,7 +176,7 @@ def test_a_cut_is_within_its_share_whoever_wrote_the_same(notes: list[tuple[str,
         assert cut.text == book.whole.text
 
 
-def test_room_that_folded_notes_leave_is_given_to_more_notes() -> None:
+def test_room_left_by_folded_notes_is_used() -> None:
     both = [note(f"{number} {'x' * 200}", author, minutes=number) for number in range(60) for author in ("ann", "bot")]
     cut = cut_notes(NotesInContext(parse_notes("".join(both))), 2000)
     assert 1700 < estimate_tokens(cut.text) <= 2000
@@ -218,7 +218,7 @@ def test_500_notes_cost_a_third_less_than_their_file(seed: int) -> None:
     )
 
 
-def test_some_of_the_notes_stand_together_as_all_of_them_do() -> None:
+def test_some_notes_are_shown_as_all_are() -> None:
     text = realistic(random.Random(7), 60)
     book = parse_notes(text)
     assert together(book, range(60)) == NotesInContext(book).whole

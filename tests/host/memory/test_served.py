@@ -71,7 +71,7 @@ def test_a_beginning_that_contexts_share_is_kept_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["rest", "stable"])
-def test_a_kept_text_that_is_damaged_is_not_given_back(tmp_path: Path, table: str) -> None:
+def test_a_damaged_context_is_not_returned(tmp_path: Path, table: str) -> None:
     ledger, one = ledger_of(tmp_path), context(1)
     ledger.note(one)
     ledger.close()
@@ -83,7 +83,7 @@ def test_a_kept_text_that_is_damaged_is_not_given_back(tmp_path: Path, table: st
         assert ledger_of(tmp_path).result_of(hash_of(one)) is None
 
 
-def test_contexts_go_when_they_are_older_than_they_are_kept(tmp_path: Path) -> None:
+def test_old_contexts_are_removed(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     told = [context(1, stable="old"), context(40 * 86_400)]
     for one in told:
@@ -126,7 +126,7 @@ def test_contexts_that_are_forgotten_go_from_their_group_alone(tmp_path: Path) -
     assert found(ledger, *told) == [False, True, False]
 
 
-def test_a_group_that_is_loaded_has_none_of_the_contexts_before(tmp_path: Path) -> None:
+def test_a_loaded_group_has_no_earlier_contexts(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     told = [context(1), context(2, group="second")]
     for one in told:

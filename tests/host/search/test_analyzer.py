@@ -55,7 +55,7 @@ def asked(question: str) -> set[str]:
         ("Kitap nerede?", "kitaplar masanın üstünde ve çok ağır"),
     ],
 )
-def test_what_is_asked_for_is_found_however_it_was_written(question: str, text: str) -> None:
+def test_spelling_variants_find_each_other(question: str, text: str) -> None:
     assert asked(question) & set(document_terms(text)), (asked(question), document_terms(text))
 
 
@@ -128,7 +128,7 @@ def test_a_question_among_documents_is_marked() -> None:
     assert QUESTION_MARK not in document_terms("No? Yes.")
 
 
-def test_an_entry_is_found_by_its_names_and_its_category() -> None:
+def test_an_entry_has_terms_of_names_and_category() -> None:
     terms = entry_terms("Deploys to EKS.", "work/cloud-hosting", ["kubernetes", "k8s"])
     assert {"kubernet", "k8s", "work", "cloud", "host"} <= set(terms)
 
@@ -162,7 +162,7 @@ def test_any_text_gives_terms_and_the_same_again(text: str) -> None:
         max_size=8,
     )
 )
-def test_what_was_read_before_does_not_change_the_language_of_a_text(words: list[str]) -> None:
+def test_earlier_texts_do_not_change_a_texts_language(words: list[str]) -> None:
     text = " ".join(words)
     assert document_terms(text + " ž") == [*document_terms(text), "z"]
 

@@ -62,7 +62,7 @@ def filled(documents: Sequence[Document]) -> Corpus:
 
 
 @given(documents(), st.lists(documents(), max_size=3), st.lists(st.integers(1, 40), max_size=10))
-def test_a_corpus_that_grew_and_shrank_finds_what_a_new_one_finds(
+def test_a_changed_corpus_finds_what_a_new_one_does(
     first: list[Document], later: list[list[Document]], gone: list[int]
 ) -> None:
     corpus = filled(first)
@@ -86,7 +86,7 @@ def test_memory_grows_with_the_documents() -> None:
 
 
 @given(texts=st.lists(st.text(alphabet="ab cd3?", max_size=30), min_size=1, max_size=12))
-def test_documents_that_are_loaded_are_as_those_added_one_by_one(texts: list[str]) -> None:
+def test_loaded_documents_equal_added_ones(texts: list[str]) -> None:
     documents = [
         document(number, text, "turn" if number % 3 else "entry", session=f"s{number % 2}")
         for number, text in enumerate(texts, 1)

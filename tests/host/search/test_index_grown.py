@@ -67,7 +67,7 @@ def changed(text: str, rng: random.Random) -> str:
 
 @pytest.mark.parametrize("part_bytes", [1 << 18, 150], ids=["at once", "in parts"])
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_done_to_it_the_index_is_that_of_a_whole_reading(
+def test_a_grown_index_equals_a_whole_reading(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, part_bytes: int
 ) -> None:
     monkeypatch.setattr(indexer, "_LARGE_NOTES", 0)
@@ -86,9 +86,7 @@ def test_whatever_is_done_to_it_the_index_is_that_of_a_whole_reading(
         fresh.close()
 
 
-def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_an_appended_note_is_read(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def counted(kind: Kind, piece: Piece) -> list[str]:
@@ -111,7 +109,7 @@ def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
     assert index._writer._grown == {}
 
 
-def test_a_large_file_that_is_edited_while_it_is_read_is_indexed_as_it_stands_in_the_end(
+def test_a_file_edited_while_read_is_indexed_as_saved(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer, "READ_AT_ONCE", 4096)
@@ -129,7 +127,7 @@ def test_a_large_file_that_is_edited_while_it_is_read_is_indexed_as_it_stands_in
     assert {"- edited 3", "- one more"} <= set(texts)
 
 
-def test_a_file_of_many_notes_that_changed_is_read_again_in_few_bytes_for_each_note(
+def test_rereading_many_notes_takes_little_memory(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_writer, "READ_AT_ONCE", 1 << 16)

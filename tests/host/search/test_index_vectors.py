@@ -58,7 +58,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.index.close()
 
 
-def test_what_was_remembered_and_said_is_embedded_in_the_background(world: World) -> None:
+def test_memory_is_embedded_in_the_background(world: World) -> None:
     world.entry("e1", "an automobile")
     world.turns("main", "the physician called")
     assert world.find("car") == {}
@@ -82,7 +82,7 @@ def test_another_model_embeds_everything_anew(world: World) -> None:
     assert [model for _, model in world.vectors()] == ["other"]
 
 
-def test_vectors_stay_while_they_are_off_and_go_with_their_documents(world: World) -> None:
+def test_vectors_stay_while_switched_off(world: World) -> None:
     file = world.entry("e1", "an automobile")
     world.entry("e2", "a car")
     world.settle()
@@ -113,7 +113,7 @@ def test_an_edited_entry_is_embedded_as_it_is_now(world: World) -> None:
     assert list(world.find("automobile")) == ["e1"]
 
 
-def test_an_entry_is_embedded_with_its_names_and_anew_when_they_change(world: World) -> None:
+def test_an_entry_is_embedded_with_its_names(world: World) -> None:
     world.entry("e1", "an automobile", title="Family", aliases=["our wheels"])
     world.settle()
     assert world.embedder.embedded == ["Family, our wheels: an automobile"]
@@ -134,7 +134,7 @@ def test_a_number_is_never_given_twice(world: World) -> None:
     assert world.vectors()[0][0] > before
 
 
-def test_every_group_finds_what_all_may_read_by_its_vector(world: World) -> None:
+def test_every_group_finds_global_documents_by_vector(world: World) -> None:
     world.entry("mine", "green tea")
     world.entry("ours", "an automobile", "global")
     assert world.find("tea") != {}  # its corpus is in memory before anything is embedded
@@ -143,7 +143,7 @@ def test_every_group_finds_what_all_may_read_by_its_vector(world: World) -> None
     assert list(world.find("car", "global")) == ["ours"]
 
 
-def test_a_model_that_fails_leaves_the_words_and_says_so_once(world: World) -> None:
+def test_a_failing_model_leaves_words_and_is_logged_once(world: World) -> None:
     world.entry("e1", "an automobile")
     world.embedder.fails = True
     with capture_logs() as logs:
@@ -157,7 +157,7 @@ def test_a_model_that_fails_leaves_the_words_and_says_so_once(world: World) -> N
     assert list(world.find("car")) == ["e1"]
 
 
-def test_a_vector_alone_puts_nothing_into_a_context_and_takes_no_ones_place(world: World) -> None:
+def test_a_vector_alone_recalls_nothing(world: World) -> None:
     for number in range(14):
         world.entry(f"e{number}", "automobile " * (number + 1))
     for number in range(200):

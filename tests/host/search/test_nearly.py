@@ -29,7 +29,7 @@ def test_texts_that_share_most_words_share_a_number(one: str, other: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "word", "word word", "12 34 56", "!?"])
-def test_a_text_of_less_than_two_words_is_like_no_other(text: str) -> None:
+def test_a_text_of_one_word_has_no_sketch(text: str) -> None:
     assert sketch(text) <= sketch("word word")
     assert len(sketch("word " * 5000)) <= 8
 
@@ -41,7 +41,7 @@ def put(home: Path, texts: dict[str, str]) -> None:
         (folder / f"{name}.json").write_bytes(orjson.dumps({"content": text}))
 
 
-def test_of_thousands_of_entries_nearly_all_that_are_alike_are_found(home: Path) -> None:
+def test_nearly_all_similar_entries_of_thousands_are_found(home: Path) -> None:
     rng = random.Random(7)
     weights = [1 / (rank + 1) for rank in range(len(WORDS))]  # few words, and some of them everywhere: the hard case
     texts = ["User " + " ".join(rng.choices(WORDS, weights, k=rng.randint(6, 25))) for _ in range(2500)]
@@ -60,7 +60,7 @@ def test_of_thousands_of_entries_nearly_all_that_are_alike_are_found(home: Path)
     assert found / wanted > 0.9
 
 
-def test_what_was_rewritten_again_and_again_is_found_once_and_what_was_removed_is_not(home: Path) -> None:
+def test_a_rewritten_entry_is_found_once(home: Path) -> None:
     put(home, {"old": "The office is closed on Mondays"})
     index = index_of(home)
     index.read_all("main")

@@ -75,9 +75,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("segment", [1, 40, 1 << 20])
-def test_what_is_in_a_file_is_found_as_what_is_in_memory(
-    home: Path, monkeypatch: pytest.MonkeyPatch, segment: int
-) -> None:
+def test_postings_in_a_file_equal_those_in_memory(home: Path, monkeypatch: pytest.MonkeyPatch, segment: int) -> None:
     monkeypatch.setattr(postings, "_SEGMENT", segment)
     monkeypatch.setattr(postings, "_STEP", 3)
     monkeypatch.setattr("honeybadger_host.search.corpora._BYTES_AT_ONCE", 64)
@@ -97,7 +95,7 @@ def test_what_is_in_a_file_is_found_as_what_is_in_memory(
         in_file.close()
 
 
-def test_what_is_added_to_a_file_and_removed_is_found_as_in_memory(home: Path) -> None:
+def test_changes_to_filed_postings_equal_those_in_memory(home: Path) -> None:
     rng = random.Random(6)
     filled(home, rng, 1, 40)
     index = Index(home, home / INDEX_FILE, max_memory_bytes=1)
@@ -121,7 +119,7 @@ def test_what_is_added_to_a_file_and_removed_is_found_as_in_memory(home: Path) -
     again.close()
 
 
-def test_a_group_that_grows_while_it_is_searched_is_loaded_again_when_what_was_added_is_large(home: Path) -> None:
+def test_a_corpus_that_grew_much_is_loaded_again(home: Path) -> None:
     index = Index(home, home / INDEX_FILE, max_memory_bytes=400_000)
     corpora = set()
     for number in range(12):
@@ -171,7 +169,7 @@ print(*found, peak() - before)
 """
 
 
-def test_42_mib_of_long_notes_and_a_million_words_are_searched_in_bounded_memory(home: Path) -> None:
+def test_a_million_words_are_searched_in_bounded_memory(home: Path) -> None:
     """The notes are put into the index as reading would, which takes a second for a MiB."""
     index = Index(home, home / INDEX_FILE, max_memory_bytes=0)
     common, notes, unique = 5000, 1000, 1_000_000

@@ -65,12 +65,12 @@ def test_an_entry_is_found_by_its_names_too() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"content": " "}', b'{"content": 3}', b"\xff"])
-def test_a_file_that_is_no_entry_says_what_is_wrong(data: bytes) -> None:
+def test_a_malformed_file_is_unsearchable(data: bytes) -> None:
     with pytest.raises(Unsearchable):
         pieces_of(Source(ENTRY, "entry", "main"), data, SIGNATURE)
 
 
-def test_every_note_is_a_piece_with_its_author_and_time() -> None:
+def test_each_note_is_a_piece_with_author_and_time() -> None:
     data = b"# What we know\n" + b"".join(
         render_note(content, section, "bee", AT).data
         for content, section in (("likes tea", "Preferences"), ("two\nlines", "Notes"), ("likes tea", "Preferences"))
@@ -82,7 +82,7 @@ def test_every_note_is_a_piece_with_its_author_and_time() -> None:
     assert again.key == f"{tea.key}-2"
 
 
-def test_a_note_keeps_its_key_when_others_come_or_go() -> None:
+def test_a_note_keeps_its_key_among_others() -> None:
     def keys(*contents: str) -> set[str]:
         data = b"".join(render_note(content, "Notes", "bee", AT).data for content in contents)
         return {piece.key for piece in pieces_of(Source(MEMORY, "note", "main"), data, SIGNATURE)}
@@ -91,14 +91,14 @@ def test_a_note_keeps_its_key_when_others_come_or_go() -> None:
     assert not keys("one") & keys("one more")
 
 
-def test_a_heading_a_person_wrote_is_a_note_without_author() -> None:
+def test_a_persons_heading_is_a_note_without_author() -> None:
     data = b"## Groceries (we, always)\nmilk\n\n## Empty\n"
     milk, empty = pieces_of(Source(MEMORY, "note", "main"), data, SIGNATURE)
     assert (milk.text, milk.author, milk.at, milk.names) == ("milk", "", None, ("Groceries (we, always)",))
     assert empty.text == "Empty"
 
 
-def test_a_paragraph_of_the_history_is_a_piece_with_its_date() -> None:
+def test_a_paragraph_of_history_has_its_date() -> None:
     data = b"[2026-05-03 10:00] We moved to Chicago.\nAll of us.\n\nNo date here.\n\n\n[2026-13-99] Nor here.\n"
     moved, none, wrong = pieces_of(Source("groups/main/HISTORY.md", "history", "main"), data, SIGNATURE)
     assert moved.at == datetime(2026, 5, 3, 10, tzinfo=UTC).timestamp()
@@ -107,7 +107,7 @@ def test_a_paragraph_of_the_history_is_a_piece_with_its_date() -> None:
     assert wrong.at is None
 
 
-def test_a_line_of_the_history_that_begins_with_a_date_is_a_piece() -> None:
+def test_a_dated_line_of_history_is_a_piece() -> None:
     data = b"# History\n\n- [2026-05-03] moved\n- 2026-05-04 unpacked\n  until 2026-05-06\n"
     data += b"## 2026-05-07 10:30 Party\nCake.\n"
     pieces = pieces_of(Source("groups/main/HISTORY.md", "history", "main"), data, SIGNATURE)
@@ -121,7 +121,7 @@ def test_notes_that_are_not_utf8_are_named() -> None:
         pieces_of(Source(MEMORY, "note", "main"), b"## A\n\xff\n", SIGNATURE)
 
 
-def test_only_whole_lines_of_a_log_are_turns_and_others_are_counted() -> None:
+def test_only_whole_lines_of_a_log_are_turns() -> None:
     one, two = turn_line(1, "hello"), turn_line(2, "there", "assistant", "bee")
     pieces, whole, skipped = turns_of(one + b"\n{not a turn}\n" + two + two[:10])
     assert [(piece.key, piece.text, piece.role, piece.author) for piece in pieces if isinstance(piece, Piece)] == [
@@ -132,7 +132,7 @@ def test_only_whole_lines_of_a_log_are_turns_and_others_are_counted() -> None:
     assert skipped == 1
 
 
-def test_all_searched_files_of_a_group_are_listed_and_no_others(tmp_path: Path) -> None:
+def test_only_searched_files_of_a_group_are_listed(tmp_path: Path) -> None:
     for file in (ENTRY, MEMORY, "data/sessions/main/s.jsonl", "groups/main/CLAUDE.md", "groups/main/memory/a/x.txt"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_bytes(b"x")

@@ -53,9 +53,7 @@ OTHERS = ("green tea is on the shelf", "the window faces north", "rain is expect
     st.floats(-0.5, 0.5),
     st.floats(0.01, 0.5),
 )
-def test_standing_out_is_a_standard_score_over_the_group_and_the_unrelated(
-    rows: list[tuple[float, bool]], mean: float, spread: float
-) -> None:
+def test_standing_out_is_a_standard_score(rows: list[tuple[float, bool]], mean: float, spread: float) -> None:
     cosines = np.array([cosine for cosine, _ in rows], np.float32)
     has = np.array([known for _, known in rows], np.bool_)
     # as many more with just that mean and that spread: half below, half above
@@ -69,7 +67,7 @@ def test_standing_out_is_a_standard_score_over_the_group_and_the_unrelated(
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "drop", "put"]), st.integers(0, 400)), max_size=60))
-def test_a_matrix_that_grew_and_shrank_knows_what_one_made_at_once_knows(steps: list[tuple[str, int]]) -> None:
+def test_a_changed_matrix_equals_a_new_one(steps: list[tuple[str, int]]) -> None:
     grown = Vectors(4, UNRELATED)
     size, kept = 0, {}
     for step, number in steps:
@@ -92,7 +90,7 @@ def test_a_matrix_that_grew_and_shrank_knows_what_one_made_at_once_knows(steps: 
     assert grown.standing_out(question).tolist() == pytest.approx(plain.standing_out(question).tolist(), abs=1e-5)
 
 
-def test_what_means_the_same_comes_before_what_only_shares_a_word() -> None:
+def test_meaning_outranks_one_shared_word() -> None:
     corpus = corpus_of("Ann bought flowers", "Ann bought an automobile", *OTHERS)
     hits = ask(corpus, "Which car was bought?")
     assert list(hits)[:2] == [1, 0]
@@ -108,7 +106,7 @@ def test_words_are_worth_more_than_a_vector() -> None:
     assert next(iter(ask(corpus, "Where is the car of Zoltan?"))) == 0
 
 
-def test_a_question_of_unknown_words_finds_what_stands_out_by_its_vector_and_nothing_else() -> None:
+def test_unknown_words_find_only_vectors_that_stand_out() -> None:
     corpus = corpus_of("an automobile", *OTHERS)
     hits = ask(corpus, "car")
     assert list(hits) == [0]
@@ -117,7 +115,7 @@ def test_a_question_of_unknown_words_finds_what_stands_out_by_its_vector_and_not
     assert ask(corpus, "zeppelin") == {}
 
 
-def test_where_a_word_is_needed_a_vector_alone_finds_nothing() -> None:
+def test_a_needed_word_excludes_vectors_alone() -> None:
     corpus = corpus_of("an automobile", "the physician is in", *OTHERS)
     assert ask(corpus, "car", Filters(needs_word=True)) == {}
     assert list(ask(corpus, "car in the window", Filters(needs_word=True))) == [3]
@@ -134,7 +132,7 @@ def test_filters_hold_for_what_is_found_by_its_vector() -> None:
     assert list(ask(corpus, "car", Filters(category="cars"))) == [9]
 
 
-def test_a_document_that_was_removed_or_replaced_has_no_vector_any_more() -> None:
+def test_a_removed_document_has_no_vector() -> None:
     corpus = corpus_of("an automobile", "automobile", *OTHERS)
     corpus.remove([0])
     corpus.add([entry(1, "a boat")])

@@ -65,7 +65,7 @@ def headings(markdown: str) -> list[tuple[str, int, str]]:
 # ---------------------------------------------------------------------------------------------------------------- notes
 
 
-def test_a_note_of_one_line_is_byte_for_byte_what_the_seed_asks_for() -> None:
+def test_a_note_of_one_line_is_the_seeds() -> None:
     note = render_note("User prefers dark mode", "Preferences", "researcher", AT)
     assert note.data == b"\n## Preferences (researcher, 2026-11-21 06:05)\n- User prefers dark mode\n"
     assert note.section == "Preferences"
@@ -97,13 +97,13 @@ def test_the_time_of_a_note_is_shown_in_utc() -> None:
     assert b"(a, 0999-01-02 03:04)" in render_note("x", "N", "a", datetime(999, 1, 2, 3, 4, tzinfo=UTC)).data
 
 
-def test_more_lines_are_indented_and_stay_in_the_list_item() -> None:
+def test_further_lines_stay_in_the_list_item() -> None:
     assert (
         rendered("first\nsecond\n\nthird\n\n") == f"\n## Notes (researcher, {STAMP})\n- first\n  second\n  \n  third\n"
     )
 
 
-def test_indented_text_keeps_its_shape_when_its_first_line_moves_to_the_margin() -> None:
+def test_indented_text_keeps_its_shape() -> None:
     note = render_note("\n    def f():\n        return 1\n    f()\n", "Notes", "a", AT)
     assert note.data.decode().splitlines()[2:] == ["- def f():", "      return 1", "  f()"]
     assert note.changed == {"indentation": 1}
@@ -135,7 +135,7 @@ def test_no_note_forges_another_or_takes_one_in(content: str, section: str) -> N
 
 
 @given(content=visible, section=visible)
-def test_what_was_changed_is_said_and_nothing_is_said_of_what_was_not(content: str, section: str) -> None:
+def test_exactly_the_changes_are_reported(content: str, section: str) -> None:
     note = render_note(content, section, "a", AT)
     assert all(count > 0 for count in note.changed.values())
     is_as_sent = note.data.decode() == f"\n## {section} (a, {STAMP})\n- {content}\n"
@@ -167,7 +167,7 @@ def test_each_rule_changes_one_thing_and_says_so(content: str, line: str, change
     assert note.changed == changed
 
 
-def test_a_comment_that_was_made_harmless_stays_as_it_is_when_its_note_is_edited() -> None:
+def test_an_escaped_comment_survives_an_edit() -> None:
     first = render_note("see <!-- this\n<!--", "of <!-- x", "a", AT)
     assert first.changed == {"comments": 3}
     content = first.data.decode().split("\n- ")[1].replace("\n  ", "\n").rstrip("\n")
@@ -175,7 +175,7 @@ def test_a_comment_that_was_made_harmless_stays_as_it_is_when_its_note_is_edited
     assert (again.data, again.changed) == (first.data, {})
 
 
-def test_what_is_changed_in_a_section_is_said_too_however_often_it_is_used() -> None:
+def test_changes_of_a_repeated_section_are_reported() -> None:
     for _ in range(2):
         note = render_note("x\x00", " My\nlist\u200b <!-- ", "a", AT)
         assert note.section == "My list \\<!--"
@@ -205,7 +205,7 @@ def test_blank_content_and_a_blank_section_are_refused(blank: str) -> None:
 
 
 @pytest.mark.parametrize("separator", EVERY_LINE_BREAK, ids=ascii)
-def test_whatever_python_takes_for_the_end_of_a_line_becomes_one(separator: str) -> None:
+def test_every_line_end_becomes_a_newline(separator: str) -> None:
     neutral = neutralise(f"a{separator}b")
     assert neutral.text == "a\nb"
     assert neutral.changed == ({} if separator == "\n" else {"line breaks": 1})
@@ -213,7 +213,7 @@ def test_whatever_python_takes_for_the_end_of_a_line_becomes_one(separator: str)
     assert history_line("x", f"a{separator}b") == "[x]: a\n  > b\n"
 
 
-def test_these_are_all_that_python_takes_for_the_end_of_a_line() -> None:
+def test_these_are_all_line_ends_of_python() -> None:
     lines = f"{'a'.join(every_character())}a".splitlines(keepends=True)
     assert "".join(line[-1] for line in lines[:-1]) == EVERY_LINE_BREAK
 
@@ -237,7 +237,7 @@ def test_no_character_that_reorders_text_is_left() -> None:
         assert neutralise(f"a{character}b").changed == {"bidi characters": 1}
 
 
-def test_the_default_ignorable_characters_are_those_of_the_unicode_database() -> None:
+def test_ignorable_characters_are_those_of_the_unicode_database() -> None:
     regex = pytest.importorskip("regex")
     theirs = regex.findall(r"\p{Default_Ignorable_Code_Point}", every_character())
     assert re.findall(f"[{DEFAULT_IGNORABLE}]", every_character()) == theirs != []
@@ -364,12 +364,12 @@ def test_no_turn_forges_another_speakers_line(sender: str, content: str) -> None
         ("a\nb\n", 1),
     ],
 )
-def test_the_estimate_is_ascii_characters_by_four_and_one_for_every_other(text: str, tokens: int) -> None:
+def test_a_token_is_four_ascii_characters_or_one_other(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
 
 
 @given(st.text(), st.text())
-def test_the_estimate_of_two_texts_together_is_theirs_and_at_most_one_more(left: str, right: str) -> None:
+def test_the_estimate_of_two_texts_adds_up(left: str, right: str) -> None:
     together = estimate_tokens(left + right)
     assert (
         estimate_tokens(left) + estimate_tokens(right) <= together <= estimate_tokens(left) + estimate_tokens(right) + 1

@@ -26,7 +26,7 @@ ESCAPED = [
 
 @pytest.mark.parametrize("text", [PLAIN, *ESCAPED], ids=range(6))
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
-def test_a_text_is_found_in_every_form_and_goes_from_each(text: str, form: Any) -> None:
+def test_a_text_is_removed_in_every_form(text: str, form: Any) -> None:
     for shown in (text, text.replace(" ", " \t ")):
         written = unicodedata.normalize(form, shown)
         assert PHRASES.finds(written)
@@ -45,7 +45,7 @@ def test_it_is_found_in_utf_16_wherever_that_begins(encoding: str) -> None:
 
 @pytest.mark.parametrize("written", ["İstanbul", "ISTANBUL", "istanbul", "ıstanbul", "I\u0307stanbul"])
 @pytest.mark.parametrize("asked", ["istanbul", "İSTANBUL", "Istanbul"])
-def test_a_dotted_and_a_dotless_i_are_found_for_each_other(asked: str, written: str) -> None:
+def test_a_dotted_i_finds_a_dotless_one(asked: str, written: str) -> None:
     phrases = Phrases([asked])
     assert phrases.finds(f"we met in {written}.")
     assert phrases.in_bytes(f"- we met in {written}\n".encode()) == b"- [forgotten]\n"
@@ -63,7 +63,7 @@ def test_characters_that_nobody_sees_hide_nothing(hidden: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
 @pytest.mark.parametrize("written", ["KäSe fOnDuE \N{SNOWFLAKE} GehEim", "Kä\u00adse  Fondue\t\N{SNOWFLAKE} geHeim"])
-def test_it_is_found_in_utf_16_in_any_case_and_with_any_spaces(written: str, encoding: str) -> None:
+def test_utf_16_is_found_in_any_case_and_spacing(written: str, encoding: str) -> None:
     phrases = Phrases(["käse fondue \N{SNOWFLAKE} geheim"])
     for begin in (b"", b"x", b"\0\0"):
         data = begin + f"the {written} here".encode(encoding)
@@ -101,21 +101,21 @@ def test_in_json_texts_go_and_names_and_times_stay() -> None:
         }
 
 
-def test_what_does_not_have_it_stays_byte_for_byte_and_keeps_its_layout() -> None:
+def test_other_texts_stay_byte_for_byte() -> None:
     for data in (b'{"a":  1,\n "b": "x\\u00e4"}', b"\xff\xfe\x00 torn", b'{"a": 1}\n{"b": 2', b"", b"\n\n"):
         assert PHRASES.in_bytes(data) == data
     typed = b'{\n    "content": "one",\n    "tags": ["the red apple", "x"],\n    "why": "red apple"\n}\n'
     assert Phrases(["red apple"]).in_bytes(typed).startswith(b'{\n    "content": "one",\n')
 
 
-def test_what_is_short_goes_only_where_nothing_else_is_said() -> None:
+def test_a_short_text_is_removed_only_alone() -> None:
     phrases = Phrases([], ["ok"])
     assert phrases.in_bytes(b"\n## A (b, 2026-11-22 10:00)\n- OK\n- ok then\n").endswith(b"- [forgotten]\n- ok then\n")
     line = b'{"content":"ok","state":"ok","by":"ok"}'
     assert json.loads(phrases.in_bytes(line)) == {"content": FORGOTTEN, "state": "ok", "by": "ok"}
 
 
-def test_all_of_a_record_goes_but_whose_it_is_and_when() -> None:
+def test_a_removed_record_keeps_author_and_time() -> None:
     note = b"\n## Notes (bee, 2026-11-22 10:00)\n- first\n  second\n"
     assert said_in(note) == ["first\n  second"]
     made = Phrases([]).in_bytes(note, is_all=True)
@@ -127,7 +127,7 @@ def test_all_of_a_record_goes_but_whose_it_is_and_when() -> None:
     assert left == {**json.loads(turn), "content": FORGOTTEN}
 
 
-def test_of_what_people_shape_no_name_and_no_number_stays() -> None:
+def test_no_name_or_number_of_people_stays() -> None:
     entry: dict[str, Any] = {
         "id": "k3v9",
         "content": "hello",
@@ -170,11 +170,11 @@ def test_of_what_people_shape_no_name_and_no_number_stays() -> None:
         ("  },", "  },"),
     ],
 )
-def test_of_a_line_of_an_entry_all_goes_but_its_own_names(line: str, made: str) -> None:
+def test_a_removed_line_keeps_an_entrys_own_names(line: str, made: str) -> None:
     assert Phrases([]).in_json_line(line.encode(), is_all=True).decode() == made
 
 
-def test_a_text_goes_from_the_name_of_a_member_on_a_line_of_its_own() -> None:
+def test_a_text_is_removed_from_a_members_name() -> None:
     made = Phrases(["safe of tim"]).in_json_line(b'    "the safe of Tim": 4711,')
     assert made == b'    "[forgotten]": 4711,'
 
@@ -188,9 +188,7 @@ def test_among_thousands_each_is_found() -> None:
 
 
 @given(st.text(min_size=3, max_size=40), st.text(max_size=30), st.text(max_size=30), st.integers(0, 2))
-def test_nothing_is_left_of_any_text_however_often_it_was_escaped(
-    secret: str, before: str, after: str, levels: int
-) -> None:
+def test_no_escaped_text_is_left(secret: str, before: str, after: str, levels: int) -> None:
     text = f"{before}\n{secret}\n{after}"
     for _ in range(levels):
         text = json.dumps(text)

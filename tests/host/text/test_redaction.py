@@ -35,19 +35,19 @@ def unfound(sample: list[Credential]) -> list[str]:
 # -------------------------------------------------------------------------------------------------- found and not found
 
 
-def test_of_more_than_a_hundred_credentials_only_plain_words_and_bad_luck_stay() -> None:
+def test_of_a_hundred_credentials_only_plain_words_stay() -> None:
     assert len(SAMPLE) > 100
     missed = unfound(SAMPLE)
     assert len(missed) <= 0.05 * len(SAMPLE), missed
     assert {"plain word", "words in a sentence"} <= set(missed)  # nobody can tell them from `the password is wrong`
 
 
-def test_at_least_95_of_100_are_found_whatever_the_lot_draws() -> None:
+def test_at_least_95_of_100_credentials_are_found() -> None:
     missed = {seed: unfound(credentials(seed)) for seed in range(20)}
     assert sum(map(len, missed.values())) <= 0.05 * 20 * len(SAMPLE), missed
 
 
-def test_nothing_is_found_in_a_thousand_ordinary_sentences_nor_in_all_as_one_text() -> None:
+def test_nothing_is_found_in_a_thousand_ordinary_sentences() -> None:
     sentences = ordinary()
     assert len(set(sentences)) > 1000
     texts = [*sentences, "\n".join(sentences)]
@@ -61,7 +61,7 @@ def test_nothing_is_found_in_the_documents_of_the_project(page: str) -> None:
     assert [text[one.start : one.end] for one in find_secrets(text)] == []
 
 
-def test_what_was_found_is_in_order_without_overlaps_and_says_its_kind() -> None:
+def test_findings_are_in_order_without_overlaps() -> None:
     text = f"{TOKEN}, my password is {PASSWORD}; https://jo:{PASSWORD}@example.com"
     found = find_secrets(text)
     assert [one.kind for one in found] == ["github-token", "password", "url-password"]
@@ -80,13 +80,13 @@ def test_a_whole_private_key_goes_from_begin_to_end() -> None:
     assert counts == {"private-key": 1}
 
 
-def test_a_text_below_a_heading_is_a_secret_when_the_heading_says_so() -> None:
+def test_a_heading_makes_its_text_a_secret() -> None:
     assert redact_below("Wi-Fi password", PASSWORD) == ("[REDACTED:password]", {"password": 1})
     assert redact_below("Friends", PASSWORD) == (PASSWORD, {})
     assert redact_below(TOKEN, f"PIN: {4821}")[0] == "PIN: [REDACTED:pin]"
 
 
-def test_a_card_number_is_one_only_if_its_last_digit_is_right() -> None:
+def test_a_card_number_needs_a_right_last_digit() -> None:
     card = LOT.card("4", 16)
     wrong = card[:-1] + str((int(card[-1]) + 1) % 10)
     assert [one.kind for one in find_secrets(f"credit card {card}")] == ["card-number"]
@@ -212,7 +212,7 @@ def assert_nowhere(home: Path, *secrets: str) -> None:
 Clients = Callable[..., SyncClient]
 
 
-def test_a_secret_in_a_note_is_redacted_everywhere_and_the_reply_says_so(host: HostProcess, client: Clients) -> None:
+def test_a_secret_in_a_note_is_redacted_everywhere(host: HostProcess, client: Clients) -> None:
     agent = client()
     note = agent.update_memory(f"The repository's token is {TOKEN}, the PIN is 4821\n# and", section="Access")
     assert note.neutralised == {"secrets": 2, "secrets/github-token": 1, "secrets/pin": 1, "headings": 1}
@@ -233,7 +233,7 @@ def test_sections_count_and_say_what_stands_below_them(host: HostProcess, client
     assert_nowhere(host.home, TOKEN, PASSWORD)
 
 
-def test_a_hidden_character_inside_a_secret_does_not_hide_it(host: HostProcess, client: Clients) -> None:
+def test_a_hidden_character_does_not_hide_a_secret(host: HostProcess, client: Clients) -> None:
     hidden = TOKEN[:12] + "\u200b" + TOKEN[12:24] + "\u202e" + TOKEN[24:]
     note = client().update_memory(hidden)
     assert note.neutralised == {
@@ -247,9 +247,7 @@ def test_a_hidden_character_inside_a_secret_does_not_hide_it(host: HostProcess, 
     assert_nowhere(host.home, TOKEN[:12], TOKEN[12:24], TOKEN[24:])
 
 
-def test_a_secret_in_a_turn_is_redacted_and_the_tokens_are_those_of_what_is_kept(
-    host: HostProcess, client: Clients
-) -> None:
+def test_a_secret_in_a_turn_is_redacted(host: HostProcess, client: Clients) -> None:
     agent = client()
     turn = agent.append_turn("user", f"my password is {PASSWORD}", sender=f"pin is {4821}", tools_used=["ls", TOKEN])
     assert turn.neutralised == {"secrets": 1, "secrets/password": 1}
@@ -272,7 +270,7 @@ def test_a_session_is_never_named_like_a_credential(host: HostProcess, client: C
     assert_nowhere(host.home, TOKEN)
 
 
-def test_in_refuse_mode_nothing_is_saved_and_the_answer_names_the_kind(make_host: HostFactory, client: Clients) -> None:
+def test_refuse_mode_saves_nothing_and_names_the_kind(make_host: HostFactory, client: Clients) -> None:
     host = make_host({"security.secrets": "refuse"}).start()
     agent = client()
     with pytest.raises(
@@ -321,7 +319,7 @@ REFUSED: dict[str, bytes] = {
 }
 
 
-def test_what_is_refused_leaves_no_secret_among_dead_letters_replies_and_logs(host: HostProcess) -> None:
+def test_a_refused_secret_is_kept_nowhere(host: HostProcess) -> None:
     for why, data in REFUSED.items():
         assert RawSender(host.home, sender=why).make().ask("x", data)["ok"] is False, why
     host.stop()
@@ -335,9 +333,7 @@ def test_a_dead_letter_says_what_was_taken_out(host: HostProcess, stranger: RawS
     assert "left_out" not in stranger.reason("x")
 
 
-def test_a_bug_that_shows_the_text_in_its_exception_shows_no_secret(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_the_exception_of_a_bug_shows_no_secret(make_host: HostFactory, stranger: RawSender) -> None:
     fault = (
         "from honeybadger_host.handlers import notes\n"
         "def fail(content, *rest): raise KeyError(content)\n"
