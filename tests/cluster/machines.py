@@ -56,12 +56,12 @@ class Machine:
         As long as it says that the servers do not answer, they have not chosen a leader yet.
         """
         settings = [f"--set={name}={value}" for name, value in self._settings.items()]
-        done = run_cli("cluster", *arguments, *settings, home=self.home)
+        done = run_cli("cluster", *arguments, *settings, home=self.home, env=self.host.env)
 
         def is_done() -> bool:
             nonlocal done
             if done.returncode == 8:
-                done = run_cli("cluster", *arguments, *settings, home=self.home)
+                done = run_cli("cluster", *arguments, *settings, home=self.home, env=self.host.env)
             return done.returncode != 8
 
         wait_for(is_done, 90, what=f"cluster {arguments[0]}")

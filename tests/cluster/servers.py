@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.cluster.servers import Unreachable
 from tests.hosting import wait_for
 
@@ -41,6 +42,12 @@ server_name: {name}
 listen: 127.0.0.1:{client}
 jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 2GB }}
 """
+
+
+# The first line of a server that wants a key and offers no TLS.
+PLAIN_INFO: Final = (
+    b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576,"auth_required":true,"nonce":"abc"}\r\n'
+)
 
 
 @contextlib.contextmanager
@@ -130,6 +137,15 @@ class Server:
         return False
 
 
+def certificate_in(folder: Path) -> tuple[str, str]:
+    """Make a certificate of loopback; return the files of its key and of itself."""
+    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
+    about = ("-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *about]
+    subprocess.run(made, check=True, capture_output=True)
+    return key, certificate
+
+
 def guarded(folder: Path, key: str) -> Server:
     """Start one server that lets nobody in but the owner of a key."""
     return one(folder, "guarded", ALONE + f"authorization {{{{ users: [ {{{{ nkey: {key} }}}} ] }}}}")
@@ -150,9 +166,21 @@ class Servers:
     Args:
         more: for the configuration of each.
         is_divisible: each reaches each other one through a proxy.
+        credentials: the file of the key that they let in with all permissions; empty: they let in everybody.
+        scheme: of their addresses.
     """
 
-    def __init__(self, folder: Path, count: int, more: str = "", *, is_divisible: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        count: int,
+        more: str = "",
+        *,
+        is_divisible: bool = False,
+        credentials: str = "",
+        scheme: str = "nats",
+    ) -> None:
+        self.credentials, self.scheme = credentials, scheme
         ports = free_ports(2 * count)
         clients, routes = ports[:count], ports[count:]
         self.between: dict[tuple[int, int], Proxy] = {}
@@ -180,7 +208,11 @@ class Servers:
 
     @property
     def urls(self) -> list[str]:
-        return [server.url for server in self.all]
+        return [server.url.replace("nats", self.scheme, 1) for server in self.all]
+
+    def connect(self) -> Connection:
+        """Return a connection that may do everything. Raises Unreachable."""
+        return Connection(self.urls, self.credentials)
 
     def close(self) -> None:
         for server in self.all:
@@ -196,14 +228,19 @@ class Proxy:
 
     Args:
         ports: of the servers; a connection goes to the first that takes it.
+        scheme: of its address.
     """
 
-    def __init__(self, ports: Sequence[int]) -> None:
-        self._ports = list(ports)
+    def __init__(self, ports: Sequence[int], scheme: str = "nats") -> None:
+        self._ports, self._scheme = list(ports), scheme
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.is_cut = threading.Event()
         self.is_deaf = threading.Event()
         """What the server answers is held back; what the client says arrives."""
+        self.is_lying = threading.Event()
+        """Who connects is told by this proxy, in plain text, to send a key."""
+        self.heard = bytearray()
+        """What was said to it then."""
         self._is_closed = False
         self._open: list[socket.socket] = []
         self._accepting = threading.Thread(target=self._accept, daemon=True)
@@ -211,7 +248,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self._listening.getsockname()[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._listening.getsockname()[1]}"
 
     def _accept(self) -> None:
         while not self._is_closed:
@@ -219,6 +256,9 @@ class Proxy:
                 client, _ = self._listening.accept()
             except OSError:
                 return
+            if self.is_lying.is_set():
+                threading.Thread(target=self._lie, args=(client,), daemon=True).start()
+                continue
             server = None
             for port in self._ports:
                 with contextlib.suppress(OSError):
@@ -236,6 +276,13 @@ class Proxy:
                 (server, client, [self.is_cut, self.is_deaf]),
             ):
                 threading.Thread(target=self._pass_on, args=(source, target, blocked), daemon=True).start()
+
+    def _lie(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.settimeout(5)
+            client.sendall(PLAIN_INFO)
+            while data := client.recv(4096):
+                self.heard.extend(data)
 
     def _pass_on(self, source: socket.socket, target: socket.socket, blocked: Sequence[threading.Event]) -> None:
         with contextlib.suppress(OSError):

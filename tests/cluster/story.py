@@ -20,17 +20,25 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import pytest
+
+from honeybadger_agent.mailbox import REQUESTS
+from honeybadger_agent.relay import BOX_HEADER, ID_HEADER
 from honeybadger_host.cluster.lease import OWNERS
 from honeybadger_host.cluster.log import Log, Names, logs_of
-from honeybadger_host.cluster.records import Position, Record
+from honeybadger_host.cluster.records import Position, Record, dump_owner
 from honeybadger_host.cluster.servers import Servers, Unreachable
+from honeybadger_host.errors import SettingsError
 from honeybadger_host.memory.file_events import read_pasts
 from honeybadger_host.memory.file_history import versions
+from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Proxy, reached
+from tests.cluster.servers import Servers as Running
 from tests.hosting import RawSender, request, run_cli, wait_for
 
 GROUPS: Final = tuple(f"g{number:02}" for number in range(20))
+FORGED: Final = "said by nobody who may"
 _PEOPLES: Final = b"a person wrote"
 _TRY_SECONDS: Final = 0.8
 _FEW: Final = 300  # changes, of which the last one is looked back at; else two more
@@ -101,7 +109,8 @@ class Client(Worker):
         self.stalls: list[tuple[float, float, str]] = []
         """When it began to wait, by the clock, for how long, and for what."""
         self.waits_for = ""
-        self.longest = 0.0
+        self.took: list[tuple[float, float]] = []
+        """When each was answered, monotonic, and after how many seconds."""
         self.failed = ""
 
     def run(self) -> None:
@@ -133,7 +142,7 @@ class Client(Worker):
                     (self._boxes[machine][group].replies / f"{stem}.json").unlink()
             self.acknowledged.append((group, stem))
             took = time.monotonic() - begun
-            self.longest = max(self.longest, took)
+            self.took.append((begun + took, took))
             if took > _STALL_SECONDS:
                 self.stalls.append((time.time() - took, took, self.waits_for))
             if self._rng:
@@ -199,10 +208,14 @@ class Unit(Worker):
 
 
 class Story:
-    """Clients at work on machines that fail."""
+    """Clients at work on machines that fail.
 
-    def __init__(self, cluster: Cluster, proxies: list[list[Proxy]], seed: int) -> None:
-        self.cluster, self.proxies = cluster, proxies
+    Args:
+        drone: the file of an agent's key, where the servers want keys and speak TLS.
+    """
+
+    def __init__(self, cluster: Cluster, proxies: list[list[Proxy]], seed: int, drone: Path | None = None) -> None:
+        self.cluster, self.proxies, self.drone = cluster, proxies, drone
         self.rng = random.Random(seed)
         count = len(cluster.machines)
         self.clients = [
@@ -215,6 +228,8 @@ class Story:
         """Texts that were said and forgotten."""
         self.left: list[dict[str, str]] = []
         """What `forget` said is left somewhere, for whoever reads the figures."""
+        self.stood_still: list[float] = []
+        """The longest that anybody waited for an answer while something was forgotten and nothing failed."""
         self.done: Counter[str] = Counter()
         self.told: list[str] = []
         """When which fault was, for who looks for the cause of what it did."""
@@ -385,12 +400,44 @@ class Story:
             assert reply["ok"], reply
             self.left += reply["result"].get("left", [])
 
+    def downgrade(self) -> None:
+        """Somebody between the owner and the servers offers no TLS, and hears no key."""
+        proxies = self.proxies[self.owner()]
+        for proxy in proxies:
+            proxy.is_lying.set()
+            proxy.drop_connections()
+        time.sleep(self.rng.uniform(0.5, 4))
+        for proxy in proxies:
+            proxy.is_lying.clear()
+            assert b"CONNECT" not in proxy.heard
+
+    def forge(self) -> None:
+        """An agent's key writes to the log and takes the lease; `check` sees that nothing came of it."""
+        names = Names(self.cluster.identity)
+        with contextlib.suppress(Unreachable), closing(self.cluster.servers.connect()) as servers:
+            names = names_now(servers, self.cluster.identity)
+        record = {"Hb-Epoch": "0", "Hb-Schema": str(SCHEMA_VERSION), "Hb-Chain": "0" * 64, "Hb-Part": "1/1"}
+        asked = {BOX_HEADER: REQUESTS, ID_HEADER: "forged"}
+        tried: dict[str, tuple[bytes, dict[str, str]]] = {
+            names.subjects.replace("*", "forger"): (dump_owner("forger"), record),
+            names.lease: (b"forger", {}),
+            f"{names.asking}.{GROUPS[0]}.c0": (request("forged", content=FORGED), asked),
+            f"$JS.API.STREAM.DELETE.{names.stream}": (b"", {}),
+        }
+        with (
+            contextlib.suppress(Unreachable, SettingsError),
+            closing(Servers(self.cluster.servers.urls, str(self.drone))) as servers,
+        ):
+            for subject, (data, headers) in tried.items():
+                with pytest.raises(Unreachable):
+                    servers.publish(subject, data, headers)
+
     def lose_lease(self) -> None:
         """The lease goes before its time, as when the clock of the server that leads it jumps ahead."""
         self._with_servers(lambda servers: servers.purge(OWNERS, (servers.end_of(OWNERS) or (0, 0))[1]))
 
     def _with_servers(self, act: Callable[[Servers], object]) -> None:
-        with contextlib.suppress(Unreachable), closing(Servers(self.cluster.servers.urls)) as servers:
+        with contextlib.suppress(Unreachable), closing(self.cluster.servers.connect()) as servers:
             act(servers)
 
     def fill_disk(self) -> None:
@@ -415,7 +462,7 @@ class Story:
     def _wait_for_replicas(self) -> None:
         def are_level() -> bool:
             try:
-                with closing(Servers(self.cluster.servers.urls)) as servers:
+                with closing(self.cluster.servers.connect()) as servers:
                     said = json.loads(servers.ask("$JS.API.STREAM.LIST", b"") or b"{}")
             except Unreachable:
                 return False
@@ -444,6 +491,7 @@ class Story:
                 failed.append(error)
 
         threads = [threading.Thread(target=act, args=(fault,)) for fault in faults]
+        begun = time.monotonic()
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -453,6 +501,9 @@ class Story:
         for fault in faults:
             self.done[fault.__name__] += 1
         self.progress()
+        if faults == (self.forget,):
+            took = [took for client in self.clients for ended, took in client.took if ended > begun]
+            self.stood_still.append(max(took))
         self._tell("answered")
 
     def _tell(self, what: str) -> None:
@@ -467,7 +518,8 @@ class Story:
 
     @property
     def _of_networks(self) -> list[Fault]:
-        return [self.cut_owner_off, self.deafen_owner, self.part_servers]
+        strangers = [self.downgrade, self.forge] if self.drone else []
+        return [self.cut_owner_off, self.deafen_owner, self.part_servers, *strangers]
 
     @property
     def _of_servers(self) -> list[Fault]:
@@ -539,6 +591,7 @@ class Story:
             assert [one for one in acknowledged if receipts[one] != 1] == [], machine.home.name
             changed = Counter(str(row[4]) for row in dump["changes"] if row[5] == "note")
             assert [stem for stem, count in changed.items() if count > 1] == [], "doubled in the journal"
+            assert FORGED not in machine.journal.read_bytes().decode("latin-1")
         noted = {str(row[4]) for row in dumps[0]["changes"] if row[5] == "note"}
         for group in GROUPS:
             text = RawSender(owner.home, group).memory_text()
@@ -546,7 +599,7 @@ class Story:
             stems = [stem for of_group, stem in acknowledged if of_group == group and stem in noted]
             assert [stem for stem in stems if not told[stem]] == [], "lost"
             assert [stem for stem, count in told.items() if count > 1] == [], "doubled"
-        assert stale_records(self.cluster.servers.urls, self.cluster.identity) == []
+        assert stale_records(self.cluster.servers, self.cluster.identity) == []
         for machine in self.cluster.machines:
             machine.command("verify")
         for machine in self.cluster.machines:
@@ -569,10 +622,12 @@ class Story:
     def figures(self) -> str:
         """Return what was done, and each answer that took long with what was logged meanwhile."""
         count = sum(len(client.acknowledged) for client in self.clients)
-        longest = max(client.longest for client in self.clients)
+        longest = max(took for client in self.clients for _, took in client.took)
+        still = [f"{seconds:.1f}" for seconds in sorted(self.stood_still)]
         lines = [
             f"{sum(self.done.values())} faults {dict(self.done)}",
             f"{count} requests, {self.person.edits} edits, longest {longest:.1f} s, ends {dict(self.unit.codes)}",
+            f"longest during each forget that was alone: {', '.join(still)} s",
         ]
         for client in self.clients:
             for begun, seconds, what in client.stalls:
@@ -654,9 +709,9 @@ def names_now(servers: Servers, identity: str) -> Names:
     return Names(identity, max(logs_of(servers, Names(identity)).values(), default=0))
 
 
-def stale_records(urls: list[str], identity: str) -> list[int]:
+def stale_records(running: Running, identity: str) -> list[int]:
     """Return the records that somebody wrote who did not own the home by then."""
-    with closing(Servers(urls)) as servers:
+    with closing(running.connect()) as servers:
         names = names_now(servers, identity)
         first, _ = servers.end_of(names.stream) or (1, 0)
         log = Log(names, Position(first - 1, "0" * 64))

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
 from tests.cluster.machines import Cluster
-from tests.cluster.servers import Proxy, Servers
+from tests.cluster.servers import Proxy, Servers, certificate_in
 from tests.cluster.story import Story, file_systems, stale_records
 
 FAULTS = int(os.environ.get("HB_CLUSTER_FAULTS", "0"))
@@ -25,19 +26,28 @@ SEED = int(os.environ.get("HB_CLUSTER_SEED", "1"))
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Iterator[Story]:
+def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
     folder = tmp_path / "servers"
     with file_systems([folder / f"n{number}" / "store" for number in range(3)] if FAULTS else []):
-        yield from told(tmp_path, Servers(folder, 3, is_divisible=True))
+        host, drone = (tmp_path / f"{name}.seed" for name in ("host", "drone"))
+        key, certificate = certificate_in(tmp_path)
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        users = [*host_lines(make_key(host)), *agent_lines(make_key(drone), "none", "main", "drone")]
+        more = f'tls {{ cert_file: "{certificate}", key_file: "{key}", handshake_first: true }}\n'
+        more += "authorization {\nusers: [\n" + "\n".join(users) + "\n] }\n"
+        servers = Servers(folder, 3, more, is_divisible=True, credentials=str(host), scheme="tls")
+        yield from told(tmp_path, servers, drone)
 
 
-def told(tmp_path: Path, servers: Servers) -> Iterator[Story]:
-    proxies = [[Proxy([server.client]) for server in servers.all] for _ in range(3)]
-    cluster = Cluster(tmp_path, ["a", "b", "c"], servers, [[proxy.url for proxy in some] for some in proxies])
-    if TRIMS:
-        for machine in cluster.machines:
+def told(tmp_path: Path, servers: Servers, drone: Path) -> Iterator[Story]:
+    proxies = [[Proxy([server.client], "tls") for server in servers.all] for _ in range(3)]
+    urls = [[proxy.url for proxy in some] for some in proxies]
+    cluster = Cluster(tmp_path, ["a", "b", "c"], servers, urls, {"cluster.credentials": servers.credentials})
+    for machine in cluster.machines:
+        machine.host.env["SSL_CERT_FILE"] = os.environ["SSL_CERT_FILE"]
+        if TRIMS:
             machine.host.settings |= {"cluster.member.TRIM_SHARE": 0.1, "cluster.member.LOOK_SECONDS": 0.5}
-    made = Story(cluster, proxies, SEED)
+    made = Story(cluster, proxies, SEED, drone)
     yield made
     for thread in made.workers:
         thread.ending.set()
@@ -57,8 +67,9 @@ def test_whatever_fails_each_note_that_was_acknowledged_is_there_once(story: Sto
             story.strike(*story.draw())
             print(f"{time.monotonic() - begun:.0f} s: {sum(story.done.values())} {story.told[-1]}", flush=True)
     else:
-        for fault in (story.kill_owner, story.freeze_owner, story.deafen_owner, story.kill_server):
+        for fault in (story.kill_owner, story.freeze_owner, story.deafen_owner, story.kill_server, story.downgrade):
             story.strike(fault, story.forget)
+        story.strike(story.forge)
     print(story.figures(), flush=True)
     story.end()
     print(story.figures())
@@ -91,4 +102,4 @@ def test_without_the_fence_an_owner_that_was_frozen_writes_over_the_next_one(pai
     a.box.note("n3", "a note of the stale one")
     a.host.send_signal(signal.SIGCONT)
     assert a.box.reply("n3")["ok"], "it is acknowledged"
-    assert stale_records(a.urls, pair.identity) != []
+    assert stale_records(pair.servers, pair.identity) != []

@@ -6,7 +6,6 @@ import itertools
 import os
 import socket
 import struct
-import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -149,10 +148,7 @@ def test_with_tls_certificates_are_checked_and_an_agent_hears_nothing_of_how_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    about = ("-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1")
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *about]
-    subprocess.run(made, check=True, capture_output=True)
+    key, certificate = real.certificate_in(tmp_path)
     files = f'tls {{{{ cert_file: "{certificate}", key_file: "{key}", handshake_first: true }}}}'
     server = real.one(tmp_path, "tls", real.ALONE + files)
     url = server.url.replace("nats:", "tls:")
@@ -169,28 +165,6 @@ def test_with_tls_certificates_are_checked_and_an_agent_hears_nothing_of_how_the
         server.kill()
 
 
-@contextmanager
-def plain_server() -> Iterator[tuple[int, bytearray]]:
-    """Give the port of a server that speaks plain text and wants a key, and what it was sent."""
-    info = b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576,"auth_required":true,"nonce":"abc"}\r\n'
-    got = bytearray()
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def listen() -> None:
-            with suppress(OSError):
-                while True:
-                    connection, _ = listening.accept()
-                    with connection, suppress(OSError):
-                        connection.settimeout(5)
-                        connection.sendall(info)
-                        while data := connection.recv(4096):
-                            got.extend(data)
-
-        threading.Thread(target=listen, daemon=True).start()
-        yield listening.getsockname()[1], got
-        listening.shutdown(socket.SHUT_RDWR)
-
-
 def test_a_server_in_between_that_speaks_plain_text_gets_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +172,10 @@ def test_a_server_in_between_that_speaks_plain_text_gets_no_key(
     seed, _ = user_key()
     (tmp_path / "seed").write_bytes(seed)
     (tmp_path / "seed").chmod(0o600)
-    with plain_server() as (port, got):
+    proxy = real.Proxy([])
+    proxy.is_lying.set()
+    port, got = proxy.url.rpartition(":")[2], proxy.heard
+    with closing(proxy):
         with pytest.raises((Unreachable, SettingsError)):
             Servers([f"tls://127.0.0.1:{port}"], str(tmp_path / "seed"))
         place = ("--server", f"tls://127.0.0.1:{port}", "--home", "x", "--group", "main", "--sender", "scout")

@@ -190,7 +190,7 @@ def test_an_owner_whose_server_hears_no_other_server_answers_nothing_and_another
     cluster.settle()
     assert counted(b, "n0", "n1", "n2") == [1] * 3
     assert a.dump() == b.dump()
-    assert stale_records(servers.urls, cluster.identity) == []
+    assert stale_records(servers, cluster.identity) == []
 
 
 def test_an_owner_whose_server_hears_the_others_and_no_client_goes_to_another_server(
@@ -218,7 +218,7 @@ def test_an_owner_whose_server_hears_the_others_and_no_client_goes_to_another_se
 
         wait_for(is_level, what="both have the same journal")
         assert [row[4] for row in a.dump()["changes"] if row[5] == "note"] == ["n0", "n1", "n2"]
-        assert stale_records(servers.urls, cluster.identity) == []
+        assert stale_records(servers, cluster.identity) == []
     finally:
         for proxy in proxies:
             proxy.close()
