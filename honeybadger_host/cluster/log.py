@@ -189,7 +189,6 @@ class Log:
         self._parts: list[Message] = []
         self._lock = threading.Lock()
         self._looked_at = time.monotonic()
-        self._found_none = False
         self._short_since: float | None = None
         """Since when the log has ended before this journal, as far as the servers say."""
 
@@ -204,14 +203,10 @@ class Log:
         """Return the next records, oldest first; none yet: an empty list. Raises Unreachable, Purged, JournalError."""
         if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
             self._looked_at = time.monotonic()
-            if self._end() > self.last and self._found_none:  # one was lost
-                self.servers.forget_fetched()
-        messages = self.servers.fetch(self.names.stream, self.names.subjects, self.last)
-        self._found_none = not messages
+            self._end()
         records: list[Record] = []
-        for message in messages:
+        for message in self.servers.fetch(self.names.stream, self.last):
             if message.seq != self.last + 1:  # one did not arrive, or there is none any more
-                self.servers.forget_fetched()
                 if not records:  # else those would be lost when nobody answers; the next call comes here again
                     self._end()
                 break

@@ -132,7 +132,7 @@ def missing(servers: Servers, names: Names, machines: Sequence[State]) -> list[s
     """Return the names of machines that ran lately and do not answer now. Raises Unreachable."""
     known: set[str] = set()
     last = 0
-    while servers.end_of(names.machines) and (found := servers.fetch(names.machines, f"{names.machine}.*", last)):
+    while servers.end_of(names.machines) and (found := servers.fetch(names.machines, last)):
         known |= {message.data.decode() for message in found}
         last = found[-1].seq
     return sorted(known - {machine.node for machine in machines})

@@ -31,6 +31,7 @@ EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MIN_VERSION = (2, 12)
 _CONNECT_SECONDS: Final = 5.0
 _FETCH_SECONDS: Final = 0.3
+_NO_RESPONDERS: Final = "503"
 _OTHERS_SECONDS: Final = 1.0  # between two answers to one question
 _FETCHED_AT_ONCE: Final = 256
 # One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost. No
@@ -61,8 +62,6 @@ class Servers:
         self._thread.start()
         self.client = Client()
         self._js: JetStreamContext
-        self._pull: tuple[str, int, JetStreamContext.PullSubscription] | None = None
-        """Stream, the message fetched last, and what fetches the next ones."""
         self._said = ""
         """The last error of the connection."""
         self._denied = -_DENIED_SECONDS, ""
@@ -181,47 +180,32 @@ class Servers:
             return None
         return Message(found.seq or 0, found.subject or "", found.headers or {}, found.data or b"")
 
-    def fetch(self, stream: str, subject: str, after: int) -> list[Message]:
-        """Return the next messages behind one, oldest first; wait a moment when there are none."""
+    def fetch(self, stream: str, after: int) -> list[Message]:
+        """Return the next messages behind one, oldest first; wait a moment when there are none.
+
+        Any replica answers, also one that has not all of them yet.
+        """
+        found = self._call(self._fetch(stream, after), 4 * ANSWER_SECONDS)
+        if not found:
+            time.sleep(_FETCH_SECONDS)
+        return found
+
+    async def _fetch(self, stream: str, after: int) -> list[Message]:
+        found, inbox = list[Message](), self.client.new_inbox()
+        subscription = await self.client.subscribe(inbox)
         try:
-            messages = self._call(self._fetch(stream, subject, after))
-        except NotFoundError:
-            self._pull = None
-            raise Unreachable(f"there is no stream {stream}") from None
-        except Unreachable:
-            self._pull = None
-            raise
-        if messages and self._pull is not None:
-            self._pull = (stream, messages[-1].seq, self._pull[2])
-        return messages
-
-    async def _fetch(self, stream: str, subject: str, after: int) -> list[Message]:
-        if self._pull is None or self._pull[:2] != (stream, after):
-            await self._unsubscribe()
-            config = api.ConsumerConfig(
-                deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
-                opt_start_seq=after + 1,
-                ack_policy=api.AckPolicy.NONE,
-                mem_storage=True,
-                num_replicas=1,
-                inactive_threshold=30,
-            )
-            self._pull = (stream, after, await self._js.pull_subscribe(subject, stream=stream, config=config))
-        try:
-            found = await self._pull[2].fetch(_FETCHED_AT_ONCE, timeout=_FETCH_SECONDS)
-        except TimeoutError:  # also when the consumer went with its server, so `end_of` is asked now and then
-            return []
-        return [Message(one.metadata.sequence.stream, one.subject, one.headers or {}, one.data) for one in found]
-
-    async def _unsubscribe(self) -> None:
-        if self._pull is not None:
-            with contextlib.suppress(nats.errors.Error):
-                await self._pull[2].unsubscribe()
-            self._pull = None
-
-    def forget_fetched(self) -> None:
-        """Make a new consumer at the next `fetch`: the old one may have gone with its server."""
-        self._pull = None
+            asked = orjson.dumps({"seq": after + 1, "batch": _FETCHED_AT_ONCE})
+            await self.client.publish(f"$JS.API.DIRECT.GET.{stream}", asked, reply=inbox)
+            while True:
+                one = await subscription.next_msg(ANSWER_SECONDS)
+                headers = one.headers or {}
+                if headers.get("Status") == _NO_RESPONDERS:
+                    raise Unreachable(f"no server answers for the stream {stream}")
+                if "Status" in headers:  # that was all
+                    return found
+                found.append(Message(int(headers["Nats-Sequence"]), headers["Nats-Subject"], headers, one.data))
+        finally:
+            await subscription.unsubscribe()
 
     # ---------------------------------------------------------------------------------------------------- questions
 
@@ -273,7 +257,7 @@ class Servers:
             num_replicas=self.replicas,
             max_age=max_age,
             max_msgs_per_subject=of_each,
-            allow_direct=False,
+            allow_direct=True,
             first_seq=first or None,
         )
         self._call(self._js.add_stream(config), _CONNECT_SECONDS)

@@ -97,7 +97,7 @@ def load_snapshot(servers: Servers, names: Names, journal: Path) -> list[Forgett
         make_file(temporary)
         with temporary.open("wb") as file:
             while last < end.seq:
-                for message in servers.fetch(stream, end.subject, last):
+                for message in servers.fetch(stream, last):
                     digest.update(message.data)
                     file.write(message.data)
                     last = message.seq

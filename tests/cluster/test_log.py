@@ -169,9 +169,9 @@ def test_a_message_that_did_not_arrive_is_read_again_and_not_taken_for_purged(re
     servers = reader.servers
     fetch = servers.fetch
 
-    def lossy(stream: str, subject: str, after: int) -> list[Message]:
+    def lossy(stream: str, after: int) -> list[Message]:
         servers.fetch = fetch  # type: ignore[method-assign]
-        return [message for message in fetch(stream, subject, after) if message.seq != after + 3]
+        return [message for message in fetch(stream, after) if message.seq != after + 3]
 
     servers.fetch = lossy  # type: ignore[method-assign]
     assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
@@ -193,10 +193,10 @@ def test_records_that_were_read_are_kept_when_the_servers_do_not_answer_behind_t
         servers.end_of = end_of  # type: ignore[method-assign]
         raise Unreachable("planted")
 
-    def fetched(stream: str, subject: str, after: int) -> list[Message]:
+    def fetched(stream: str, after: int) -> list[Message]:
         servers.fetch, servers.end_of = fetch, silent  # type: ignore[method-assign]
         reader._looked_at = 0.0
-        return [message for message in fetch(stream, subject, after) if message.seq != after + missing]
+        return [message for message in fetch(stream, after) if message.seq != after + missing]
 
     servers.fetch = fetched  # type: ignore[method-assign]
     assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
