@@ -23,7 +23,7 @@ Identity = Annotated[str, typer.Argument(help="What `cluster init` printed.")]
 
 
 @contextmanager
-def _reaching(home: Path | None, overrides: list[str] | None) -> Iterator[tuple[Path, Cluster]]:
+def reaching(home: Path | None, overrides: list[str] | None) -> Iterator[tuple[Path, Cluster]]:
     """Yield a home's folder and its settings of the servers; say so where those do not answer."""
     import sqlite3
 
@@ -53,7 +53,7 @@ def cluster_init(home: Home = None, anew: Anew = False, overrides: Overrides = N
     """Put the log of a home on the servers, so that other machines may join. No host may serve the home now."""
     from honeybadger_host.cluster.operating import begin
 
-    with _reaching(home, overrides) as (folder, settings):
+    with reaching(home, overrides) as (folder, settings):
         identity = begin(folder, settings, is_anew=anew)
     print(identity)
     print(f"next, here: honeybadger-host run --home {folder}")
@@ -106,7 +106,7 @@ def cluster_join(identity: Identity, home: Home = None, overrides: Overrides = N
     """Let this machine, in whose home no host ever ran, keep a home with others."""
     from honeybadger_host.cluster.operating import join
 
-    with _reaching(home, overrides) as (folder, settings):
+    with reaching(home, overrides) as (folder, settings):
         join(folder, settings, identity)
     print(f"joined; next: honeybadger-host run --home {folder}")
 
@@ -125,7 +125,7 @@ def cluster_status(home: Home = None, as_json: AsJson = False, overrides: Overri
     """Say who owns the home, how long its log is, how far this machine has come, and who owns the other homes."""
     from honeybadger_host.cluster.operating import look
 
-    with _reaching(home, overrides) as (folder, settings):
+    with reaching(home, overrides) as (folder, settings):
         found = look(folder, settings)
     lines = [
         f"home     {found['home']}",
@@ -154,7 +154,7 @@ def cluster_balance(home: Home = None, as_json: AsJson = False, overrides: Overr
     """
     from honeybadger_host.cluster.operating import balance
 
-    with _reaching(home, overrides) as (_, settings):
+    with reaching(home, overrides) as (_, settings):
         done = balance(settings)
     lines = []
     for one in done:
@@ -176,7 +176,7 @@ def cluster_where(home: Home = None, as_json: AsJson = False, overrides: Overrid
     """Say on which machine, and in which folder, people edit files now: the owner's."""
     from honeybadger_host.cluster.operating import where
 
-    with _reaching(home, overrides) as (folder, settings):
+    with reaching(home, overrides) as (folder, settings):
         found = where(folder, settings)
     here = " (this machine)" if found["is_here"] else ""
     tell(found, [f"{found['host']}:{found['folder']}/groups{here}"], as_json=as_json)
@@ -198,7 +198,7 @@ def cluster_drain(home: Home = None, as_json: AsJson = False, overrides: Overrid
 def _move(machine: str | None, home: Path | None, overrides: list[str] | None, *, as_json: bool) -> None:
     from honeybadger_host.cluster.operating import move_to
 
-    with _reaching(home, overrides) as (folder, settings):
+    with reaching(home, overrides) as (folder, settings):
         moved = move_to(folder, settings, machine)
     line = f"{moved['owner']} owns the home already"
     if moved["owner"] != moved["was"]:
@@ -211,6 +211,6 @@ def cluster_verify(home: Home = None, overrides: Overrides = None) -> None:
     """Follow the hashes of the log, and see that the journal of this machine is on its line. Exit code 6 if not."""
     from honeybadger_host.cluster.operating import verify
 
-    with _reaching(home, overrides) as (folder, settings):
+    with reaching(home, overrides) as (folder, settings):
         end = verify(folder, settings)
     print(f"ok: {end.seq} {end.chain}")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -18,6 +18,9 @@ from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, pri
 from honeybadger_host.errors import HostError
 
 app = typer.Typer()
+if TYPE_CHECKING:
+    from honeybadger_host.storage.journal_connection import SharedLog
+
 _Told: TypeAlias = tuple[dict[str, Any], list[str]]
 
 
@@ -98,11 +101,11 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
     from honeybadger_host.transfer.loading import load_export
 
     doing = deque([f"reading {path}"], maxlen=1)
-    with _naming(), patience(lambda: doing[-1]):
-        loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append)
+    with _naming(), patience(lambda: doing[-1]), _owning(folder) as shared:
+        loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append, shared=shared)
     plan = loaded.forgetting
     left: Sequence[Mapping[str, str]] = ()
-    if plan is not None and not dry_run:
+    if plan is not None and not dry_run and shared is None:  # else the next owner forgets it
         left = asked_of(call, folder, group, "forget", json.loads(plan.selector))["left"]
     forgotten = 0 if plan is None else len(plan.asked) + len(plan.wholes)
     told = {"format": "honeybadger", "group": group, "was": loaded.was_there, "files": loaded.files}
@@ -115,6 +118,24 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
         are = "would be" if dry_run else "are"
         lines.append(f"{count_of(forgotten, 'text')} of it, forgotten in this home: {are} left out")
     return told, [*lines, *(f"LEFT: {one['file']} ({one['form']})" for one in left)]
+
+
+@contextmanager
+def _owning(folder: Path) -> Iterator[SharedLog | None]:
+    """Own a home that several machines keep, see `cluster.operating.owning`; of one machine: yield None."""
+    from honeybadger_host.configuration import load_settings
+    from honeybadger_host.storage.home import JOURNAL_FILE, check_home
+    from honeybadger_host.storage.journal_transfer import is_shared
+
+    check_home(folder)
+    if not ((folder / JOURNAL_FILE).exists() and is_shared(folder / JOURNAL_FILE)):
+        yield None
+        return
+    from honeybadger_host.cli.cluster import reaching
+    from honeybadger_host.cluster.operating import owning
+
+    with reaching(folder, None), owning(folder, load_settings(folder).settings) as shared:
+        yield shared
 
 
 def _import(folder: Path, group: str, path: Path, format_: str | None, by: str | None, dry_run: bool) -> _Told:

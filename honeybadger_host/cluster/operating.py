@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path, PurePath
@@ -11,6 +14,7 @@ from typing import Any, Final
 from honeybadger_host.cluster.homes import PLACES, Home, all_homes, prefer, spread
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, newest_epoch, read_place, snapshots_of
+from honeybadger_host.cluster.member import Member
 from honeybadger_host.cluster.moving import choose, missing, move, place_of, present
 from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
@@ -25,15 +29,16 @@ from honeybadger_host.cluster.records import (
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
-from honeybadger_host.settings import Cluster
+from honeybadger_host.settings import Cluster, Settings
 from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_connection import Transaction, connect
+from honeybadger_host.storage.journal_connection import SharedLog, Transaction, connect
 from honeybadger_host.storage.journal_opening import bring_forward, use_wal
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ
 from honeybadger_host.storage.journal_transfer import is_shared
 
+_AGAIN_SECONDS: Final = 1.0  # longer than a machine needs that was given the lease
 _LOOKS: Final = 3  # seconds to wait for an owner: one that has just begun, or is busy, answers the next time
 START: Final = Position(0, "0" * 64)
 
@@ -204,6 +209,32 @@ def move_to(home: Path, settings: Cluster, name: str | None) -> dict[str, Any]:
         if target is not owner:
             seconds = move(servers, names, owner, target)
         return {"owner": target.node, "was": owner.node, "seconds": round(seconds, 2)}
+
+
+@contextmanager
+def owning(home: Path, settings: Settings) -> Iterator[SharedLog]:
+    """Own a home whose host does not run here, and give it back to the machine that owned it.
+
+    Raises HomeLocked: a host runs here; HostError: none hands the home over.
+    """
+    with closing(Member(home, settings, lambda state: None)) as member:
+        asking = threading.Thread(target=_ask_for, args=(member, settings.cluster), daemon=True)
+        asking.start()
+        if not member.own():
+            raise HostError("interrupted before the home was this machine's; nothing was changed")
+        asking.join()
+        yield member.shared
+
+
+def _ask_for(member: Member, settings: Cluster) -> None:
+    """Ask the owner for a home until it is this machine's."""
+    with closing(Servers(settings.urls, settings.credentials)) as servers:
+        while not (member.state().epoch or member.is_stopping):
+            owner = holder(servers, member.names)
+            if owner not in (None, member.node):
+                member.following = owner or ""
+                servers.ask(member.names.move, member.node.encode())
+            time.sleep(_AGAIN_SECONDS)
 
 
 def verify(home: Path, settings: Cluster) -> Position:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
 from honeybadger_host.storage.forgetting import Forgetting, keep_forgetting
-from honeybadger_host.storage.journal_connection import Transaction, connect, read_meta, read_rows, reading
+from honeybadger_host.storage.journal_connection import SharedLog, Transaction, connect, read_meta, read_rows, reading
 from honeybadger_host.storage.journal_schema import (
     FILES_BEHIND,
     LOG_SEQ,
@@ -98,32 +99,56 @@ def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
         yield some
 
 
-def write_events(path: Path, group: str, events: Iterable[Row | Edit], arriving: Arriving) -> None:
+def write_events(
+    path: Path, group: str, events: Iterable[Row | Edit], arriving: Arriving, shared: SharedLog | None = None
+) -> None:
     """Take in all of a group that the journal has nothing of, or nothing of it. Nobody else has the journal open.
 
     Args:
         events: in order; numbers behind all that the journal has.
+        shared: the log of a journal that several machines keep. What this machine's files are is not in it: between
+            the two commits the mark that they are behind says that the next start makes them.
     Raises WorldFailed, StorageFailed, JournalError; then the journal is as it was.
     """
-    with closing(connect(path)) as writer, Transaction(writer, path) as connection:
-        last = 0
-        for some in _in_batches(events):
-            rows = [event for event in some if isinstance(event, Row)]
-            insert_changes(connection, rows, ())
-            write_looked(connection, Looked([event for event in some if isinstance(event, Edit)], (), (), None))
-            last = some[-1].seq
-        insert_changes(connection, (), arriving.receipts)
-        for seen in _in_batches(arriving.seen):
-            write_looked(connection, Looked((), seen, (), None))
-        before = read_marks(connection)
-        behind = connection.execute(
-            "SELECT file, min(seq) FROM changes WHERE seq > ? AND grp != ? GROUP BY file", (before.settled_seq, group)
-        )
-        unsettled = {**dict(behind), **before.unsettled, **arriving.unsettled}
-        write_marks(connection, Marks(max(last, before.settled_seq), unsettled), before)
-        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOADED, group))
-        if arriving.forgetting is not None:
-            keep_forgetting(connection, arriving.forgetting)
+    with closing(connect(path, is_shared=shared is not None)) as writer:
+        if shared is not None:
+            with Transaction(writer, path) as connection:
+                connection.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
+        with Transaction(writer, path, shared) as connection:
+            last = _write_rows(connection, events, arriving)
+            if shared is None:
+                _mark(connection, group, last, arriving.unsettled)
+        if shared is not None:
+            with Transaction(writer, path) as connection:
+                _mark(connection, group, last, arriving.unsettled)
+                connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
+
+
+def _write_rows(connection: sqlite3.Connection, events: Iterable[Row | Edit], arriving: Arriving) -> int:
+    """Write all that arrives but the marks; return the number of the last event."""
+    last = 0
+    for some in _in_batches(events):
+        rows = [event for event in some if isinstance(event, Row)]
+        insert_changes(connection, rows, ())
+        write_looked(connection, Looked([event for event in some if isinstance(event, Edit)], (), (), None))
+        last = some[-1].seq
+    insert_changes(connection, (), arriving.receipts)
+    for seen in _in_batches(arriving.seen):
+        write_looked(connection, Looked((), seen, (), None))
+    if arriving.forgetting is not None:
+        keep_forgetting(connection, arriving.forgetting)
+    return last
+
+
+def _mark(connection: sqlite3.Connection, group: str, last: int, unsettled: Mapping[str, int]) -> None:
+    """Note how far the files are with a group whose own are still to be put in their place."""
+    before = read_marks(connection)
+    behind = connection.execute(
+        "SELECT file, min(seq) FROM changes WHERE seq > ? AND grp != ? GROUP BY file", (before.settled_seq, group)
+    )
+    marks = Marks(max(last, before.settled_seq), {**dict(behind), **before.unsettled, **unsettled})
+    write_marks(connection, marks, before)
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOADED, group))
 
 
 def is_shared(path: Path) -> bool:

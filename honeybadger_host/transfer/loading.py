@@ -27,10 +27,10 @@ from honeybadger_host.storage.forgetting import Forgetting, read_forgetting
 from honeybadger_host.storage.group_places import folders_of, single_files_of
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_connection import SharedLog
 from honeybadger_host.storage.journal_schema import Receipt, Row
 from honeybadger_host.storage.journal_transfer import (
     Arriving,
-    is_shared,
     last_of,
     write_events,
 )
@@ -85,15 +85,18 @@ def load_export(
     *,
     is_dry: bool = False,
     tell: Callable[[str], object] = lambda doing: None,
+    shared: SharedLog | None = None,
 ) -> Loaded:
     """Make a group from an export, a folder or an archive. A group that has anything is refused.
 
+    Args:
+        shared: the log of a home that several machines keep; then the home is this process's already.
     Raises HomeLocked: a host serves the home. Raises HostError; nothing was changed.
     """
     checked_name("group", group)
     if group == GLOBAL_GROUP:
         raise HomeError(f"{GLOBAL_GROUP!r} is for all groups: choose a group of its own")
-    with _alone(home):
+    with _alone(home) if shared is None else _between(home):
         try:
             folder = source
             if not source.is_dir():
@@ -101,7 +104,7 @@ def load_export(
                 folder = home / "data" / STAGING / _UNPACKED
                 make_folders(folder)
                 unpack_export(source, folder)
-            loader = _Loader(home, group, folder, tell)
+            loader = _Loader(home, group, folder, tell, shared)
             loader.check_empty()
             return loader.check() if is_dry else loader.load()
         except OSError as error:
@@ -121,17 +124,26 @@ def _alone(home: Path) -> Iterator[None]:
         journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
         lock.sign(journal.identity)
         journal.close()
-        finish_loading(home)
-        if (begun := read_forgetting(home / JOURNAL_FILE)) is not None:
-            raise HostError(f"what is being forgotten in {begun.group} is not done: start a host, and it goes on")
-        yield
+        with _between(home):
+            yield
     finally:
         lock.release()
 
 
+@contextmanager
+def _between(home: Path) -> Iterator[None]:
+    """See that nothing is half done. Raises HostError."""
+    finish_loading(home)
+    if (begun := read_forgetting(home / JOURNAL_FILE)) is not None:
+        raise HostError(f"what is being forgotten in {begun.group} is not done: start a host, and it goes on")
+    yield
+
+
 class _Loader:
-    def __init__(self, home: Path, group: str, folder: Path, tell: Callable[[str], object]) -> None:
-        self._home, self._group, self._folder, self._tell = home, group, folder, tell
+    def __init__(
+        self, home: Path, group: str, folder: Path, tell: Callable[[str], object], shared: SharedLog | None
+    ) -> None:
+        self._home, self._group, self._folder, self._tell, self._shared = home, group, folder, tell, shared
         self._journal = home / JOURNAL_FILE
         self._manifest: Manifest = read_manifest(folder)
         last = last_of(self._journal)[0]
@@ -142,11 +154,6 @@ class _Loader:
 
     def check_empty(self) -> None:
         """See that the group has nothing. Raises HostError."""
-        if is_shared(self._journal):
-            raise HostError(
-                f"{self._home} is kept by several machines, which would not hear of it: load the group into a home of "
-                "one machine, and begin the cluster with that"
-            )
         now_what = "an export is loaded into a new group: name one that is not there yet"
         if last_of(self._journal, self._group)[0]:
             raise HostError(f"the journal has changes of {self._group}; {now_what}")
@@ -190,7 +197,7 @@ class _Loader:
             file_of(place, self._group): first + self._shift for place, first in self._manifest.unsettled.items()
         }
         arriving = Arriving(self._receipts(), self._seen(), unsettled, found.forgetting)
-        write_events(self._journal, self._group, self._events(self._shift), arriving)
+        write_events(self._journal, self._group, self._events(self._shift), arriving, self._shared)
         return found
 
     # -------------------------------------------------------------------------------------------------------- reading

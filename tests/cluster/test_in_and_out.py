@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cluster.machines import Cluster
 from tests.flows.test_export import exported, life, printed
-from tests.hosting import wait_for
+from tests.hosting import RawSender, wait_for
 
 __all__ = ["life"]
 
@@ -37,3 +37,35 @@ def test_a_home_of_years_goes_in_and_out_with_the_same_export_and_files(
     assert files_of(a.home) == files_of(b.home) == files
     assert a.dump() == b.dump()
     assert exported(a.home, tmp_path / "after.tar.gz") == export
+
+
+def test_a_group_is_imported_through_the_log_and_all_machines_have_it(
+    life: Path, made: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    exported(life, tmp_path / "main.tar.gz")
+    cluster = made("a", "b")
+    a, b = cluster.machines
+    a.own()
+    a.box.make().note("n1", "a note of this home")
+    assert a.box.reply("n1")["ok"]
+    (b.home / "config" / "honeybadger.toml").write_text(f'[cluster]\nservers = "{b.urls[0]}"\n')
+    assert "other: has" in printed(b.home, "import", "other", tmp_path / "main.tar.gz")
+    wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
+    assert a.events("cluster.moves") == 1
+    b.follow()
+    cluster.settle()
+    assert a.dump() == b.dump()
+    assert group_files(a.home, "other") == group_files(b.home, "other") == group_files(life, "main")
+    other = RawSender(a.home, "other").make()
+    other.note("later", "a note behind those of years")
+    assert other.reply("later")["ok"]
+    a.kill()
+    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    assert other.memory_text() == RawSender(b.home, "other").memory_text()
+
+
+def group_files(home: Path, group: str) -> dict[str, bytes]:
+    """Return what people and agents have in a group, its sessions included."""
+    folders = [home / "groups" / group, home / "data" / "sessions" / group]
+    files = [(folder, file) for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return {str(file.relative_to(folder)): file.read_bytes() for folder, file in files}

@@ -110,7 +110,7 @@ def test_servers_whose_disks_are_full_take_nothing_and_all_goes_on_when_they_hav
     with file_systems([folder / f"n{number}" / "store" for number in range(3)], "24m"):
         cluster = made("a", count=3)
         servers, (a,) = cluster.servers, cluster.machines
-        a.host.settings |= {"cluster.log.UNCLEAR_SECONDS": 2.0, "cluster.lease.UNCLEAR_SECONDS": 2.0}
+        a.host.settings |= {"cluster.log.UNCLEAR_SECONDS": 4.0, "cluster.lease.UNCLEAR_SECONDS": 4.0}
         a.own()
         assert a.box.make().ask("n0", request("n0", content="note n0."))["ok"]
         first, *others = servers.all
