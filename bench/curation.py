@@ -52,7 +52,7 @@ def group_of(count: int) -> list[Item]:
 
 def a_pass(items: list[Item]) -> None:
     """Look for candidates, and check a merge for each pair that was found."""
-    pairs = [pair.ids for pair in alike(items) if not pair.differs] + [ids[:2] for ids in identical(items)]
+    pairs = [pair.ids for pair in alike(items) if pair.share >= 1] + [ids[:2] for ids in identical(items)]
     texts = {item.id: item.text for item in items}
     digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
     known = Known(

@@ -18,13 +18,10 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
-from honeybadger_host.context.parts import FACTS, WEIGHTS
-from honeybadger_host.curation.asking import Asker
-from honeybadger_host.curation.budgets import Budgets
+from honeybadger_host.curation.asking import Asker, Budgets
 from honeybadger_host.curation.directives import Directives
-from honeybadger_host.curation.dreaming import Dreams
-from honeybadger_host.curation.due_dreams import DueDreams
-from honeybadger_host.curation.enriching import Enrichment
+from honeybadger_host.curation.dreams import Dreams, DueDreams
+from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
@@ -162,10 +159,10 @@ def _put_together(
     replies.mend(journal)
     _compare_clocks(journal)
 
-    curator, dreams = _curator_of(home, settings, memory, agents, models, lambda: pipeline)
+    curator = _curator_of(home, settings, memory, agents, models, lambda: pipeline)
     jobs = Jobs(
-        curator.consolidations.consolidate_now if curator.consolidates else None,
-        dreams.dream,
+        curator.consolidate if curator.consolidates else None,
+        curator.dream,
         lambda asked: forgetter.forget(asked),
         lambda asked, result: pipeline.keep_answer(asked, result),
     )
@@ -285,8 +282,8 @@ def _curator_of(
     agents: Agents,
     models: Models,
     pipeline: Callable[[], Pipeline],
-) -> tuple[Curator, Dreams]:
-    """Return what looks after memory in the background, and its passes that somebody may ask for."""
+) -> Curator:
+    """Return what looks after memory, in the background and when somebody asks for it."""
     asker, has_model = _asker_of(settings, memory.journal, models, lambda: pipeline().writer_slot)
     uses = PassDependencies(
         home,
@@ -304,13 +301,12 @@ def _curator_of(
         ledger=memory.ledger,
         memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
         history_budget_tokens=settings.history.budget_tokens,
-        notes_budget_tokens=int(settings.context.budget_tokens * WEIGHTS[FACTS]),
         mode=settings.curation.mode,
         prose=settings.curation.prose,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
     enrichment = Enrichment(uses, asker) if settings.curation.enrichment else None
-    return Curator(uses, dreams, _due_dreams_of(home, settings, memory.ledger), enrichment), dreams
+    return Curator(uses, dreams, _due_dreams_of(home, settings, memory.ledger), enrichment)
 
 
 def _asker_of(

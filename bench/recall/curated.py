@@ -31,9 +31,8 @@ from honeybadger_agent.models.model import ModelSaid, Prompt, UserSaid
 from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
-from honeybadger_host.curation.asking import Asker
-from honeybadger_host.curation.budgets import Budgets
-from honeybadger_host.curation.dreaming import Dreams
+from honeybadger_host.curation.asking import Asker, Budgets
+from honeybadger_host.curation.dreams import Dreams
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.ops.host import Host
@@ -135,7 +134,7 @@ async def dream(host: Host, groups: Sequence[str], passes: int, chosen: random.R
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.pipeline.run)
         for number in range(passes):
-            dreamt = await dreams.dream(groups[number % len(groups)])
+            dreamt = await dreams.make(groups[number % len(groups)])
             applied += sum(counts["applied"] for _, counts in dreamt.proposals)
         tasks.cancel_scope.cancel()
     return applied

@@ -14,8 +14,8 @@ from typing import Final
 from bench.survival.context import LANGUAGES, TURNS, rows
 from bench.survival.models import KINDS, answer
 from bench.survival.world import BEGIN, PER_LANGUAGE, SAYS, conversation, corrections
-from honeybadger_host.curation.answers import WrongAnswer, read_answer
-from honeybadger_host.curation.consolidation import Consolidated, Material, notes_in, operations_of, request_text
+from honeybadger_host.curation.asking import WrongAnswer, read_answer
+from honeybadger_host.curation.consolidation import Consolidated, Material, operations_of
 from honeybadger_host.curation.consolidation import without_model as by_rules
 from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace
@@ -69,15 +69,13 @@ def _consolidate(kind: str, language: str, chosen: random.Random, outcome: Outco
     turns, wanted = [*conversation(language)], corrections(language)
     notes = {f"{NOTE_ID}{n:04}": NotePlace((0, 0), "Notes", "bee", each.old, False) for n, each in enumerate(wanted, 1)}
     material = Material("main", turns, [], [], notes, is_person)
-    request = request_text(material)
-    given = notes_in(request)
     changed = {4 * n + 1: f"N{n + 1}" for n in range(PER_LANGUAGE)}
-    text = answer(kind, turns, {f"N{number}": notes[name].text for number, name in given.items()}, changed, chosen)
+    text = answer(kind, turns, {number: notes[name].text for number, name in material.given.items()}, changed, chosen)
     operations = by_rules(material)  # while a model hangs or answers wrongly, they are written by the next pass
     if text is not None:
         try:
             said = read_answer(text, Consolidated)
-            operations = operations_of(said, material, given, kind, prose=takes_text)
+            operations = operations_of(said, material, kind, prose=takes_text)
         except WrongAnswer:
             pass
     known = Known(

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from bench.survival.world import BEGIN
 from honeybadger_host.curation.consolidation import Consolidated, Material, operations_of
-from honeybadger_host.curation.sentences import sentences_of
+from honeybadger_host.curation.said import sentences_of
 from honeybadger_host.text.turn import Turn
 
 TURNS: Final = 240
@@ -121,5 +121,5 @@ def _last(turn: Turn) -> int:
 
 
 def _summary(answer: Consolidated, material: Material) -> str:
-    made = operations_of(answer, material, {}, "bench", prose=False)
+    made = operations_of(answer, material, "bench", prose=False)
     return next(each.result or "" for each in made if each.op == "write_summary")

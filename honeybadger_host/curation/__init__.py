@@ -3,8 +3,8 @@
 May import: search, memory, storage, text, errors, and the wire models. The pure modules (all but the jobs in
 the background) take the clock, ids and all that they read as arguments.
 
-Reading order: `proposal` and `proposal_files`; `sentences` and `said` (people's sentences and copies of them);
-`gates`; `answers`; `directives`; `notes`, `consolidation`, `budgets`, `asking`, `applying` and `reverting`; `jobs`,
-`passes` and `consolidating`; `candidates`, `snapshot`, `dream`, `preferences`, `dreaming` and `due_dreams`;
-`enriching`; `runner`.
+Reading order, which is that of one pass: `runner` and `consolidations` (what is due), `consolidation` with `texts` (the
+question and what becomes of its answer), `said` (sentences and their copies), `passes` and `asking` (asked, booked,
+written), `proposal` and `proposal_files`, `gates`, `applying`, `reverting`. The other passes: `dreams` with `dream`,
+`candidates`, `snapshot` and `preferences`; `enrichment`. What they share: `notes`, `directives`.
 """

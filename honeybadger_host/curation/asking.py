@@ -1,36 +1,45 @@
 """Asks a model one question: the cost is booked before the call and settled after, the answer kept in the journal.
 
-A host that is killed never pays twice for an answer, and no call goes uncounted in the budget of a day.
+A host that is killed never pays twice for an answer to the same question, and no call is missing in the budgets of its
+day.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import math
+import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import anyio
 import anyio.to_thread
 import orjson
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError, from_json
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, Prompt, UserSaid
-from honeybadger_host.curation.answers import WrongAnswer
-from honeybadger_host.curation.budgets import Budget, Budgets
+from honeybadger_agent.turn.thinking import Visible
+from honeybadger_host.curation.proposal import Kind
 from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
 
 SILENCE_SECONDS = 60.0  # a model that hangs gives its place, one of two, back after this
-_MAX_ANSWER_SECONDS: Final = 600.0
-_MAX_ANSWER_CHARACTERS: Final = 400_000  # a longer answer is cut
-ATTEMPTS: Final = 3  # of one question, when the host ends during each of them
+_MAX_ANSWER_SECONDS: Final = 600.0  # one that goes on and on gives it back after this
+_MAX_ANSWER_CHARACTERS: Final = 400_000  # a longer answer is cut: more than any limit of tokens allows
+ATTEMPTS: Final = 3  # kills during one question; then it is done without a model, so that it kills no host for ever
+# Models write line ends into texts; `12.10` is the tenth sentence of a turn and no number.
+_DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
+_TEXT_OR_DECIMAL: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\d+\.\d+', re.DOTALL)
 
 ResultT = TypeVar("ResultT")
 
@@ -43,8 +52,71 @@ class TooOften(Exception):
     """The host ended during each attempt to ask this."""
 
 
+class WrongAnswer(Exception):
+    """The model's answer does not have the requested form; the message says why."""
+
+
 # Errors of a pass that changed nothing and is made again later.
 FAILED: Final = (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem)
+
+
+# ------------------------------------------------------------------------------------------------------------- budgets
+
+
+class Budget(NamedTuple):
+    """A setting, the tokens used today, and its limit."""
+
+    setting: str
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The tokens that curation may use in a day (UTC).
+
+    Args:
+        tokens_per_day: limit of all groups and kinds together; 0: no limit.
+        groups, kinds: name -> tokens per day; a name that is left out has no separate limit.
+    """
+
+    tokens_per_day: int = 0
+    groups: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[Kind, int] = field(default_factory=dict)
+
+    def used(self, spent: Sequence[Spent], booked: Spent | None = None) -> Iterator[Budget]:
+        """Yield the budgets with the tokens that a day has used.
+
+        Args:
+            booked: yield only the budgets that limit this call; None: all.
+        """
+        if self.tokens_per_day:
+            yield Budget("curation.tokens_per_day", sum(row.tokens for row in spent), self.tokens_per_day)
+        for member, limits in (("group", self.groups), ("kind", self.kinds)):
+            for name, limit in limits.items():
+                if booked is None or getattr(booked, member) == name:
+                    used = sum(row.tokens for row in spent if getattr(row, member) == name)
+                    yield Budget(f"curation.{member}s.{name}", used, limit)
+
+    def refusal(self, spent: Sequence[Spent], booked: Spent) -> str | None:
+        """Return why a question must wait, with the budget and the time of its reset; None when it may be asked.
+
+        Args:
+            spent: the other calls on the day of `booked`.
+        """
+        for setting, used, limit in self.used(spent, booked):
+            if booked.tokens > limit:
+                return f"this needs up to {booked.tokens} tokens, and {setting} is {limit}: it waits until that is more"
+            if used + booked.tokens > limit:
+                tomorrow = date.fromisoformat(booked.day) + timedelta(days=1)
+                return (
+                    f"{used} tokens were used today, this needs up to {booked.tokens}, and {setting} is {limit}: "
+                    f"it waits until {tomorrow} 00:00 UTC"
+                )
+        return None
+
+
+# -------------------------------------------------------------------------------------------------------- the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +125,7 @@ class Question:
 
     group: str
     name: str
-    kind: str
+    kind: Kind
     system: str
     text: str
 
@@ -63,8 +135,8 @@ class Question:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the name."""
-        return hashlib.sha256(self.name.encode()).digest()
+        """SHA-256 of all that is asked: an answer that was kept for another text is not an answer to this one."""
+        return hashlib.sha256(f"{self.name}\0{self.system}\0{self.text}".encode()).digest()
 
     @property
     def prompt_digest(self) -> str:
@@ -73,17 +145,12 @@ class Question:
 
 
 class Answer(NamedTuple):
-    """A model's answer.
-
-    Args:
-        asked: the text of the question; of the first attempt when the host was killed after the answer.
-    """
+    """A model's answer, and what it cost."""
 
     text: str
     model: str
     input_tokens: int
     output_tokens: int
-    asked: str
 
 
 @dataclass(slots=True)
@@ -107,16 +174,11 @@ class Asker:
     max_output_tokens: int
     tokens: Counter[str] = field(default_factory=Counter)
     _reserved: dict[TurnKey, Spent] = field(default_factory=dict)
-    _spent: tuple[str, Sequence[Spent]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._spent = (_today(), self._journal.spent(_today()))
 
     @property
     def spent_today(self) -> Sequence[Spent]:
         """The tokens used and booked today."""
-        day, spent = self._spent
-        return spent if day == _today() else []
+        return self._journal.spent(_today())
 
     @property
     def budgets(self) -> Sequence[Budget]:
@@ -130,22 +192,22 @@ class Asker:
             OverBudget, ModelFailed, WorldFailed: ask again later.
             TooOften: go on without an answer.
         """
-        key = question.key
-        begun = await self._write(lambda: self._journal.begin_turn(key, question.digest))
-        if (kept := _kept_answer(begun.steps)) is not None:
-            return kept
+        begun = await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
+        for step in map(orjson.loads, begun.steps):
+            if "text" in step:
+                return Answer(**step)
         try:
             if begun.attempts > ATTEMPTS:
                 raise TooOften
             return await self._asked(question)
         except (anyio.get_cancelled_exc_class(), OverBudget, ModelFailed, WorldFailed, TooOften):
-            await self._give_up(key)
+            await self._give_up(question)
             raise
 
     async def note(self, question: Question) -> None:
         """Keep a question in the journal, to be asked later, even after a restart. Raises WorldFailed."""
         await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
-        await self._give_up(question.key)
+        await self._give_up(question)
 
     async def begun(self, prefix: str) -> Sequence[TurnKey]:
         """Return the questions with this prefix that have no proposal yet. Raises WorldFailed."""
@@ -176,8 +238,8 @@ class Asker:
         text = self._clean(said.text[:_MAX_ANSWER_CHARACTERS])
         used_in = prompt if said.input_tokens is None else said.input_tokens
         used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
-        answer = Answer(text, model.name, used_in, used_out, question.text)
-        await self._keep(question, _dump_answer(answer), most._replace(tokens=used_in + used_out - booked))
+        answer = Answer(text, model.name, used_in, used_out)
+        await self._keep(question, orjson.dumps(answer._asdict()), most._replace(tokens=used_in + used_out - booked))
         self.tokens[question.kind] += used_in + used_out
         return answer
 
@@ -189,11 +251,11 @@ class Asker:
         booked, heard = 0, 0.0
         silence = anyio.CancelScope(deadline=anyio.current_time() + SILENCE_SECONDS)
 
-        async def book(step: bytes) -> None:
+        async def book() -> None:
             nonlocal booked
             cost = prompt + math.ceil(heard)
             more = max(cost, min(2 * cost, most.tokens)) - booked
-            await self._keep(question, step, most._replace(tokens=more))
+            await self._keep(question, b"{}", most._replace(tokens=more))
             booked += more
             self._reserved[question.key] = most._replace(tokens=max(0, most.tokens - booked))
 
@@ -202,9 +264,9 @@ class Asker:
             silence.deadline = anyio.current_time() + SILENCE_SECONDS
             heard += estimate_tokens(4 * piece) / 4
             if prompt + heard > booked:
-                await book(b"{}")
+                await book()
 
-        await book(orjson.dumps({"asked": question.text}))
+        await book()
         said = None
         try:
             with anyio.move_on_after(_MAX_ANSWER_SECONDS), silence:
@@ -222,38 +284,62 @@ class Asker:
 
     async def _keep(self, question: Question, step: bytes, spent: Spent) -> None:
         """Keep a step of a question and book tokens, in one commit. Raises WorldFailed."""
+        await self._write(lambda: self._journal.keep_step(question.key, step, spent))
 
-        def keep() -> None:
-            self._journal.keep_step(question.key, step, spent)
-            self._spent = (spent.day, self._journal.spent(spent.day))
-
-        await self._write(keep)
-
-    async def _give_up(self, key: TurnKey) -> None:
+    async def _give_up(self, question: Question) -> None:
         """End an attempt without counting it: the host did not end during it."""
         with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):
-            await self._write(lambda: self._journal.give_up_turn(key))
+            await self._write(lambda: self._journal.give_up_turn(question.key))
 
     async def _write(self, what: Callable[[], ResultT]) -> ResultT:
         return await anyio.to_thread.run_sync(what, limiter=self._writer_slot())
 
 
-def _dump_answer(answer: Answer) -> bytes:
-    kept: dict[str, Any] = {**answer._asdict()}
-    del kept["asked"]  # the step before it has the text
-    return orjson.dumps(kept)
-
-
-def _kept_answer(steps: Sequence[bytes]) -> Answer | None:
-    """Return the answer that an earlier attempt kept; None when there is none."""
-    asked = ""
-    for step in steps:
-        value = orjson.loads(step)
-        if "text" in value:
-            return Answer(**value, asked=asked)
-        asked = value.get("asked", asked)
-    return None
-
-
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
+
+
+# ---------------------------------------------------------------------------------------------------------- the answer
+
+
+class Answered(Edited):
+    """An answer that has at least one of its members."""
+
+    @model_validator(mode="after")
+    def _answers_something(self) -> Self:
+        members = type(self).model_fields
+        if not self.model_fields_set & members.keys():
+            raise PydanticCustomError("must_be", "an object with one of {members}", {"members": ", ".join(members)})
+        return self
+
+
+def read_answer(text: str, wanted: type[ModelT]) -> ModelT:
+    """Return the answer in a text; the JSON may follow thoughts, or stand in a fence or among words.
+
+    An answer that breaks off is returned up to its last whole item. Raises WrongAnswer.
+    """
+    text = Visible.of(text).text
+    begin = text.find("{")
+    if begin < 0:
+        raise WrongAnswer(f"the answer has no JSON object: {text.strip()!r:.60}")
+    try:
+        return checked(wanted, _decoded(text[begin:]))
+    except ValueError as error:
+        raise WrongAnswer(f"the answer is wrong: {error}") from None
+
+
+def _decoded(text: str) -> Any:
+    """Return the JSON object that a text begins with; what is whole of one that breaks off. Raises ValueError."""
+    try:
+        return _DECODER.raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        begun = text.rstrip("0123456789.")  # a number at the end may be half of one
+        whole = from_json(_TEXT_OR_DECIMAL.sub(_as_text, begun), allow_partial=True)
+        if not any(whole.values()):
+            raise ValueError("it breaks off before its first item") from None
+        return whole
+
+
+def _as_text(found: re.Match[str]) -> str:
+    part = found[0]
+    return part.replace("\n", "\\n") if part.startswith('"') else f'"{part}"'

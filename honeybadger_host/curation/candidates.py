@@ -1,4 +1,4 @@
-"""Finds candidates for tidying up without a model: duplicates, similar texts, and texts that are never used. Pure.
+"""Finds candidates for tidying up without a model: entries with the same text, and texts that are alike. Pure.
 
 A candidate is only a question. A text is compared with the texts that share most of its rare words, so that time and
 memory grow with the number of entries and not with its square.
@@ -11,49 +11,36 @@ import math
 import re
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from honeybadger_host.search.nearly import words_of
 
-UNUSED_AFTER: Final = timedelta(days=90)
-MAX_PAIRS: Final = 500
-LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
+MAX_PAIRS: Final = 500  # more than a question has room for
 # Share of the weight of one text's words that the other has; rare words weigh more. 18 of 20 rewordings reach it.
 _CONTAINED: Final = 0.4
-_MAX_COMPARED: Final = 16  # texts that a text is compared with: those that share most of its words
-_MAX_POSTINGS: Final = 32  # newest texts kept for each word; texts made from one template share all their words
-_TOLD: Final = 12
+# Texts that one is compared with, and newest texts kept for each word: 100,000 entries of one template share all their
+# words, and take 2.8 s (`python -m bench curation`).
+_MAX_COMPARED: Final = 16
+_MAX_POSTINGS: Final = 32
 _DIGITS: Final = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An entry or a note.
-
-    Args:
-        text: its content; a note's without the signature.
-        made: time of the last save; None when it is not known.
-    """
+class Item(NamedTuple):
+    """An entry or a note: its id, and its content without a signature."""
 
     id: str
     text: str
-    made: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """Two texts that may be about the same subject.
 
     Args:
-        differs: the words that only one of them has; empty when they have the same words.
         share: share of the weight of one's words that the other has, the larger of the two.
     """
 
     ids: tuple[str, str]
-    differs: str
     share: float
 
 
@@ -74,27 +61,7 @@ def alike(items: Sequence[Item]) -> list[Pair]:
         return digits[pair[0]] == digits[pair[1]], pair[2], -pair[0], -pair[1]
 
     best = heapq.nlargest(MAX_PAIRS, _likely(first), key=likeness)
-    return [
-        Pair((first[older].id, first[newer].id), what_differs(first[older].text, first[newer].text), share)
-        for newer, older, share in best
-    ]
-
-
-def unused(items: Sequence[Item], recalled: Mapping[str, datetime], known_since: datetime, now: datetime) -> list[str]:
-    """Return the ids that no context had in 90 days, in order; none while recalls are noted for less than that.
-
-    Args:
-        recalled: id -> time of its last recall.
-        known_since: time since which recalls are noted.
-    """
-    since = now - UNUSED_AFTER
-    if known_since > since:
-        return []
-
-    def is_unused(item: Item) -> bool:
-        return item.made is not None and max(item.made, recalled.get(item.id, item.made)) < since
-
-    return [item.id for item in items if is_unused(item)]
+    return [Pair((first[older].id, first[newer].id), share) for newer, older, share in best]
 
 
 def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
@@ -117,11 +84,3 @@ def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
             lighter = min(own, theirs)
             if lighter > 0 and shared[other] / lighter >= _CONTAINED:
                 yield place, other, shared[other] / lighter
-
-
-def what_differs(older: str, newer: str) -> str:
-    """Return the words that only one of two similar texts has, for a reader; empty when they have the same words."""
-    there, here = (dict.fromkeys((*words_of(text), *_DIGITS.findall(text))) for text in (older, newer))
-    parts = {"there": [one for one in there if one not in here], "here": [one for one in here if one not in there]}
-    told = {where: ", ".join(words[:_TOLD]) + ", …" * (len(words) > _TOLD) for where, words in parts.items() if words}
-    return "; ".join(f"{where}: {words}" for where, words in told.items())

@@ -6,6 +6,7 @@ docs/decisions/040-curation-copies.md gives the reason for each gate.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -31,8 +32,10 @@ ApplyPolicy: TypeAlias = Literal["copied", "review"]
 # Shares of a group's entries and notes. Without the second, daily passes would add up: 0.9 ** 30 leaves 4 %.
 SHARE_OF_A_PASS: Final = 0.10
 SHARE_OF_A_MONTH: Final = 0.20
-ALWAYS_ALLOWED: Final = 3
-_SHOWN: Final = 5
+ALWAYS_ALLOWED: Final = 3  # else nothing could be retired from a group of nine
+STRENGTH: Final = "strength"  # member of a preference's metadata
+THRESHOLDS: Final[Mapping[str, int]] = {"strong": 1, "mild": 2, "casual": 3}  # turns of one person (RB10)
+_SHOWN: Final = 5  # texts in a reason
 
 
 @dataclass(frozen=True)
@@ -80,20 +83,16 @@ class _Case:
 
 
 def check(proposal: Proposal, known: Known) -> Proposal:
-    """Return the proposal with new gates and states for all operations that are neither applied nor struck."""
+    """Return a new proposal with the gates and states of its operations."""
     taken: set[str] = set()
     touched = known.changed_lately
     month = max(ALWAYS_ALLOWED, int(known.group_size * SHARE_OF_A_MONTH))
     allowed = min(touched + max(ALWAYS_ALLOWED, int(known.group_size * SHARE_OF_A_PASS)), month)
-    checked = []
+    checked: list[Operation] = []
     for operation in proposal.operations:
-        ids = {*operation.sources} if operation.op in TAKEN else set()
-        if operation.state in ("applied", "struck"):
-            taken |= ids if operation.state == "applied" else set()
-            checked.append(operation)
-            continue
         case = _Case(operation, proposal, known)
         found = {name: gate(case) for name, gate in GATES.items()}
+        ids = {*operation.sources} if operation.op in TAKEN else set()
         counted = len(ids) if operation.op == "retire" else 0
         if ids & taken:
             found["base_moved"] = f"{_some(sorted(ids & taken))} is changed by an operation before this one"
@@ -106,9 +105,8 @@ def check(proposal: Proposal, known: Known) -> Proposal:
         if not failed:
             taken |= ids
             touched += counted
-        is_stale = found["base_moved"] and proposal.base.keys() >= {*operation.sources}  # else the model invented an id
         gates = Gates(passed=tuple(name for name, what in found.items() if what is None), failed=failed)
-        state = "waiting" if not failed else "stale" if is_stale else "refused"
+        state = "waiting" if not failed else "stale" if found["base_moved"] else "refused"
         checked.append(operation.model_copy(update={"gates": gates, "state": state}))
     return proposal.model_copy(update={"operations": tuple(checked)})
 
@@ -123,16 +121,11 @@ def applies_itself(operation: Operation, policy: ApplyPolicy) -> bool:
 
 
 def _base_moved(case: _Case) -> str | None:
-    """A source changed or was removed since it was read."""
+    """A source is gone, or was changed since it was read; a fact is kept even if the note that it changes is gone."""
     for source in case.operation.sources:
-        if case.operation.op == "add" and source.startswith(NOTE_ID):
-            continue  # a fact is kept even if the note that it changes is gone
-        if source not in case.proposal.base:
-            return f"{source} was not read when this was proposed: it is not in `base`"
-        if source not in case.known.digests:
-            return f"{source} is not there any more"
-        if case.known.digests[source] != case.proposal.base[source]:
-            return f"{source} was changed since it was read"
+        is_linked = case.operation.op == "add" and source.startswith(NOTE_ID)
+        if not is_linked and case.known.digests.get(source) != case.proposal.base.get(source, ""):
+            return f"{source} is gone, or was changed since it was read"
     return None
 
 
@@ -172,6 +165,19 @@ def _protected(case: _Case) -> str | None:
     return None
 
 
+def _too_few(case: _Case) -> str | None:
+    """A preference quotes too few turns of one person for its strength."""
+    strength = str(case.operation.metadata.get(STRENGTH))
+    if strength not in THRESHOLDS:
+        return None
+    is_person = case.known.is_person
+    said = {(turn.sender, *each.place) for each, turn in case.quoted if is_person(turn) and each.quote in turn.content}
+    found = max(Counter(sender for sender, *_ in said).values(), default=0)
+    if found >= THRESHOLDS[strength]:
+        return None
+    return f"{found} of {THRESHOLDS[strength]} turns of one person: a {strength} preference needs so many"
+
+
 def _forgotten(case: _Case) -> str | None:
     """A text repeats something that was forgotten on request."""
     operation = case.operation
@@ -194,6 +200,7 @@ GATES: Final[Mapping[GateName, Callable[[_Case], str | None]]] = {
     "not_a_person": _not_a_person,
     "protected": _protected,
     "too_much": lambda case: None,  # counted over a whole proposal, by `check`
+    "too_few": _too_few,
     "forgotten": _forgotten,
     "no_change": _no_change,
 }

@@ -6,7 +6,7 @@ Nothing here writes memory: the result of a pass goes through the pipeline like 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import accumulate
@@ -16,22 +16,15 @@ from typing import Any, Final, NamedTuple
 import anyio.to_thread
 import orjson
 import structlog
+from pydantic import ValidationError
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, is_system_sender
 from honeybadger_agent.wire import Wire
-from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
-from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften
+from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften, WrongAnswer
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import Known, applies_itself, check
-from honeybadger_host.curation.jobs import Jobs
-from honeybadger_host.curation.proposal import (
-    COUNTED,
-    Operation,
-    Proposal,
-    Tokens,
-    numbered,
-)
+from honeybadger_host.curation.proposal import COUNTED, Kind, Operation, Proposal, Tokens, numbered
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler
@@ -51,7 +44,7 @@ log = structlog.get_logger()
 
 # Events that the log has for the end of a pass; the others are dreams.
 _FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
-MAX_TOKENS: Final = 12_000  # of the turns in one pass, and of the entries in one question; the next takes the others
+MAX_TOKENS: Final = 12_000  # of the turns or entries in one question: small models read 16,000; the next has the others
 MAX_TURNS: Final = 2000  # of a session; older turns are not read
 
 
@@ -66,9 +59,7 @@ class PassDependencies:
         is_agent: whether a name is that of an agent of this home.
         memory_window: see `watermarks`; 0: nothing is consolidated.
         history_budget_tokens: limit of the replayed turns in a context; 0: no limit.
-        notes_budget_tokens: limit of the notes in a context; 0: no limit.
         prose: see `settings.Curation`.
-        jobs: the running and waiting jobs of all kinds.
     """
 
     home: Path
@@ -86,10 +77,8 @@ class PassDependencies:
     ledger: InjectionLedger
     memory_window: int
     history_budget_tokens: int
-    notes_budget_tokens: int
     mode: CurationMode
     prose: bool = False
-    jobs: Jobs = field(default_factory=Jobs)
 
     def forgotten_in(self, group: str) -> Callable[[str], bool]:
         """Return a test whether a text repeats something that was forgotten in a group."""
@@ -101,6 +90,11 @@ class PassDependencies:
             return False
         return not self.is_agent(turn.by) and not self.is_agent(turn.sender)
 
+    async def name_of(self, group: str, kind: Kind, now: datetime) -> str:
+        """Return the name of a group's question from before a restart, else of a new one."""
+        kept = None if self.asker is None else await self.asker.unfinished(group, f"{kind}-")
+        return kept or f"{kind}-{now:%Y%m%d-%H%M%S-%f}"[:-3]
+
     async def make(
         self,
         question: Question,
@@ -108,51 +102,44 @@ class PassDependencies:
         *,
         until: datetime | None = None,
         is_trial: bool = False,
-        is_asked: bool = True,
     ) -> Made | None:
         """Ask a model and write the proposal of its answer; return it, None when nothing is proposed.
 
         Args:
+            question: without a text no model is asked, and rules alone propose.
             propose: answer, None without a model -> the proposal with its gates checked, None when there is nothing to
                 write; runs on a thread.
             until: see `Applying`; None: the time of the proposal.
             is_trial: nothing is written.
-            is_asked: whether the model is asked; else rules alone propose.
         Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, whose answer is forgotten; nothing was changed.
         """
-        answer = await self._answer(question) if is_asked else None
+        answer = await self._answer(question)
         try:
             proposal = await anyio.to_thread.run_sync(propose, answer)
-        except WrongAnswer:
-            await self.forget(question)
-            raise
+        except (
+            WrongAnswer,
+            ValidationError,
+        ) as error:  # the second: it asks for too much at once
+            await self._forget(question)
+            raise WrongAnswer(str(error)) from None
         if proposal is None or is_trial:
-            await self.forget(question)
+            await self._forget(question)
         if proposal is None:
             return None
         counts = {} if is_trial else await self._write(question, proposal, until or proposal.made_at)
-        if proposal.operations and not is_trial:
-            first, last = proposal.first_turn or 0, proposal.last_turn or 0
-            span = {"session": proposal.session, "turns": last + 1 - first, "up_to": last}
-            log.info(
-                _FINISHED.get(proposal.kind, "dream.finished"),
-                group=proposal.group,
-                kind=proposal.kind,
-                **(span if proposal.session else {}),
-                by=proposal.by,
-                proposal=proposal_file(proposal.group, proposal.id),
-                **counts,
-                tokens=proposal.tokens.input + proposal.tokens.output,
-            )
-        return Made(proposal, counts) if proposal.operations else None
+        if not proposal.operations:
+            return None
+        if not is_trial:
+            _log(proposal, counts)
+        return Made(proposal, counts)
 
-    async def forget(self, question: Question) -> None:
+    async def _forget(self, question: Question) -> None:
         """Forget the answer to a question: it is wrong, or of no use."""
         if self.asker is not None:
             await self.asker.forget(question)
 
     async def _answer(self, question: Question) -> Answer | None:
-        if self.asker is None:
+        if self.asker is None or not question.text:
             return None
         try:
             return await self.asker.ask(question)
@@ -177,37 +164,45 @@ class PassDependencies:
         return {state: reply["result"][state] for state in COUNTED}
 
 
-def taken(turns: Iterable[Turn]) -> int:
-    """Return the number of first turns that one pass takes, at least one."""
-    totals = accumulate(turn.line_tokens for turn in turns)
-    return max(1, sum(total <= MAX_TOKENS for total in totals))
+class Made(NamedTuple):
+    """The proposal of a pass, and state -> number of operations; empty for a trial."""
+
+    proposal: Proposal
+    counts: Mapping[str, int]
 
 
 def proposed(
-    question: Question,
-    answer: Answer | None,
-    operations: Iterable[Operation],
-    known: Known,
-    kept: Callable[[Iterable[Operation]], Iterable[Operation]] = tuple,
-    **more: Any,
+    question: Question, answer: Answer | None, operations: Iterable[Operation], known: Known, **more: Any
 ) -> Proposal:
     """Return a proposal of numbered operations, with its gates checked.
 
     Args:
         answer: the answer that proposes them; None: rules do.
-        kept: selects the operations to keep once they are checked.
         more: further members of the proposal.
     """
     about = {"id": question.name, "group": question.group, "kind": question.kind, **more}
     if answer is not None:
         tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
         about |= {"by": answer.model, "prompt": question.prompt_digest, "tokens": tokens}
-    proposal = check(Proposal(**about, operations=numbered(operations)), known)
-    return proposal.model_copy(update={"operations": tuple(kept(proposal.operations))})
+    return check(Proposal(**about, operations=numbered(operations)), known)
 
 
-class Made(NamedTuple):
-    """The proposal of a pass, and state -> number of operations; empty for a trial."""
+def taken(turns: Iterable[Turn]) -> int:
+    """Return the number of first turns that one pass takes, at least one."""
+    totals = accumulate(turn.line_tokens for turn in turns)
+    return max(1, sum(total <= MAX_TOKENS for total in totals))
 
-    proposal: Proposal
-    counts: Mapping[str, int]
+
+def _log(proposal: Proposal, counts: Mapping[str, int]) -> None:
+    first, last = proposal.first_turn or 0, proposal.last_turn or 0
+    span = {"session": proposal.session, "turns": last + 1 - first, "up_to": last} if proposal.session else {}
+    log.info(
+        _FINISHED.get(proposal.kind, "dream.finished"),
+        group=proposal.group,
+        kind=proposal.kind,
+        **span,
+        by=proposal.by,
+        proposal=proposal_file(proposal.group, proposal.id),
+        **counts,
+        tokens=proposal.tokens.input + proposal.tokens.output,
+    )

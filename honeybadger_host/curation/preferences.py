@@ -1,17 +1,15 @@
 """Dream pass 2: infers preferences from people's turns since the last pass (RB10).
 
-A model names the turns that show a preference; its text is their sentences. Code counts the turns of one person: a
-strong preference needs one, a mild one two, a casual one three. Turns of an earlier pass that were too few are shown
-again.
+A model names the turns that show a preference; its text is their sentences. The gate `too_few` counts the turns of one
+person. Turns of an earlier pass that were too few are shown again.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from importlib.resources import files
 from typing import Annotated, Final, Literal
@@ -19,23 +17,28 @@ from typing import Annotated, Final, Literal
 import anyio.to_thread
 from pydantic import Field
 
-from honeybadger_host.curation.answers import read_answer
-from honeybadger_host.curation.asking import Answer, Question
-from honeybadger_host.curation.dream import MAX_EACH, numbered, sections_text
-from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.passes import MAX_TOKENS, MAX_TURNS, Made, PassDependencies, proposed, taken
-from honeybadger_host.curation.proposal import FailedGate, Gates, Operation, Proposal
-from honeybadger_host.curation.proposal_files import settled
-from honeybadger_host.curation.said import Refs, Turns, fact, newest_lines, picked, places_in
+from honeybadger_host.curation.asking import Answer, Question, read_answer
+from honeybadger_host.curation.gates import STRENGTH
+from honeybadger_host.curation.passes import MAX_TOKENS, Made, PassDependencies, proposed, taken
+from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.curation.proposal_files import unsettled
+from honeybadger_host.curation.said import (
+    Refs,
+    Turns,
+    fact,
+    newest_lines,
+    numbered_turns,
+    picked,
+    places_in,
+    sections_text,
+)
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.watermarks import inferred_file
 from honeybadger_host.text.labels import is_below
-from honeybadger_host.text.turn import Turn
 
 CATEGORY: Final = "user-preferences/inferred"
 TAG: Final = "inferred"
-THRESHOLDS: Final[Mapping[str, int]] = {"strong": 1, "mild": 2, "casual": 3}
 # Words about security, credentials and money; it is better to ask a person too often than too rarely.
 _SENSITIVE: Final = re.compile(
     rf"\b(?:{'|'.join(files(__package__).joinpath('sensitive_words.txt').read_text('utf-8').split())})\b|[€$£¥]"
@@ -43,70 +46,6 @@ _SENSITIVE: Final = re.compile(
     re.IGNORECASE,
 )
 NO_MODEL: Final = "no preferences are inferred: that takes a model"
-_STRENGTH: Final = "strength"
-_NAMED: Final = "preferences-"
-
-
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """Makes the second pass of a dream. Event loop."""
-
-    uses: PassDependencies
-    clock: Callable[[], datetime]
-
-    async def infer(self, snapshot: Snapshot, is_trial: bool) -> tuple[Made | None, str]:
-        """Return the result of the pass and a remark for the reader. Raises as `Dreams.dream`."""
-        uses, group = self.uses, snapshot.group
-        if uses.asker is None:
-            return None, NO_MODEL
-        turns = await anyio.to_thread.run_sync(self._new_turns, group)
-        if not turns:
-            return None, ""
-        kept = await uses.asker.unfinished(group, _NAMED)
-        name = kept or f"{_NAMED}{_milliseconds(turns[-1][1].at)}-{_milliseconds(self.clock())}"
-        entries = snapshot.entries.values()
-        known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
-        seen = turns_of(uses, group, seen_before(snapshot.earlier))
-        text = request_text({(session, turn.number): turn for session, turn in turns}, known, seen)
-        question = Question(group, name, "preferences", uses.directives.read("pref-dream"), text)
-        propose = partial(self._propose, question, snapshot)
-        return await uses.make(question, propose, until=_read_up_to(name), is_trial=is_trial), ""
-
-    def _new_turns(self, group: str) -> list[tuple[str, Turn]]:
-        """Return (session, turn) of people's turns since the last pass, oldest first, as many as one pass takes."""
-        mark = self.uses.watermarks.of(inferred_file(group))
-        since = None if mark is None else mark.at
-        turns = newest_turns(self.uses, group, MAX_TURNS)
-        return oldest(
-            (session, turn)
-            for (session, _), turn in turns.items()
-            if self.uses.is_person(turn) and (since is None or turn.at > since)
-        )
-
-    def _propose(self, question: Question, snapshot: Snapshot, answer: Answer | None) -> Proposal | None:
-        """Return the proposal of an answer, with its gates checked; None without an answer. Raises WrongAnswer."""
-        if answer is None:
-            return None
-        uses = self.uses
-        said = read_answer(answer.text, PreferenceAnswer).preferences
-        turns = turns_of(uses, snapshot.group, places_in(ref for each in said for ref in each.take))
-        operations = [made for each in said if (made := operation_of(each, turns)) is not None]
-        known = snapshot.known(turns, uses)
-        is_settled = settled(snapshot.earlier)
-
-        def kept(checked: Iterable[Operation]) -> Iterable[Operation]:
-            return [counted(each, known) for each in checked if not is_settled(each)]
-
-        return proposed(question, answer, operations, known, kept, made_at=self.clock())
-
-
-def _milliseconds(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
-
-
-def _read_up_to(name: str) -> datetime:
-    """Return the time of the newest turn of a question; a question from before a restart has fewer turns."""
-    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(name.split("-")[1]))
 
 
 class Preference(Edited):
@@ -120,13 +59,59 @@ class Preference(Edited):
 class PreferenceAnswer(Edited):
     """A model's answer."""
 
-    preferences: Annotated[tuple[Preference, ...], Field(strict=False, max_length=MAX_EACH)]
+    preferences: Annotated[tuple[Preference, ...], Field(strict=False)]
 
 
-def oldest(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
-    """Return the oldest turns with their sessions, as many as one pass takes."""
-    ordered = sorted(turns, key=lambda each: (each[1].at, each[0], each[1].number))
-    return ordered[: taken(turn for _, turn in ordered)]
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Makes the second pass of a dream. Event loop."""
+
+    uses: PassDependencies
+    clock: Callable[[], datetime]
+
+    async def infer(self, snapshot: Snapshot, is_trial: bool) -> tuple[Made | None, str]:
+        """Return the result of the pass and a remark for the reader. Raises as `Dreams.make`."""
+        uses, group = self.uses, snapshot.group
+        if uses.asker is None:
+            return None, NO_MODEL
+        turns = await anyio.to_thread.run_sync(self._new_turns, group)
+        if not turns:
+            return None, ""
+        name = await uses.name_of(group, "preferences", self.clock())
+        entries = snapshot.entries.values()
+        known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
+        seen = await anyio.to_thread.run_sync(turns_of, uses, group, seen_before(snapshot.earlier))
+        text = request_text(turns, known, seen)
+        question = Question(group, name, "preferences", uses.directives.read("pref-dream"), text)
+        propose = partial(self._propose, question, snapshot)
+        newest = max(turn.at for turn in turns.values())
+        return await uses.make(question, propose, until=newest, is_trial=is_trial), ""
+
+    def _new_turns(self, group: str) -> Turns:
+        """Return people's turns since the last pass, the oldest that one pass takes."""
+        mark = self.uses.watermarks.of(inferred_file(group))
+        since = None if mark is None else mark.at
+        turns = newest_turns(self.uses, group)
+        new = {place: turn for place, turn in turns.items() if since is None or turn.at > since}
+        return oldest(new)
+
+    def _propose(self, question: Question, snapshot: Snapshot, answer: Answer | None) -> Proposal | None:
+        """Return the proposal of an answer, with its gates checked; None without an answer. Raises WrongAnswer."""
+        if answer is None:
+            return None
+        uses = self.uses
+        said = read_answer(answer.text, PreferenceAnswer).preferences
+        turns = turns_of(uses, snapshot.group, places_in(ref for each in said for ref in each.take))
+        found = [operation_of(each, turns) for each in said]
+        operations = [each for each in found if each is not None]
+        made = proposed(question, answer, operations, snapshot.known(turns, uses), made_at=self.clock())
+        return unsettled(made, snapshot.earlier)
+
+
+def oldest(turns: Turns) -> Turns:
+    """Return the oldest turns, as many as one pass takes."""
+    ordered = sorted(turns.items(), key=lambda each: (each[1].at, each[0]))
+    return dict(ordered[: taken(turn for _, turn in ordered)])
 
 
 def request_text(turns: Turns, known: Iterable[str], seen: Turns) -> str:
@@ -134,8 +119,8 @@ def request_text(turns: Turns, known: Iterable[str], seen: Turns) -> str:
     return sections_text(
         {
             "Known Already": newest_lines([f"- {text}\n" for text in known], MAX_TOKENS),
-            "Seen Before, Not Often Enough (name them again beside new ones)": numbered(seen),
-            "What People Said": numbered(turns),
+            "Seen Before, Not Often Enough (name them again beside new ones)": numbered_turns(seen),
+            "What People Said": numbered_turns(turns),
         }
     )
 
@@ -143,10 +128,10 @@ def request_text(turns: Turns, known: Iterable[str], seen: Turns) -> str:
 def seen_before(earlier: Iterable[Proposal]) -> list[tuple[str, int]]:
     """Return the turns of preferences that were refused because they were too few."""
     return [
-        (quote.session, quote.turn)
+        quote.place
         for proposal in earlier
         for each in proposal.operations
-        if proposal.kind == "preferences" and each.state == "refused"
+        if each.gates.refuse("too_few")
         for quote in each.evidence
     ]
 
@@ -157,9 +142,8 @@ def operation_of(said: Preference, turns: Turns) -> Operation | None:
     if not facts:
         return None
     texts = list(dict.fromkeys(text for text, _ in facts))
-    asks = said.requires_user_permission or any(map(_SENSITIVE.search, texts))
-    metadata = {"source": "inferred", _STRENGTH: said.strength}
-    if asks:
+    metadata = {"source": "inferred", STRENGTH: said.strength}
+    if said.requires_user_permission or any(map(_SENSITIVE.search, texts)):
         metadata["requires_user_permission"] = "true"
     return Operation(
         n=1,
@@ -171,21 +155,3 @@ def operation_of(said: Preference, turns: Turns) -> Operation | None:
         evidence=tuple(each for _, evidence in facts for each in evidence),
         why=f"a {said.strength} preference",
     )
-
-
-def counted(operation: Operation, known: Known) -> Operation:
-    """Return an operation, refused when it quotes too few turns of one person for its strength."""
-    needed = THRESHOLDS[operation.metadata[_STRENGTH]]
-    quoted = {
-        (turn.sender, turn.number, each.session)
-        for each in operation.evidence
-        if (turn := known.turns.get((each.session, each.turn))) is not None
-        if known.is_person(turn) and each.quote in turn.content
-    }
-    found = max(Counter(sender for sender, *_ in quoted).values(), default=0)
-    if found >= needed:
-        return operation
-    what = f"{found} of {needed} turns of one person: a {operation.metadata[_STRENGTH]} preference needs so many"
-    failed = (*operation.gates.failed, FailedGate(gate="too_few", what=what))
-    gates = Gates(passed=tuple(each for each in operation.gates.passed if each != "too_few"), failed=failed)
-    return operation.model_copy(update={"gates": gates, "state": "refused"})

@@ -15,30 +15,17 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Category, FoundId, Session, Title
-from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wire.refusals import shaped
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.memory.entries.entry import show_time
 
 VERSION: Final = 1
 RULES: Final = "rules"  # `by` of a proposal that no model made
-MAX_PROPOSAL_BYTES: Final = 8 * 1024 * 1024  # a longer file is not read; a rewritten MEMORY.md of 1 MiB needs a quarter
-MAX_OPERATIONS: Final = 2000
+ONLY_A_PERSON: Final = "only a person retires"  # `waits` of each retirement
+MAX_OPERATIONS: Final = 2000  # a pass looks at 1,000 entries at most
 
 Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
-# The last three are of earlier versions: they are read and shown; what still waited is stale.
-Op: TypeAlias = Literal[
-    "add",
-    "merge",
-    "retire",
-    "refine",
-    "write_history",
-    "write_summary",
-    "write",
-    "supersede",
-    "promote",
-    "annotate",
-]
+Op: TypeAlias = Literal["add", "merge", "retire", "refine", "write_history", "write_summary", "write"]
 # `refused`: a gate refused it. `struck`: a person does not want it. `stale`: a source has changed.
 OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "stale"]
 # States whose operations are counted for people.
@@ -167,7 +154,6 @@ class Operation(Part):
 RETIRED: Final = ("merge", "retire")  # their sources go to the archive and are no longer recalled (RB9)
 TAKEN: Final = (*RETIRED, "refine")  # they change or archive their sources; `add` is only linked to them
 _MIN_SOURCES: Final = {"merge": 2, "retire": 1, "refine": 1}
-_EARLIER: Final = ("supersede", "promote", "annotate")
 _WITHOUT_SOURCES: Final = ("write_history", "write_summary")
 _WITHOUT_RESULT: Final = ("retire", "refine")
 
@@ -234,18 +220,10 @@ def counts_of(operations: Iterable[Operation]) -> dict[str, int]:
 
 def parse_proposal(data: bytes) -> Proposal:
     """Return the proposal in a file. Raises ValueError with the problem and its place, for the person who edits it."""
-    if len(data) > MAX_PROPOSAL_BYTES:
-        raise ValueError(f"it has {len(data)} bytes, a proposal has at most {MAX_PROPOSAL_BYTES}: remove the file")
     value = read_json(data)
     version: Any = value.get("v", VERSION)
     if version != VERSION or isinstance(version, bool):
         raise ValueError(f"its version `v` is {version!r:.40}, this host knows {VERSION}: leave it to a newer host")
-    value.pop("loss", None)  # of earlier versions, as `lost`
-    for operation in value.get("operations") or ():
-        if isinstance(operation, dict):
-            operation.pop("lost", None)
-            if operation.get("op") in _EARLIER and operation.get("state", "waiting") in UNDECIDED:
-                operation["state"] = "stale"
     return checked(Proposal, value)
 
 

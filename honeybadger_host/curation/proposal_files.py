@@ -21,8 +21,6 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Outcome
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.changes import Change, FileWritten
-from honeybadger_host.storage.file_cache import signature_of
-from honeybadger_host.storage.files import Signature
 from honeybadger_host.text.labels import folded
 
 
@@ -89,6 +87,13 @@ def settled(proposals: Iterable[Proposal]) -> Callable[[Operation], bool]:
     return is_settled
 
 
+def unsettled(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
+    """Return a checked proposal without the operations that need not be proposed."""
+    is_settled = settled(earlier)
+    operations = tuple(each for each in proposal.operations if not is_settled(each))
+    return proposal.model_copy(update={"operations": operations})
+
+
 def _subject(operation: Operation) -> object:
     return operation.op, operation.category, frozenset(operation.sources)
 
@@ -98,25 +103,20 @@ class WaitingProposals:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        # group -> name of a proposal -> time of its last change, and whether it waits
-        self._known: dict[str, dict[str, tuple[float, bool]]] = {}
-        self._folders: dict[str, Signature | None] = {}
+        self._known: dict[str, dict[str, tuple[float, bool]]] = {}  # group -> name -> time of its change, if it waits
 
     def count(self, group: str) -> int:
         """Return the number of waiting proposals of a group, with those that cannot be read."""
         known, found = self._known.get(group, {}), dict[str, tuple[float, bool]]()
-        folder = signature_of(f"{self._home}/groups/{group}/proposals")
-        if group in self._folders and self._folders[group] == folder and not any(waits for _, waits in known.values()):
-            return 0
 
         def is_changed(name: str, at: float) -> bool:
-            if is_same := name in known and known[name][0] == at:
+            if name in known and known[name][0] == at:
                 found[name] = known[name]
-            return not is_same
+            return name not in found
 
         for name, proposal, _, at in stored(self._home, group, is_changed):
             found[name] = at, proposal is None or any(each.state in UNDECIDED for each in proposal.operations)
-        self._known[group], self._folders[group] = found, folder
+        self._known[group] = found
         return sum(waits for _, waits in found.values())
 
 

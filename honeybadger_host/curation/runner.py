@@ -1,38 +1,131 @@
-"""Curates memory in the background, while the conversation goes on.
+"""Curates memory in the background, while the conversation goes on: the queue of jobs, and the loop that runs them.
 
-Nothing here writes memory: the result of a job goes through the pipeline like a request, in one commit.
+One job of a group runs at a time, and two in all. Jobs that a person asks for go first; the others also wait while a
+turn of their group runs. Nothing here writes memory: the result of a job goes through the pipeline like a request.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import anyio
 import anyio.to_thread
 import structlog
 
 from honeybadger_host.curation.asking import FAILED, Asker
-from honeybadger_host.curation.consolidating import Consolidations
-from honeybadger_host.curation.dreaming import Dreams
-from honeybadger_host.curation.due_dreams import DueDreams
-from honeybadger_host.curation.enriching import Enrichment, Saved, saved_in
-from honeybadger_host.curation.jobs import Job
+from honeybadger_host.curation.consolidations import Consolidations
+from honeybadger_host.curation.dreams import Dreams, Dreamt, DueDreams
+from honeybadger_host.curation.enrichment import Enrichment, Saved, saved_in
 from honeybadger_host.curation.passes import PassDependencies
+from honeybadger_host.curation.proposal import Kind
 from honeybadger_host.curation.snapshot import newest_sessions
 from honeybadger_host.storage.changes import Change, TurnAdded
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 1.0
-DREAM_LOOK_SECONDS = 30.0  # between two looks for groups that are due to dream
+AT_ONCE: Final = 2  # calls to a model: most servers of one's own answer no more at once
+FIRST_PAUSE_SECONDS = 60.0  # after a failure; each further one doubles it
+_MAX_PAUSE_SECONDS: Final = 3600.0
+LOOK_SECONDS = 1.0  # between two looks at what was said and saved
+DREAM_LOOK_SECONDS = 30.0  # between two looks for groups that are due to dream: a cron line has minutes
 _FOUND_AT_START: Final = 100  # sessions looked at after a start: those that changed last
 
 
+class Job(NamedTuple):
+    """A task for a group; a consolidation also has a session."""
+
+    group: str
+    kind: Kind
+    session: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.group}" + (f"/{self.session}" if self.session else "")
+
+
+class Failure(NamedTuple):
+    """The last error of a job, its number of failures, and the time of the next attempt in monotonic seconds."""
+
+    why: str
+    times: int
+    again_at: float
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The jobs that run and wait. Event loop.
+
+    Args:
+        asked: jobs that people asked for and that have not begun, in order.
+        failed: jobs that wait for another attempt.
+        ended: set and replaced when a job ends: another may begin.
+        _waiting: job -> the earliest time it may begin, in monotonic seconds.
+    """
+
+    running: set[Job] = field(default_factory=set)
+    asked: list[Job] = field(default_factory=list)
+    failed: dict[Job, Failure] = field(default_factory=dict)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    _waiting: dict[Job, float] = field(default_factory=dict)
+
+    def add(self, job: Job) -> None:
+        """Add a job to the queue; a failed job keeps its pause."""
+        self._waiting.setdefault(job, 0.0)
+
+    def take(self, now: float, busy_groups: Collection[str]) -> Iterator[Job]:
+        """Yield the jobs that may begin now; each runs until `end` or `fail`."""
+        for job, not_before in [*self._waiting.items()]:
+            taken = {other.group for other in (*self.running, *self.asked)}
+            if len(taken) >= AT_ONCE:
+                return
+            if not_before <= now and job.group not in taken and job.group not in busy_groups:
+                del self._waiting[job]
+                self.running.add(job)
+                yield job
+
+    @asynccontextmanager
+    async def asked_for(self, job: Job) -> AsyncIterator[None]:
+        """Wait until a requested job may begin; it runs until the context ends."""
+        self.asked.append(job)
+        try:
+            while len(self.running) >= AT_ONCE or any(job.group == other.group for other in self.running):
+                await self.ended.wait()
+        finally:
+            self.asked.remove(job)
+        self.running.add(job)
+        try:
+            yield
+        finally:
+            self._end(job)
+
+    def end(self, job: Job, *, has_more: bool) -> None:
+        """End a job; add it again when there is more to do."""
+        self.failed.pop(job, None)
+        if has_more:
+            self.add(job)
+        self._end(job)
+
+    def fail(self, job: Job, why: str, now: float) -> float:
+        """End a failed job; return the seconds until its next attempt."""
+        times = 1 + (self.failed[job].times if job in self.failed else 0)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 1), _MAX_PAUSE_SECONDS)
+        self._waiting[job] = now + pause
+        self.failed[job] = Failure(why, times, now + pause)
+        self._end(job)
+        return pause
+
+    def _end(self, job: Job) -> None:
+        self.running.discard(job)
+        self.ended.set()
+        self.ended = anyio.Event()
+
+
 class Curator:
-    """Runs the jobs in the background. `end_batch` runs on the writer's thread, the rest on the event loop.
+    """Runs jobs. `end_batch` runs on the writer's thread, the rest on the event loop.
 
     Args:
         due_dreams: None: groups dream only on request.
@@ -52,10 +145,10 @@ class Curator:
         self._due_dreams = due_dreams
         self._enrichment = enrichment
         self._clock = clock
-        self.jobs = uses.jobs
         self._lock = threading.Lock()
         self._grown: set[Job] = set()
         self._saved: set[Saved] = set()
+        self.jobs = Jobs()
         self.consolidations = Consolidations(uses)
         self.failures = 0  # since the start
 
@@ -67,6 +160,26 @@ class Curator:
     def asker(self) -> Asker | None:
         """The asker of the model; None without a model: then summaries keep people's turns."""
         return self._uses.asker
+
+    # ------------------------------------------------------------------------------------------ what people ask for
+
+    async def consolidate(self, group: str, session: str) -> int:
+        """Consolidate all turns but the newest that stay; return the number of the last consolidated turn.
+
+        Raises as `Consolidations.consolidate`.
+        """
+        async with self.jobs.asked_for(Job(group, "consolidation", session)):
+            while await self.consolidations.consolidate(group, session, at_once=True):
+                pass
+        mark = await anyio.to_thread.run_sync(self._uses.watermarks.read, group, session)
+        return 0 if mark is None else mark.turn
+
+    async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
+        """Make a pass over a group. Args and errors as `Dreams.make`."""
+        async with self.jobs.asked_for(Job(group, "dream")):
+            return await self._dreams.make(group, is_trial)
+
+    # -------------------------------------------------------------------------------------------- what is due by itself
 
     def apply(self, change: Change) -> None:
         """Do nothing: only written changes count, see `end_batch`."""
@@ -90,19 +203,12 @@ class Curator:
         if self._enrichment is not None:
             for group in await self._enrichment.groups():
                 self.jobs.add(Job(group, "enrichment"))
-        look_at = 0.0
+        dreams_at = 0.0
         async with anyio.create_task_group() as tasks:
             while True:
-                with self._lock:
-                    grown, self._grown = self._grown, set()
-                    saved, self._saved = self._saved, set()
-                for job in grown:
-                    self.jobs.add(job)
-                if self._enrichment is not None:
-                    for group in await self._enrichment.note(saved):
-                        self.jobs.add(Job(group, "enrichment"))
-                if self._due_dreams is not None and self._clock() >= look_at:
-                    look_at = self._clock() + DREAM_LOOK_SECONDS
+                await self._add_grown()
+                if self._due_dreams is not None and self._clock() >= dreams_at:
+                    dreams_at = self._clock() + DREAM_LOOK_SECONDS
                     for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
                         self.jobs.add(Job(group, "dream"))
                 for job in self.jobs.take(self._clock(), self._uses.busy_groups()):
@@ -110,8 +216,19 @@ class Curator:
                 with anyio.move_on_after(LOOK_SECONDS):
                     await self.jobs.ended.wait()
 
+    async def _add_grown(self) -> None:
+        """Add the jobs of what was said and saved since the last look."""
+        with self._lock:
+            grown, self._grown = self._grown, set()
+            saved, self._saved = self._saved, set()
+        for job in grown:
+            self.jobs.add(job)
+        if self._enrichment is not None:
+            await self._enrichment.note(saved)
+            for group, _ in saved:
+                self.jobs.add(Job(group, "enrichment"))
+
     async def _do(self, job: Job) -> None:
-        about = {"kind": job.kind, "group": job.group, **({"session": job.session} if job.session else {})}
         has_more = False
         try:
             if job.kind == "dream":
@@ -121,18 +238,21 @@ class Curator:
             else:
                 has_more = await self.consolidations.consolidate(job.group, job.session)
         except FAILED as error:
-            pause = self.jobs.fail(job, str(error), self._clock())
-            self.failures += 1
-            log.warning(
-                "curation.failed",
-                **about,
-                why=str(error),
-                again_in_seconds=round(pause),
-                now_what="nothing is lost: memory and the turns in the log stay as they are",
-            )
+            log.warning("curation.failed", **self._failed(job, str(error)))
         except Exception as error:
-            self.jobs.fail(job, f"{type(error).__name__}, see the log", self._clock())
-            self.failures += 1
-            log.error("curation.failed", **about, exc_info=error)
+            log.error("curation.failed", **self._failed(job, f"{type(error).__name__}, see the log"), exc_info=error)
         else:
             self.jobs.end(job, has_more=has_more)
+
+    def _failed(self, job: Job, why: str) -> dict[str, object]:
+        """Let a failed job wait; return what the log says of it."""
+        self.failures += 1
+        pause = self.jobs.fail(job, why, self._clock())
+        return {
+            "kind": job.kind,
+            "group": job.group,
+            **({"session": job.session} if job.session else {}),
+            "why": why,
+            "again_in_seconds": round(pause),
+            "now_what": "nothing is lost: memory and the turns in the log stay as they are",
+        }

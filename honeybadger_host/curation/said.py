@@ -1,7 +1,7 @@
-"""Copies people's sentences: picked by number, byte for byte, with speaker and time. Pure.
+"""People's sentences: found in any language, picked by number, copied byte for byte with speaker and time. Pure.
 
-A *pick* is a turn with the numbers of some of its sentences. A copy has lines of the turn's own bytes, and around them
-the speaker and the time; `uncopied` tells the two apart again.
+A sentence is a span of its turn, so that a copy has the bytes of the turn. A *pick* is a turn with the numbers of some
+of its sentences. `uncopied` tells the copied bytes from the speakers and times around them.
 """
 
 from __future__ import annotations
@@ -10,31 +10,65 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from itertools import accumulate, groupby
+from functools import lru_cache
+from itertools import accumulate, groupby, pairwise
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator
 
 from honeybadger_host.curation.proposal import Evidence
-from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise, one_line
 from honeybadger_host.text.turn import Turn
 
 Turns: TypeAlias = Mapping[tuple[str, int], Turn]  # (session, number) -> turn
 
-# Words of a part of summary.md and of an entry of HISTORY.md, about 700 tokens; two Chinese characters count as one.
+_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
+_END: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[」』”’）]*|\n")
+# A number, a letter, a title (`Dr.`), an abbreviation (`e.g.`): a sentence too long is better than half of one.
+_NO_END: Final = re.compile(r"(?:^|[\s(\"'“„«])(?:\d{1,3}|\w|[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}|\w+\.\w+)\.$")
+_MAX_SHORT_FORM: Final = 20  # characters looked at before a full stop, so that a long text takes linear time
+
+# Words of the minutes, about 700 estimated tokens (docs/curation.md); two Chinese characters count as one.
 MAX_MINUTES_WORDS: Final = 500
-_WHOLE_TURN: Final = 400  # characters of a turn that is copied whole, so that `it` and `there` keep their meaning
-_SHORT_TURN: Final = 40  # characters of a turn that says little without the question before it
-_MAX_FACT: Final = 2_000
 _SHARE_OF_A_TURN: Final = 4  # a turn has at most a quarter of the minutes: a pasted log does not push out the others
-_HEAD_WORDS: Final = 4  # words counted for the time and the speaker before chosen sentences
+_WHOLE_TURN: Final = 400  # characters of a turn that is copied whole, so that `it` and `there` keep their meaning
+_SHORT_TURN: Final = 40  # characters of a turn that says little without the question before it, as `Yes, do that.`
+_MAX_QUOTE: Final = 2_000  # characters of one quote, so that a pasted log does not become a note
+# Words that the time and the speaker of a chosen sentence count for: without them forty short Japanese sentences have
+# 1.3 times the characters of people's newest turns, with them 1.06 times (`python -m bench.survival`).
+_HEAD_WORDS: Final = 4
 CUT: Final = " […]"
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_LETTERS_OF_A_WORD: Final = 2
 _REF: Final = re.compile(r"(?:([^\s#]+)#)?(\d{1,15})(?:\.(\d{1,5})(?:\s*[-–]\s*(?:\2\.)?(\d{1,5}))?)?")
 _PREFIX: Final = re.compile(r"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d\] [^\n]{1,160}?: |> [^\n]{1,160}?: )")
 _PLACE: Final = re.compile(r"\([^\s#()]+#\d+\)")
+
+
+@lru_cache(maxsize=1024)
+def sentences_of(text: str) -> Sequence[tuple[int, int]]:
+    """Return (begin, end) of each sentence of a text, without white space around it, in order.
+
+    A sentence ends behind a full stop, a question or exclamation mark, wide ones too, and at the end of a line, never
+    within a number, an address or code.
+    """
+    code = [found.span() for found in _CODE.finditer(text)]
+    ends, place = [0], 0
+    for found in _END.finditer(text):
+        while place < len(code) and code[place][1] <= found.end() - 1:
+            place += 1
+        is_in_code = place < len(code) and code[place][0] < found.end() < code[place][1]
+        begin = max(ends[-1], found.start() - _MAX_SHORT_FORM)
+        if not is_in_code and not _NO_END.search(text, begin, found.end()):
+            ends.append(found.end())
+    spans: list[tuple[int, int]] = []
+    for begin, end in pairwise([*ends, len(text)]):
+        said = text[begin:end]
+        if said.strip():
+            spans.append((end - len(said.lstrip()), begin + len(said.rstrip())))
+    return tuple(spans)
+
+
+# ------------------------------------------------------------------------------------------------------------- choosing
 
 
 def _as_refs(value: object) -> object:
@@ -70,13 +104,21 @@ class Pick:
                 runs.append([number])
         return [self.turn.content[spans[run[0]][0] : spans[run[-1]][1]] for run in runs]
 
+    def joined(self, other: Pick | None) -> Pick:
+        """Return the sentences of both picks of a turn."""
+        chosen = {*self.sentences, *(other.sentences if other is not None else ())}
+        return Pick(self.session, self.turn, tuple(sorted(chosen)))
+
     def evidence(self) -> list[Evidence]:
         """Return the runs as quotes, with speaker and time."""
-        speaker = speaker_of(self.turn)
-        session, number, at = self.session, self.turn.number, self.turn.at
         return [
             Evidence(
-                session=session, turn=number, quote=run[:_MAX_FACT], by=speaker, at=at, is_cut=len(run) > _MAX_FACT
+                session=self.session,
+                turn=self.turn.number,
+                quote=run[:_MAX_QUOTE],
+                by=speaker_of(self.turn),
+                at=self.turn.at,
+                is_cut=len(run) > _MAX_QUOTE,
             )
             for run in self.runs()
         ]
@@ -133,6 +175,17 @@ def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
     spans = sentences_of(turn.content)
     said = (turn.content[begin:end].replace("\n", "\n    ") for begin, end in spans)
     return head + "".join(f"  {f'{place}.{n} ' if is_person else ''}{text}\n" for n, text in enumerate(said, 1))
+
+
+def numbered_turns(turns: Turns) -> list[str]:
+    """Return people's turns for a model, oldest first; their numbers include the session: `main#12.3`."""
+    ordered = sorted(turns.items(), key=lambda each: (each[1].at, each[0]))
+    return [numbered_turn(turn, f"{session}#{number}", is_person=True) for (session, number), turn in ordered]
+
+
+def sections_text(sections: Mapping[str, Iterable[str]]) -> str:
+    """Return headings with their lines, for a model."""
+    return "\n".join(f"## {title}\n{''.join(lines) or '(none)' + chr(10)}" for title, lines in sections.items())
 
 
 def newest_lines(lines: Sequence[str], max_tokens: int) -> Sequence[str]:
@@ -227,7 +280,7 @@ def chosen_minutes(picks: Sequence[Pick], fill: Sequence[tuple[str, Turn]] = ())
         picks: what was chosen, in the order said; the newest first while there is room.
         fill: turns of people, oldest first, of which the newest fill the room that is left; long ones are cut.
     """
-    room = MAX_MINUTES_WORDS
+    room, share = MAX_MINUTES_WORDS, MAX_MINUTES_WORDS // _SHARE_OF_A_TURN
     kept: list[list[Evidence]] = []
     for pick in reversed(picks):
         evidence = pick.evidence()
@@ -239,35 +292,31 @@ def chosen_minutes(picks: Sequence[Pick], fill: Sequence[tuple[str, Turn]] = ())
     for session, turn in reversed(fill):
         if (session, turn.number) in there or not turn.content.strip():
             continue
-        evidence = _beginning(whole(session, turn), min(room, MAX_MINUTES_WORDS // _SHARE_OF_A_TURN))
-        if not evidence:
+        evidence = _beginning(whole(session, turn), min(room, share))
+        if evidence:
+            kept.append(evidence)
+            room -= _size(evidence)
+        elif room < share:  # else its first sentence is too long, and earlier turns have room
             break
-        kept.append(evidence)
-        room -= _size(evidence)
     kept.sort(key=lambda each: (each[0].at, each[0].session, each[0].turn))
     return [each for evidence in kept for each in evidence]
 
 
 def _beginning(pick: Pick, room: int) -> list[Evidence]:
-    """Return a turn as far as there is room, cut at a sentence and marked; none when there is hardly any."""
+    """Return the first sentences of a turn that have room, marked when there are more."""
     evidence = pick.evidence()
-    count = len(pick.sentences)
-    while count > 1 and _size(evidence) > room:
-        count -= 1
-        evidence = Pick(pick.session, pick.turn, pick.sentences[:count]).evidence()
-    if _size(evidence) > room:
-        if room < _SHORT_TURN:
-            return []
-        quote = evidence[0].quote
-        evidence = [evidence[0].model_copy(update={"quote": quote[: room * _LETTERS_OF_A_WORD].rstrip()})]
-        count = 0
-    is_cut = count < len(pick.sentences)
-    return [*evidence[:-1], evidence[-1].model_copy(update={"is_cut": is_cut})]
+    for count in range(len(pick.sentences) - 1, 0, -1):
+        if _size(evidence) <= room:
+            break
+        *first, last = Pick(pick.session, pick.turn, pick.sentences[:count]).evidence()
+        evidence = [*first, last.model_copy(update={"is_cut": True})]
+    return evidence if _size(evidence) <= room else []
 
 
 def _size(evidence: Iterable[Evidence]) -> int:
     """Return how many words quotes have."""
-    return sum(len(each.quote.split()) + len(_CJK.findall(each.quote)) // _LETTERS_OF_A_WORD for each in evidence)
+    texts = [each.quote for each in evidence]
+    return sum(len(text.split()) + len(_CJK.findall(text)) // 2 for text in texts)
 
 
 def _joined(evidence: Sequence[Evidence]) -> str:

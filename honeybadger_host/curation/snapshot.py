@@ -19,7 +19,7 @@ from honeybadger_agent.wire import STORE
 from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
-from honeybadger_host.curation.passes import PassDependencies
+from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.curation.said import Turns
@@ -30,13 +30,11 @@ from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.labels import folded
 
 MAX_ENTRIES: Final = 1000  # entries of a pass: those that changed last (RB14)
-_REINFORCED: Final = 5
-_LOOKED_BACK: Final = 5000  # turns of a session that are searched for a quote
-_SESSIONS: Final = 20
+_REINFORCED: Final = 5  # times that something was said again, after which only a person takes it out (docs/curation.md)
+_SESSIONS: Final = 20  # a question has room for 4,000 tokens of people's turns
 _SESSION: Final = re.compile(r"[\w.:-]+")
 _NAMES: Final = ("dream-", "preferences-")
-_RETIRED_WITHIN: Final = timedelta(days=30)
-FOLDED: Final = "the same text, byte for byte"  # reason of a join by code, which leaves recall the same
+_RETIRED_WITHIN: Final = timedelta(days=30)  # of the gate `too_much`
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -68,7 +66,7 @@ class Snapshot:
     @cached_property
     def items(self) -> Sequence[Item]:
         """The entries, then the notes."""
-        entries = (Item(name, entry.content, entry.updated or entry.created) for name, entry in self.entries.items())
+        entries = (Item(name, entry.content) for name, entry in self.entries.items())
         return [*entries, *(Item(name, note.text) for name, note in self.notes.items())]
 
     @cached_property
@@ -198,16 +196,17 @@ def turns_of(uses: PassDependencies, group: str, wanted: Iterable[tuple[str, int
         (session, turn.number): turn
         for session, number in first.items()
         if _SESSION.fullmatch(session) and (uses.home / turns_file(group, session)).is_file()
-        for turn in uses.turn_logs.since(group, session, number - 1, _LOOKED_BACK)
+        for turn in uses.turn_logs.since(group, session, number - 1, MAX_TURNS)
     }
 
 
-def newest_turns(uses: PassDependencies, group: str, most: int) -> Turns:
-    """Return the newest turns of the sessions that changed last. Raises WorldFailed."""
+def newest_turns(uses: PassDependencies, group: str) -> Turns:
+    """Return the newest turns of people in the sessions that changed last. Raises WorldFailed."""
     return {
         (session, turn.number): turn
         for _, session in newest_sessions(uses.home, group, _SESSIONS)
-        for turn in uses.turn_logs.since(group, session, 0, most)
+        for turn in uses.turn_logs.since(group, session, 0, MAX_TURNS)
+        if uses.is_person(turn)
     }
 
 

@@ -13,10 +13,9 @@ import anyio.to_thread
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wire import DecideProposal, Dream, ListProposals, Refusal
 from honeybadger_agent.wire.proposals import UNDECIDED
-from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
-from honeybadger_host.curation.asking import OverBudget
-from honeybadger_host.curation.dreaming import Dreamt
+from honeybadger_host.curation.asking import OverBudget, WrongAnswer
+from honeybadger_host.curation.dreams import Dreamt
 from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.curation.proposal import Proposal, counts_of
 from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored, with_states

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from honeybadger_host.curation.enriching import enrichment_of
+from honeybadger_host.curation.enrichment import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.memory.blame import json_object
 from honeybadger_host.memory.compaction import line_of

@@ -31,7 +31,7 @@ SETTINGS: Final = {
     "model.curation": "scripted:script.json",
     "consolidation.memory_window": 10,
     "curation.runner.LOOK_SECONDS": 0.02,
-    "curation.jobs.FIRST_PAUSE_SECONDS": 0.1,
+    "curation.runner.FIRST_PAUSE_SECONDS": 0.1,
 }
 
 

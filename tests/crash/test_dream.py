@@ -27,10 +27,10 @@ ENTRIES: Final = {"rent1": RENT, "rent2": f"{RENT[:-1]}, always.", "tea1": TEA, 
 SETTINGS: Final = {
     "model.curation": "scripted:script.json",
     "dream.schedule": "0 0 1 1 *",
-    "curation.due_dreams.QUIET_SECONDS": 0.0,
+    "curation.dreams.QUIET_SECONDS": 0.0,
     "curation.runner.DREAM_LOOK_SECONDS": 0.02,
     "curation.runner.LOOK_SECONDS": 0.02,
-    "curation.jobs.FIRST_PAUSE_SECONDS": 0.1,
+    "curation.runner.FIRST_PAUSE_SECONDS": 0.1,
 }
 
 

@@ -27,7 +27,7 @@ from tests.terminal import Terminal
 
 SOON: dict[str, object] = {
     "curation.runner.LOOK_SECONDS": 0.02,
-    "curation.jobs.FIRST_PAUSE_SECONDS": 0.2,
+    "curation.runner.FIRST_PAUSE_SECONDS": 0.2,
     "consolidation.memory_window": 10,
 }
 MOVE, FIRM = "I am Ann, and I move to Lisbon on 12 March.", "The firm Silva does the move."

@@ -423,7 +423,7 @@ def test_a_disk_that_is_full_while_a_pass_applies_loses_and_doubles_nothing(
 def test_a_dream_that_was_missed_is_made_once_when_the_host_is_back(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    quickly: dict[str, object] = {"curation.due_dreams.QUIET_SECONDS": 0.1, "curation.runner.DREAM_LOOK_SECONDS": 0.05}
+    quickly: dict[str, object] = {"curation.dreams.QUIET_SECONDS": 0.1, "curation.runner.DREAM_LOOK_SECONDS": 0.05}
     host = make_host(quickly | {"dream.schedule": "0 0 1 1 *"}).start()
     memory.dream()
     for category in ("a", "b"):

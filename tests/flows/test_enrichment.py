@@ -20,7 +20,7 @@ TEXT = (
 )
 RENT = "The flat in Elm Road costs 950 EUR a month, to Mr Glanz."
 HEATING = "The heating is gas and is serviced every October by the firm Silva."
-SOON: dict[str, object] = {"curation.runner.LOOK_SECONDS": 0.02, "curation.jobs.FIRST_PAUSE_SECONDS": 0.2}
+SOON: dict[str, object] = {"curation.runner.LOOK_SECONDS": 0.02, "curation.runner.FIRST_PAUSE_SECONDS": 0.2}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from honeybadger_agent.wire import REQUEST_TYPES
 from honeybadger_host.configuration import render_toml
-from honeybadger_host.curation import candidates, due_dreams, enriching, snapshot
+from honeybadger_host.curation import dreams, enrichment, snapshot
 from honeybadger_host.curation.proposal import GateName
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.handlers import rewind
@@ -140,10 +140,9 @@ def test_the_persona_of_the_project_is_the_one_that_init_makes() -> None:
     [
         ("curation.md", f"turns of a session ({Consolidation().memory_window}) are not consolidated"),
         ("curation.md", f"`history.budget_tokens` of them ({History().budget_tokens:,}), all but the newest ten"),
-        ("curation.md", f"at least {enriching._MIN_CHARACTERS} characters in three sentences"),
+        ("curation.md", f"at least {enrichment._MIN_CHARACTERS} characters in three sentences"),
         ("curation.md", f"the {snapshot.MAX_ENTRIES:,} entries that changed last"),
-        ("curation.md", f"after {due_dreams.QUIET_SECONDS:g} seconds without a change"),
-        ("curation.md", f"entries that no context had in {candidates.UNUSED_AFTER.days} days"),
+        ("curation.md", f"after {dreams.QUIET_SECONDS:g} seconds without a change"),
         ("looking-back.md", f"more than {rewind.MAX_FILES:,} files"),
         ("looking-back.md", f"files over {MAX_BYTES >> 20} MiB, and what"),
     ],
@@ -154,7 +153,7 @@ def test_a_figure_of_a_page_is_that_of_the_code(page: str, told: str) -> None:
 
 def test_the_newest_ten_turns_stay_or_half_of_a_small_window() -> None:
     assert [watermarks.kept_turns(window) for window in (1, 4, 19, 20, 50)] == [2, 2, 9, 10, 10]
-    assert enriching._MIN_SENTENCES == 3
+    assert enrichment._MIN_SENTENCES == 3
 
 
 def test_the_gates_of_the_page_are_those_of_the_code() -> None:

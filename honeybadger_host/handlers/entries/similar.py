@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
 
-from honeybadger_host.curation.candidates import LIKENESS, what_differs
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.nearly import in_common, words_of
 
 log = structlog.get_logger()
 
+LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
+_TOLD: Final = 12  # words of a text that are named
+_DIGITS: Final = re.compile(r"\d+")
 _MOST: Final = 3
 _SHARE: Final = 0.1  # seconds that the thread that reads requests spends on this advice for one batch
 _SAVED_SECONDS: Final = 0.05  # time that a pause saves up, enough for some dozen looks at once
@@ -61,3 +64,11 @@ class Similar:
             {"id": one.key, "score": round(alike, 2), "what_differs": what_differs(one.text, content)}
             for alike, one in near[:_MOST]
         ]
+
+
+def what_differs(older: str, newer: str) -> str:
+    """Return the words that only one of two similar texts has, for a reader; empty when they have the same words."""
+    there, here = (dict.fromkeys((*words_of(text), *_DIGITS.findall(text))) for text in (older, newer))
+    parts = {"there": [one for one in there if one not in here], "here": [one for one in here if one not in there]}
+    told = {where: ", ".join(words[:_TOLD]) + ", …" * (len(words) > _TOLD) for where, words in parts.items() if words}
+    return "; ".join(f"{where}: {words}" for where, words in told.items())

@@ -43,7 +43,6 @@ def uses(home: Path) -> Iterator[PassDependencies]:
         ledger=ledger,
         memory_window=50,
         history_budget_tokens=0,
-        notes_budget_tokens=1000,
         mode="copied",
     )
     ledger.close()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import tracemalloc
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from bench.curation import group_of
-from honeybadger_host.curation.candidates import Item, alike, identical, unused
-
-NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+from honeybadger_host.curation.candidates import Item, alike, identical
 
 
 def items(*texts: str) -> list[Item]:
@@ -45,15 +42,6 @@ def test_a_real_duplicate_is_found_among_many_texts_of_one_template() -> None:
     found = alike(items(*many, "User likes warm bread in the morning.", "In the morning the user likes warm bread."))
     assert ("e3000", "e3001") in [pair.ids for pair in found]
     assert len(found) <= 500
-
-
-def test_what_was_never_recalled_in_90_days_is_told_once_that_is_known_for_so_long() -> None:
-    old = NOON - timedelta(days=200)
-    every = [Item("old1", "a", old), Item("used", "b", old), Item("new1", "c", NOON), Item("when", "d", None)]
-    recalled = {"used": NOON - timedelta(days=3)}
-    assert unused(every, recalled, NOON - timedelta(days=91), NOON) == ["old1"]
-    assert unused(every, recalled, NOON - timedelta(days=89), NOON) == []
-    assert unused(every, {"used": NOON - timedelta(days=91)}, old, NOON) == ["old1", "used"]
 
 
 def test_memory_grows_by_the_entry_and_stays_small() -> None:

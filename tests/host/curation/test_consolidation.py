@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.survival.__main__ import survive
-from honeybadger_host.curation.answers import WrongAnswer, read_answer
-from honeybadger_host.curation.consolidation import Consolidated, Material, notes_in, operations_of, request_text
+from honeybadger_host.curation.asking import WrongAnswer, read_answer
+from honeybadger_host.curation.consolidation import Consolidated, Material, operations_of, request_text
 from honeybadger_host.curation.dream import joined
 from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.notes import notes_of
@@ -39,7 +39,7 @@ def test_a_model_reads_numbered_notes_sections_and_turns() -> None:
     text = request_text(material())
     (note,) = NOTES
     assert text.startswith(f"## Current Long-term Memory\nN1 [{note}] Notes, by bee: The rent is 900 EUR.\n  N9 [")
-    assert notes_in(text) == {"1": note}
+    assert material().given == {"N1": note}
     assert "\n## Sections\nNotes, Preferences, " in text
     assert "[2026-05-07 18:05] ASSISTANT: assistant\n  Noted.\n  Ann hates Bob.\n" in text
     assert text.endswith("[2026-05-07 18:07] USER: user\n  4.1 家賃は950ユーロです。\n  4.2 “Quoted words” stay.\n")
@@ -68,13 +68,7 @@ answers = st.fixed_dictionaries(
 def test_whatever_a_model_answers_every_line_that_applies_itself_is_a_persons_sentence_byte_for_byte(
     answer: dict[str, object],
 ) -> None:
-    made = operations_of(
-        read_answer(json.dumps(answer), Consolidated),
-        material(),
-        notes_in(request_text(material())),
-        "m",
-        prose=False,
-    )
+    made = operations_of(read_answer(json.dumps(answer), Consolidated), material(), "m", prose=False)
     known = Known(
         texts={name: note.text for name, note in NOTES.items()},
         digests={name: note.digest for name, note in NOTES.items()},

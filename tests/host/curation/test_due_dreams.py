@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from honeybadger_host.curation.due_dreams import DueDreams
+from honeybadger_host.curation.dreams import DueDreams
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark
 from honeybadger_host.work.times import Cron

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import anyio
 
-from honeybadger_host.curation.dreaming import Dreams
+from honeybadger_host.curation.dreams import Dreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.storage.changes import TurnAdded

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.curation.answers import read_answer
+from honeybadger_host.curation.asking import read_answer
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.preferences import PreferenceAnswer, counted, oldest, operation_of, seen_before
+from honeybadger_host.curation.preferences import PreferenceAnswer, oldest, operation_of, seen_before
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.text.turn import Turn
 
@@ -45,8 +45,7 @@ def decided(row: dict[str, Any]) -> Operation | None:
     if made is None:
         return None
     proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=(made,))
-    (operation,) = check(proposal, known()).operations
-    return counted(operation, known())
+    return check(proposal, known()).operations[0]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,8 @@ def test_what_touches_security_credentials_or_money_needs_permission(turn: int, 
 
 
 def test_a_pass_takes_the_oldest_turns_that_fit() -> None:
-    turns = [
-        ("main", Turn(n, NOW + timedelta(seconds=n), "user", "ann", "ann", "word " * 4000, 9)) for n in range(5, 0, -1)
-    ]
-    assert [turn.number for _, turn in oldest(turns)] == [1, 2]
+    turns = {
+        ("main", n): Turn(n, NOW + timedelta(seconds=n), "user", "ann", "ann", "word " * 4000, 9)
+        for n in range(5, 0, -1)
+    }
+    assert [number for _, number in oldest(turns)] == [1, 2]

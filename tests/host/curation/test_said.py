@@ -16,9 +16,9 @@ from honeybadger_host.curation.said import (
     minutes,
     picked,
     quoted_in,
+    sentences_of,
     uncopied,
 )
-from honeybadger_host.curation.sentences import sentences_of
 from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)

@@ -8,10 +8,11 @@ from typing import Any
 
 import anyio
 
-from honeybadger_host.curation.dreaming import Dreams
+from honeybadger_host.curation.dream import FOLDED
+from honeybadger_host.curation.dreams import Dreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
-from honeybadger_host.curation.snapshot import FOLDED, decided_before, take
+from honeybadger_host.curation.snapshot import decided_before, take
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
@@ -76,7 +77,7 @@ def test_a_pass_looks_at_a_thousand_of_many_entries_and_says_how_many_it_left_ou
         write(uses.home, f"e{number:04}", text if number % 10 else "The same again.", category=f"c{number % 4}")
 
     async def trial() -> Any:
-        return await Dreams(uses).dream("main", True)
+        return await Dreams(uses).make("main", True)
 
     dreamt = anyio.run(trial)
     assert (dreamt.looked_at, dreamt.left_out) == (1000, 100)

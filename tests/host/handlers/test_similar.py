@@ -7,8 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_host.curation.candidates import what_differs
-from honeybadger_host.handlers.entries.similar import Similar
+from honeybadger_host.handlers.entries.similar import Similar, what_differs
 from tests.host.handlers.room import Room
 from tests.host.indexes import index_of
 

@@ -1,4 +1,4 @@
-"""Consolidates a session: turns older than its window go to HISTORY.md, summary.md and notes (AB1, AB4)."""
+"""Consolidates sessions: turns older than a window go to HISTORY.md, summary.md and notes (AB1, AB4)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ from typing import Final
 import anyio.to_thread
 import structlog
 
-from honeybadger_host.curation.answers import read_answer
-from honeybadger_host.curation.asking import Answer, Question
+from honeybadger_host.curation.asking import Answer, Question, read_answer
 from honeybadger_host.curation.consolidation import (
     Consolidated,
     Material,
-    notes_in,
     operations_of,
     request_text,
     without_model,
 )
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, proposed, taken
 from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, counts_of
@@ -46,21 +43,9 @@ class _Plan:
     """The turns to consolidate, at least one; whether they were consolidated before, and whether more are due."""
 
     material: Material
-    mark: Watermark | None
+    name: str
     is_again: bool
     has_more: bool
-
-    @property
-    def turns(self) -> Sequence[Turn]:
-        return self.material.turns
-
-    @property
-    def name(self) -> str:
-        """The name of the question, the change and the proposal; unique in the group."""
-        passes = 0 if self.mark is None else self.mark.passes
-        last = self.turns[-1].number
-        told = hashlib.sha256(f"{self.material.session}\0{self.turns[0].number}\0{passes}".encode()).hexdigest()[:6]
-        return f"{_named(self.material.session)}{last}-{told}"
 
 
 class Consolidations:
@@ -69,17 +54,6 @@ class Consolidations:
     def __init__(self, uses: PassDependencies) -> None:
         self._uses = uses
         self.done = 0  # since the start
-
-    async def consolidate_now(self, group: str, session: str) -> int:
-        """Consolidate all turns but the newest that stay; return the number of the last consolidated turn.
-
-        Raises as `consolidate`.
-        """
-        async with self._uses.jobs.asked_for(Job(group, "consolidation", session)):
-            while await self.consolidate(group, session, at_once=True):
-                pass
-        mark = await anyio.to_thread.run_sync(self._uses.watermarks.read, group, session)
-        return 0 if mark is None else mark.turn
 
     async def consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
         """Consolidate the turns of a session that are due; return whether there are more.
@@ -94,7 +68,7 @@ class Consolidations:
         directives = self._uses.directives
         system = directives.read("consolidation") + (f"\n\n{directives.read('prose')}" if self._uses.prose else "")
         question = Question(group, plan.name, "consolidation", system, request_text(plan.material))
-        made = await self._uses.make(question, partial(self._propose, plan, question), until=plan.turns[-1].at)
+        made = await self._uses.make(question, partial(self._propose, plan, question), until=plan.material.turns[-1].at)
         self.done += 1
         return plan.has_more and (made is None or made.counts["applied"] > 0)
 
@@ -102,30 +76,33 @@ class Consolidations:
         """Return the turns to consolidate; None when there are none. Raises WorldFailed."""
         uses = self._uses
         mark = uses.watermarks.read(group, session)
-        last = uses.turn_logs.load(group, session).last_number
         begun_again = uses.documents.begins_after(group, session)
-        after = max(begins_after(last, mark, uses.memory_window), begun_again)
-        turns = uses.turn_logs.since(group, session, after, MAX_TURNS)
-        old = turns[: -kept_turns(uses.memory_window)]
-        again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)
-        if again is not None:
-            known = uses.turn_logs.since(group, session, again[0] - 1, MAX_TURNS)
-            old = [turn for turn in known if turn.number <= again[1]]
-        is_long = bool(uses.history_budget_tokens) and (
-            sum(turn.line_tokens for turn in turns) > uses.history_budget_tokens
-        )
-        is_due = at_once or again is not None or is_long or len(turns) > uses.memory_window
-        if not old or not is_due or self._waits(group, session):
-            return None
-        count = taken(old) if again is None else len(old)
         known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS)
+        last = uses.turn_logs.load(group, session).last_number
+        after = begins_after(last, mark, uses.memory_window)
+        turns = [turn for turn in known if turn.number > after]
+        due = turns[: -kept_turns(uses.memory_window)]
+        again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)
+        count = taken(due)
+        if again is not None:
+            due = [turn for turn in known if again[0] <= turn.number <= again[1]]
+            count = len(due)
+        tokens = sum(turn.line_tokens for turn in turns)
+        is_long = bool(uses.history_budget_tokens) and tokens > uses.history_budget_tokens
+        is_due = at_once or again is not None or is_long or len(turns) > uses.memory_window
+        if not due or not is_due or self._waits(group, session):
+            return None
         is_forgotten = uses.forgotten_in(group)
         known = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in known]
-        earlier = [turn for turn in known if turn.number < old[0].number]
-        due = [turn for turn in known if old[0].number <= turn.number <= old[count - 1].number]
-        summary = self._summary_so_far(group, session, mark, earlier)
-        material = Material(session, due, earlier, summary, self._notes(group), self._is_said)
-        return _Plan(material, mark, again is not None, again is not None or count < len(old))
+        first, end = due[0].number, due[count - 1].number
+        before = [turn for turn in known if turn.number < first]
+        now = [turn for turn in known if first <= turn.number <= end]
+        summary = self._summary_so_far(group, session, mark, before)
+        material = Material(session, now, before, summary, self._notes(group), self._is_said)
+        passes = 0 if mark is None else mark.passes
+        told = hashlib.sha256(f"{session}\0{first}\0{passes}".encode()).hexdigest()[:6]
+        name = f"{_named(session)}{end}-{told}"
+        return _Plan(material, name, again is not None, again is not None or count < len(due))
 
     def _is_said(self, turn: Turn) -> bool:
         return self._uses.is_person(turn) and turn.content != FORGOTTEN
@@ -156,25 +133,14 @@ class Consolidations:
             for _, proposal, *_ in found
         )
 
-    def _not_waiting_yet(self, question: Question, session: str, operations: Sequence[Operation]) -> list[Operation]:
-        """Return operations without those for a person that earlier proposals have; a session has one of its prose."""
-        found = stored(self._uses.home, question.group, lambda name, _: name.startswith(_NAMED))
-        earlier = [each.proposal for each in found if each.proposal is not None and each.name != question.name]
-        same = (each for one in earlier if one.session == session for each in one.operations)
-        prose = {each.op for each in same if each.by and each.state == "waiting"} - {"add"}
-        is_settled = settled(earlier)
-        return [each for each in operations if not (each.waits and (each.op in prose or is_settled(each)))]
-
     def _propose(self, plan: _Plan, question: Question, answer: Answer | None) -> Proposal:
         """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
-        group, turns, material = question.group, plan.turns, plan.material
-        given: Mapping[str, str] = {}
+        group, material = question.group, plan.material
         if answer is None:
             operations = without_model(material)
         else:
             said = read_answer(answer.text, Consolidated)
-            given = notes_in(answer.asked)  # it may be older than a restart: notes that are gone are left out
-            operations = operations_of(said, material, given, answer.model, prose=self._uses.prose)
+            operations = operations_of(said, material, answer.model, prose=self._uses.prose)
         if any(each.waits for each in operations):
             operations = self._not_waiting_yet(question, material.session, operations)
         if plan.is_again:  # later passes keep their summary
@@ -189,7 +155,6 @@ class Consolidations:
             group_size=len(notes),
             is_forgotten=self._uses.forgotten_in(group),
         )
-        sources = {source for operation in operations for source in operation.sources}
         return proposed(
             question,
             answer,
@@ -197,10 +162,19 @@ class Consolidations:
             known,
             made_at=datetime.now(UTC),
             session=material.session,
-            first_turn=turns[0].number,
-            last_turn=turns[-1].number,
-            base={note: digest for note, digest in digests.items() if note in sources},
+            first_turn=material.turns[0].number,
+            last_turn=material.turns[-1].number,
+            base={source: digests[source] for each in operations for source in each.sources},
         )
+
+    def _not_waiting_yet(self, question: Question, session: str, operations: Sequence[Operation]) -> list[Operation]:
+        """Return operations without those for a person that earlier proposals have; a session has one of its prose."""
+        found = stored(self._uses.home, question.group, lambda name, _: name.startswith(_NAMED))
+        before = [each.proposal for each in found if each.proposal is not None and each.name != question.name]
+        same = (each for one in before if one.session == session for each in one.operations)
+        prose = {each.op for each in same if each.by and each.state == "waiting"} - {"add"}
+        is_settled = settled(before)
+        return [each for each in operations if not (each.waits and (each.op in prose or is_settled(each)))]
 
 
 def _named(session: str) -> str:
