@@ -139,12 +139,11 @@ class Browser:
 
         def events() -> Iterator[tuple[str, Any]]:
             name = ""
-            while line := answer.readline().decode().rstrip("\n"):
+            while line := answer.readline().decode():
                 if line.startswith("event: "):
-                    name = line.removeprefix("event: ")
+                    name = line.removeprefix("event: ").rstrip("\n")
                 if line.startswith("data: "):
                     yield name, orjson.loads(line.removeprefix("data: "))
-                    answer.readline()
 
         try:
             yield events()

@@ -1,10 +1,9 @@
-"""The operators' page: what an agent sees, what changed, what waits, whether anything is wrong.
+"""The operators' page: what an agent sees, what changed, what waits for a decision, and whether anything is wrong.
 
-A process of its own, which asks the host through the operator's inbox as every command does, and reads what they read;
-it has no other way to memory. Needs the extra `web`. May import: ops and what is below it; not the daemon.
+It is a process of its own, which asks the host through the operator's inbox and reads files, as commands do. Needs the
+extra `web`. May import: ops and what is below it; not the daemon.
 
-Reading order: `server` (its life), `access` (who comes in) and `guards` (what is refused before a page sees it), `app`
-(the routes), `asking` (the host), `forms`, `rendering` and `markdown`; then the pages: `groups` with `needs`,
-`context`, `memory`, `entries`, `notes`, `search`, `review`, `timeline` with `looking_back` and `live`, `tasks`,
-`health`, `talk`.
+Reading order: `server` (start and stop), `guards` (sessions and refused requests), `app` (the routes), `asking` (the
+way to the host), `forms`, `rendering` and `markdown`; then the pages: `needs` (the first one), `context`, `memory`,
+`entries`, `notes`, `review`, `timeline` with `looking_back` and `live`, `tasks`, `health`, `talk`.
 """

@@ -20,42 +20,40 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.web import (
     context,
     entries,
-    groups,
     health,
     live,
     memory,
+    needs,
     notes,
     review,
-    search,
     talk,
     tasks,
     timeline,
 )
-from honeybadger_host.web.access import SESSION_SECONDS, Access
 from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
 from honeybadger_host.web.forms import home_of, shown_of
-from honeybadger_host.web.guards import ENTER, STATIC, Guards
+from honeybadger_host.web.guards import ENTER, SESSION_SECONDS, STATIC, Access, Guards
 from honeybadger_host.web.rendering import Shown, page, problem
 
 log = structlog.get_logger()
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_RELOAD_SECONDS: Final = 3
 _TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
-_PAGES: Final = (groups, context, memory, entries, notes, search, review, timeline, tasks, health, live, talk)
+_PAGES: Final = (needs, context, memory, entries, notes, review, timeline, tasks, health, live, talk)
 
 
 def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIApp:
     """Return the page of a home.
 
     Args:
-        port: on which it is served; None: on a socket.
-        renewed: told of each new token of a link.
+        port: the port that it is served on; None: it is served on a socket.
+        renewed: called with each new token of a link.
     """
     access = Access(time.monotonic, renewed)
-    cookie_name = f"honeybadger_{hashlib.sha256(bytes(home.path.resolve())).hexdigest()[:12]}"  # they know no port
+    # a cookie is sent to all ports of a machine, so its name tells the home
+    cookie_name = f"honeybadger_{hashlib.sha256(bytes(home.path.resolve())).hexdigest()[:12]}"
 
     def enter(request: Request) -> Response:
         cookie = access.enter(request.query_params.get("token", ""))
@@ -113,14 +111,14 @@ def _host_down(request: Request, error: Exception) -> Response:
     told = (
         f"No host serves {home_of(request).path}. Start it with honeybadger-host run; this page comes back by itself."
     )
-    again = _RELOAD_SECONDS if request.method == "GET" else None
+    again = 3 if request.method == "GET" else None
     if again is None:
         told += " Nothing was changed, and what you typed is below. Send it again when the host runs."
     return problem(503, "The host is down", told, retry_after=again, shown=shown_of(request), typed=_typed(request))
 
 
 def _no_answer(request: Request, error: Exception) -> Response:
-    again = _RELOAD_SECONDS if request.method == "GET" else None
+    again = 3 if request.method == "GET" else None
     told = str(error)
     if again is None:
         told += ". The timeline says whether it was done."
@@ -141,6 +139,6 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 def _typed(request: Request) -> dict[str, str]:
-    """Return what was typed into the form that came to nothing, and nothing that a form says by itself."""
+    """Return the texts that a person typed into a form that was refused, without its hidden members."""
     typed: dict[str, str] = getattr(request.state, "typed", {})
     return {name: value for name, value in typed.items() if name in _TYPED}

@@ -1,4 +1,4 @@
-"""The page's way to the host: requests through the operator's inbox, and files of the home that it reads itself."""
+"""Access to the host: requests through the operator's inbox, and files of the home."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Home:
     def ask(
         self, group: str, request: Request[ResultT], *, session: str = "main", seconds: float = 10.0
     ) -> tuple[ResultT, int | None]:
-        """Return what the host answers, and the number of the change that it made.
+        """Return the host's answer, and the number of the change that it made; None: it made none.
 
         Raises: RequestFailed, as `honeybadger_agent.errors` lists; HostDown; NoAnswer.
         """
@@ -65,7 +65,7 @@ class Home:
             reply = client.request(request.type_name, request)
         except ReplyTimeout as late:
             with contextlib.suppress(OSError):
-                client.mailbox.path("requests", late.request_id).unlink()  # else a later host would do it unasked
+                client.mailbox.path("requests", late.request_id).unlink()  # else the next host would do it
             if not is_served(self.path):
                 raise HostDown from None
             raise NoAnswer(f"the host did not answer within {seconds:g} seconds; {late.state}") from None
@@ -74,7 +74,7 @@ class Home:
         return result_of(reply, request), reply.seq
 
     def read(self, group: str, request: Request[ResultT], *, session: str = "main") -> ResultT:
-        """Return what the host answers to a question. Raises as `ask`; says so soon while the index is being read."""
+        """Return the host's answer to a question. Raises as `ask`, and soon while the host reads a large index."""
         index = self.status().get("index", {})
         documents = index.get("documents", 0)
         if documents < _MANY_DOCUMENTS or index.get("resident_bytes"):
@@ -86,7 +86,7 @@ class Home:
             raise NoAnswer(f"{why}. This page loads itself again") from None
 
     def say(self, group: str, chat: Chat, *, session: str) -> str:
-        """Send a message to an agent and return its id; nobody waits for the answer. Raises as `ask`."""
+        """Send a message to an agent and return its id, without waiting for the answer. Raises as `ask`."""
         self._check(group)
         mailbox, turn = Mailbox.of(self.path, group, OPERATOR), new_id()
         try:
@@ -97,20 +97,20 @@ class Home:
         return turn
 
     def _check(self, group: str) -> None:
-        """Raise NotFound, HostDown where nothing can be asked."""
+        """Raise NotFound if there is no such group, HostDown if no host serves the home."""
         if not self.has_group(group):
             raise NotFound(f"there is no group {group!r}")
         if not is_served(self.path):
             raise HostDown
 
     def has_group(self, group: str) -> bool:
-        """Return whether there is such a group: to ask in another one would make it."""
+        """Return whether a group exists: a request in another one would create it."""
         if not NAME.fullmatch(group) or group == GLOBAL_GROUP:
             return False
         return any((self.path / folder / group).is_dir() for folder in ("groups", "data/ipc", "data/sessions"))
 
     def sessions(self, group: str) -> list[str]:
-        """Return the sessions of a group in which something was said last, the newest first; reads no conversation."""
+        """Return the sessions of a group with the newest turns, newest first."""
         folder = self.path / "data" / "sessions" / group
         try:
             with os.scandir(folder) as files:
@@ -121,11 +121,11 @@ class Home:
         return [name for name in names if SESSION.fullmatch(name)]
 
     def any_group(self) -> str:
-        """Return a group in which to ask for what belongs to none."""
+        """Return any group, for requests that belong to none."""
         return next((name for name in groups_in(self.path) if name != GLOBAL_GROUP), "main")
 
     def status(self) -> dict[str, Any]:
-        """Return what the host last said of itself; empty when it never did, or nobody serves the home."""
+        """Return the host's last status; empty: no host serves the home, or it has not written one."""
         try:
             if not is_served(self.path):
                 return {}
@@ -135,7 +135,7 @@ class Home:
         return value if isinstance(value, dict) else {}
 
     def agents(self) -> list[str]:
-        """Return the agents of the home, as the host last said."""
+        """Return the agents in the host's last status."""
         known = self.status().get("agents", {}).get("known", [])
         return [str(name) for name in known]
 
@@ -145,7 +145,7 @@ class Home:
 
 
 def session_named(name: str) -> str:
-    """Return a session that somebody typed. Raises Invalid."""
+    """Return a session's name that somebody typed. Raises Invalid."""
     if not SESSION.fullmatch(name):
         raise Invalid(f"session {name[:40]!r}: 1-100 characters of A-Z a-z 0-9 . _ : -")
     return name

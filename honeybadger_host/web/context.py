@@ -1,4 +1,4 @@
-"""The context that an agent would get now, or got at an earlier moment, part by part, with the reasons."""
+"""What an agent finds: the context that it gets now, or got earlier, with the reasons; and its search."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 from functools import partial
 from typing import Final, NamedTuple
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from honeybadger_agent.wire import ContextResult, PreviewContext
+from honeybadger_agent.wire import ContextResult, PreviewContext, SearchMemory, SearchResult
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_reader import read_turn
@@ -19,9 +20,12 @@ from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, shown_of
 from honeybadger_host.web.rendering import compared, href, page
 
+_LIMITS: Final = (8, 20, 50, 100)
+_SCOPES: Final = ("all", "entries", "turns", "notes")
+
 
 class _Wanted(NamedTuple):
-    """The context that is asked for."""
+    """The requested context."""
 
     agent: str | None
     session: str
@@ -82,7 +86,7 @@ def _address_of(group: str, source: str) -> str | None:
 
 
 def _command(group: str, wanted: _Wanted) -> str:
-    """Return the command that prints the same."""
+    """Return the command that prints the same context."""
     parts = ["honeybadger-host context", group]
     for name, value in (
         ("session", wanted.session),
@@ -97,7 +101,7 @@ def _command(group: str, wanted: _Wanted) -> str:
 
 
 def _why(request: Request) -> Response:
-    """Lead to the context that an answer was given from, as the journal says; it is looked for from the newest on."""
+    """Redirect to the context that an answer was given from."""
     home, group = home_of(request), group_of(request)
     session = session_named(member(request, "session", 100) or "main")
     turn = checked_number(request.query_params.get("turn", ""), "turn")
@@ -108,4 +112,44 @@ def _why(request: Request) -> Response:
     return go(href("g", group, "context", session=session, as_of=served["hash"]))
 
 
-ROUTES: Final = (Route("/g/{group}/context", _context), Route("/g/{group}/why", _why))
+def _search(request: Request) -> Response:
+    group, wanted = group_of(request), {name: member(request, name) for name in ("query", "category", "since", "until")}
+    scope = member(request, "scope") or "all"
+    limit = member(request, "limit", 3) or "8"
+    is_archived = member(request, "archived") == "1"
+    found: SearchResult | None = None
+    problem = ""
+    if any(wanted.values()) or request.query_params:
+        members = {**wanted, "scope": scope, "archived": is_archived or None}
+        try:
+            asked = made(SearchMemory, **members, limit=int(limit) if limit.isdigit() else 8)
+            found = home_of(request).read(group, asked)
+        except RequestFailed as error:
+            problem = str(error).replace("payload.", "")
+    return page(
+        "search.html",
+        shown_of(request),
+        wanted=wanted,
+        scope=scope,
+        scopes=_SCOPES,
+        limit=limit,
+        limits=_LIMITS,
+        is_archived=is_archived,
+        found=found,
+        problem=problem,
+        case=_case(group, wanted, found) if found is not None else "",
+    )
+
+
+def _case(group: str, wanted: dict[str, str | None], found: SearchResult) -> str:
+    """Return the search as a test case in JSON: the query, and the ids found, best first."""
+    asked = {name: value for name, value in wanted.items() if value}
+    case = {"group": group, **asked, "expected": [hit.id for hit in found.hits]}
+    return orjson.dumps(case, option=orjson.OPT_INDENT_2).decode()
+
+
+ROUTES: Final = (
+    Route("/g/{group}/context", _context),
+    Route("/g/{group}/why", _why),
+    Route("/g/{group}/search", _search),
+)

@@ -1,4 +1,4 @@
-"""One entry or note with its history, and what a person does with it: edit, pin, forget."""
+"""One entry or note with its history; edit, pin and forget it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _blame(request: Request) -> Response:
 
 
 def _edited(request: Request, form: dict[str, str]) -> Response:
-    """Replace what was typed into the form, if the entry is as it was when the form was made."""
+    """Save the form, if the entry has not changed since the form was made."""
     group = group_of(request)
     home, id_, version = home_of(request), form.get("id", ""), form.get("version", "")
     if not version:
@@ -82,7 +82,7 @@ def _edited(request: Request, form: dict[str, str]) -> Response:
 
 
 def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str) -> Response:
-    """Return what the entry is by now beside what was typed; saving again is based on what it is."""
+    """Show the entry as it is now next to the typed text; the next save replaces that version."""
     return page(
         "conflict.html",
         shown_of(request),
@@ -96,7 +96,7 @@ def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str
 
 
 def _changed(request: Request, form: dict[str, str]) -> Response:
-    """Pin or unpin an entry, or let it stay valid, if it is as it was shown."""
+    """Pin or unpin an entry, or remove its expiry, if it has not changed since it was shown."""
     group = group_of(request)
     action, id_, version = form.get("action", ""), form.get("id", ""), form.get("version", "")
     actions: dict[str, dict[str, object]] = {
@@ -116,7 +116,7 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
 
 
 def _forgotten(request: Request, form: dict[str, str]) -> Response:
-    """Show what would be forgotten; forget it when that was shown and confirmed."""
+    """Show what would be forgotten, and forget it when that is confirmed."""
     group = group_of(request)
     home, id_ = home_of(request), form.get("id", "")
     told = _forgettable(home, group, id_)
@@ -134,7 +134,7 @@ def _forgotten(request: Request, form: dict[str, str]) -> Response:
 
 
 def texts_of(home: Home, group: str, ids: Iterable[str]) -> dict[str, str]:
-    """Return id -> title or first words of entries and notes, of those that are still there."""
+    """Return id -> title or text of the entries and notes that exist."""
     texts: dict[str, str] = {}
     for id_ in dict.fromkeys(ids):
         with contextlib.suppress(RequestFailed):
@@ -144,7 +144,7 @@ def texts_of(home: Home, group: str, ids: Iterable[str]) -> dict[str, str]:
 
 
 def _forgettable(home: Home, group: str, id_: str) -> list[str]:
-    """Return the texts that an id stands for: those of an entry, or of a change and of a note that it wrote."""
+    """Return the lines of the entry or of the change that an id names."""
     with contextlib.suppress(RequestFailed, HostNotFound):
         if id_.isdigit():
             return [text for sign, text in difference_of(home, int(id_)).lines if sign in "+-" and text.strip()]

@@ -1,4 +1,4 @@
-"""Members of addresses and forms that a browser sends, checked."""
+"""Checked members of the addresses and forms that a browser sends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shown_of(request: Request) -> Shown:
 
 
 def member(request: Request, name: str, most: int = 4096) -> str | None:
-    """Return a member of an address, None when it is empty. Raises Invalid."""
+    """Return a member of an address; None: it is empty. Raises Invalid."""
     value = request.query_params.get(name, "").strip()
     if len(value) > most:
         raise Invalid(f"{name} has {len(value)} characters, the limit is {most}")
@@ -50,7 +50,7 @@ def number(request: Request, name: str, default: int = 0) -> int:
 
 
 def checked_number(text: str, name: str) -> int:
-    """Return a number that somebody may have typed. Raises Invalid."""
+    """Return the number in a text. Raises Invalid."""
     if not (text.isascii() and text.isdigit()) or len(text) > 16:
         raise Invalid(f"{name} is not a number from 0 on")
     return int(text)
@@ -71,7 +71,7 @@ async def _form_of(request: Request) -> dict[str, str]:
 
 
 def posted(change: Callable[[Request, dict[str, str]], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers a form: its members are read here, the change is made on a thread."""
+    """Return an endpoint that reads a form and passes its members to `change` on a thread."""
 
     async def answer(request: Request) -> Response:
         return await run_in_threadpool(change, request, await _form_of(request))
@@ -80,5 +80,5 @@ def posted(change: Callable[[Request, dict[str, str]], Response]) -> Callable[[R
 
 
 def go(address: str) -> Response:
-    """Return the answer to a change that was made: another page."""
+    """Return a redirect to another page, the answer to a change."""
     return RedirectResponse(address, 303)

@@ -1,12 +1,14 @@
-"""The checks before every page: whose request it is, where it was made, and what a browser may do with the answer.
+"""The checks before every page: who asks, from which page, and what a browser may do with the answer.
 
 `docs/decisions/036-page.md` says against whom each guard is.
 """
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
@@ -15,7 +17,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from honeybadger_host.spool.rate_limits import Buckets
-from honeybadger_host.web.access import SESSION_SECONDS, Access
 from honeybadger_host.web.rendering import problem
 
 ENTER: Final = "/enter"
@@ -36,15 +37,51 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 _METHODS: Final = ("GET", "HEAD", "POST")
 MAX_BODY_BYTES: Final = 1 << 20
+SESSION_SECONDS: Final = 12 * 3600
+
+
+class Access:
+    """Access to the page: a link that works once opens a session of twelve hours. Both end with the process.
+
+    Args:
+        clock: monotonic seconds.
+        renewed: called with each new token, before anybody else knows it.
+    """
+
+    def __init__(self, clock: Callable[[], float], renewed: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._renewed = renewed
+        self._sessions: dict[bytes, float] = {}
+        """Digest of a cookie -> the time at which it expires."""
+        self._token = b""
+        self._renew()
+
+    def enter(self, token: str) -> str | None:
+        """Return the cookie of a new session; None: the token is wrong or was used."""
+        if not secrets.compare_digest(_digest(token), self._token):
+            return None
+        self._renew()
+        cookie = secrets.token_urlsafe(32)
+        self._sessions[_digest(cookie)] = self._clock() + SESSION_SECONDS
+        return cookie
+
+    def knows(self, cookie: str) -> bool:
+        """Return whether a cookie belongs to a session that has not expired."""
+        return self._sessions.get(_digest(cookie), 0.0) > self._clock()
+
+    def _renew(self) -> None:
+        token = secrets.token_urlsafe(32)
+        self._token = _digest(token)
+        self._renewed(token)
 
 
 class Guards:
-    """Lets through what may come in, and puts the headers of `HEADERS` on every answer.
+    """Passes allowed requests to the app, and adds `HEADERS` to every answer.
 
     Args:
         cookie: name of the session's cookie.
-        hosts: what `Host` may be, without a port.
-        port: what follows it; None: any, as behind a socket that somebody forwards.
+        hosts: allowed values of `Host`, without a port.
+        port: the port in `Host`; None: any, as for a socket that is forwarded.
     """
 
     def __init__(
@@ -61,7 +98,7 @@ class Guards:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return  # there is neither a WebSocket nor a life of its own here
+            return  # no WebSockets, no lifespan
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -74,7 +111,7 @@ class Guards:
         await answer(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the answer to a request that no page is to see."""
+        """Return the answer to a request that is refused; None: it is allowed."""
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
         host = headers.getlist("host")
         if len(host) != 1 or not self._is_ours(host[0]):
@@ -85,7 +122,7 @@ class Guards:
         if bucket.take(cookie if is_known and cookie is not None else "", time.monotonic()):
             return problem(429, "Too many requests", "Wait a moment, then load the page again.", retry_after=2)
         if method not in _METHODS:
-            return problem(405, "That is not something this page does", "It reads with GET and changes with POST.")
+            return problem(405, "This page does not do that", "It reads with GET and changes with POST.")
         if not is_known and path != ENTER and not path.startswith(STATIC):
             return problem(
                 401,
@@ -123,3 +160,7 @@ def _cookie_of(headers: Headers, name: str) -> str | None:
     except CookieError:
         return None
     return None if found is None else found.value
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -14,11 +14,9 @@ from starlette.routing import Route
 from honeybadger_host.errors import NotFound
 from honeybadger_host.spool.dead_letter_files import DeadLetter, dead_names, drop_dead, find_dead, retry_dead
 from honeybadger_host.web.asking import HostDown, Invalid
-from honeybadger_host.web.forms import go, home_of, member, number, posted, shown_of
+from honeybadger_host.web.forms import PER_PAGE, go, home_of, member, number, posted, shown_of
 from honeybadger_host.web.needs import faults_in
 from honeybadger_host.web.rendering import href, page
-
-_DEAD_PER_PAGE: Final = 20
 
 
 def _health(request: Request) -> Response:
@@ -33,17 +31,17 @@ def _health(request: Request) -> Response:
         status=status,
         is_behind=home.is_behind(status),
         wrong=faults_in(status),
-        dead=[*_letters(home.path, names[offset : offset + _DEAD_PER_PAGE])],
+        dead=[*_letters(home.path, names[offset : offset + PER_PAGE])],
         dead_total=len(names),
         offset=offset,
-        per_page=_DEAD_PER_PAGE,
+        per_page=PER_PAGE,
         done=member(request, "done", 20),
     )
 
 
 def _letters(home: Path, names: Sequence[str]) -> Iterator[DeadLetter]:
     for name in names:
-        with contextlib.suppress(NotFound):  # it went meanwhile
+        with contextlib.suppress(NotFound):  # it was removed meanwhile
             yield find_dead(home, name)
 
 

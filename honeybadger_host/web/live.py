@@ -19,8 +19,7 @@ from honeybadger_host.web.looking_back import newest_seq
 from honeybadger_host.web.rendering import problem
 
 _LOOK_SECONDS: Final = 1.0
-_LOOKS_PER_COMMENT: Final = 15  # a comment shows whether the reader is still there
-MAX_STREAMS: Final = 24  # over all pages: each looks into the journal once a second
+MAX_STREAMS: Final = 24  # of all pages together: each looks into the journal once a second
 
 
 class Streams:
@@ -30,13 +29,13 @@ class Streams:
         self.open = 0
 
     def answer(self, events: AsyncIterator[bytes]) -> Response:
-        """Return a stream as an answer; a page that says so when there are too many."""
+        """Return a stream as an answer, or an error page if too many are open."""
         if self.open >= MAX_STREAMS:
             return problem(429, "Too many live pages are open", "Close some of them.", retry_after=10)
         return StreamingResponse(self._counted(events), media_type="text/event-stream")
 
     async def _counted(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        self.open += 1  # here, since who goes before the beginning never comes to the end
+        self.open += 1  # not earlier: a stream that never began is never ended
         try:
             async for event in events:
                 yield event
@@ -45,7 +44,7 @@ class Streams:
 
 
 def event(name: str, data: object) -> bytes:
-    """Return one event; JSON has no line ends."""
+    """Return one event. Its JSON has no line ends."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(data))
 
 
@@ -55,9 +54,8 @@ async def _events(request: Request) -> Response:
 
 
 async def _news(home: Home, after: int) -> AsyncIterator[bytes]:
-    """Yield `changed` when the journal grew, and `host` when one came or went."""
+    """Yield `changed` when the journal grew, and `host` when a host started or stopped."""
     was_up: bool | None = None
-    quiet = 0
     while True:
         is_up, newest = await run_in_threadpool(_look, home)
         if is_up != was_up:
@@ -66,9 +64,7 @@ async def _news(home: Home, after: int) -> AsyncIterator[bytes]:
         if newest > after:
             yield event("changed", newest)
             after = newest
-        quiet += 1
-        if quiet % _LOOKS_PER_COMMENT == 0:
-            yield b": still here\n\n"
+        yield b":\n\n"  # a comment fails when the reader has gone
         await anyio.sleep(_LOOK_SECONDS)
 
 

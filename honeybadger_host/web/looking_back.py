@@ -1,7 +1,7 @@
 """The journal for a page: its newest changes, the lines of one change, and the author of each line of a file.
 
-A journal has no index by file or group, and may hold millions of turns. A page therefore looks at a limited stretch of
-change numbers, and says how far it came.
+A journal has no index by file or group and may have millions of changes. A page therefore looks at a limited number of
+changes and says how far it came.
 """
 
 from __future__ import annotations
@@ -25,17 +25,15 @@ from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.web.asking import Home
+from honeybadger_host.web.rendering import MAX_FIRST_CHARACTERS
 
-_MAX_LOOKED_AT: Final = 20_000  # changes that one page looks at: 20 ms
+_MAX_LOOKED_AT: Final = 20_000  # changes that one page looks at, in 20 ms
 _MAX_LINES: Final = 400
-_MAX_GIST_CHARACTERS: Final = 160
 ACTIVITY_HOURS: Final = 48
 _UNDOABLE: Final = REVISED_KINDS | {
     "note",
     *(f"{kind}{end}" for kind in ("entry", "archived", "text") for end in ("", REMOVED)),
 }
-
-
 # Kind of a change -> what its author did.
 _TOLD: Final = {
     "note": "noted",
@@ -82,7 +80,7 @@ class Line(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The deed of its author, in words."""
+        """The author's action in words."""
         return _TOLD.get(self.kind, self.kind.replace("_", " "))
 
 
@@ -90,8 +88,8 @@ class Looked(NamedTuple):
     """The changes of a page.
 
     Args:
-        down_to: every change from it on was looked at; 0: to the beginning.
-        before: where the next page begins; None: this is the last.
+        down_to: number of the oldest change looked at; 0: all were.
+        before: the next page has the changes before this number; None: this is the last page.
     """
 
     lines: Sequence[Line]
@@ -108,7 +106,7 @@ def newest_seq(journal: Path) -> int:
 
 
 def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
-    """Return the newest changes that match a filter, newest first, of one stretch. Raises JournalError."""
+    """Return the newest changes that match a filter, newest first, of those looked at. Raises JournalError."""
     if not journal.exists():
         return Looked((), 0, None)
     top = newest_seq(journal) + 1 if wanted.before is None else wanted.before
@@ -121,7 +119,7 @@ def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
 
 
 def activity(journal: Path, group: str | None, now: datetime) -> list[int]:
-    """Return how many changes each of the last 48 hours had, the oldest first, among those of the last stretch."""
+    """Return the number of changes in each of the last 48 hours, oldest first, of those looked at."""
     newest = newest_seq(journal)
     if not newest:
         return [0] * ACTIVITY_HOURS
@@ -131,10 +129,10 @@ def activity(journal: Path, group: str | None, now: datetime) -> list[int]:
 
 
 def note_history(journal: Path, group: str, note: str) -> list[Line]:
-    """Return the changes of the last stretch that gave a note its text, newest first.
+    """Return the changes that wrote or edited a note, newest first, of those looked at.
 
     Args:
-        note: as it stands in the file.
+        note: its text in the file.
     """
     newest = newest_seq(journal)
     if not newest:
@@ -159,16 +157,16 @@ def note_history(journal: Path, group: str, note: str) -> list[Line]:
 def _line(row: Row | Edit) -> Line:
     can_undo = isinstance(row, Edit) or row.kind in _UNDOABLE
     return Line(
-        row.seq, row.at, row.group, row.sender, row.kind, row.file, gist_of(row, _MAX_GIST_CHARACTERS), can_undo
+        row.seq, row.at, row.group, row.sender, row.kind, row.file, gist_of(row, MAX_FIRST_CHARACTERS), can_undo
     )
 
 
 class Difference(NamedTuple):
-    """The lines that a change took out and brought in.
+    """The lines that a change removed and added.
 
     Args:
         lines: sign and text of each line, at most a few hundred.
-        unknown: why they are not known, or not all of them.
+        unknown: why lines are missing; empty: none is.
     """
 
     line: Line
@@ -197,12 +195,12 @@ def difference_of(home: Home, seq: int) -> Difference:
     before = b"" if row.offset == ABSENT else _held_before(home.journal, row)
     if before is None:
         signed = [(" ", line) for line in lines_of(row.data)]
-        return _told(row, signed, "What it held before is not among the last changes; this is what it holds since.")
+        return _told(row, signed, "The earlier text is not among the last changes; this is the new text.")
     return _told(row, signed_lines(hunks_between(lines_of(before), lines_of(row.data))))
 
 
 def _held_before(journal: Path, row: Row) -> bytes | None:
-    """Return what a file held before it was replaced, if one of the last changes says so."""
+    """Return a file's bytes before a change, if they are in one of the last changes."""
     wanted = LogFilter(row.group, file=row.file, after=max(0, row.seq - _MAX_LOOKED_AT), before=row.seq)
     earlier = read_log(journal, wanted, 50)
     return next((each.data for each in earlier if fingerprint(each.data) == row.offset), None)
@@ -216,10 +214,10 @@ def _told(row: Row | Edit, signed: Sequence[tuple[str, bytes]], unknown: str = "
 
 
 class Block(NamedTuple):
-    """Lines of a file in a row that one change wrote, or a member of an entry.
+    """Successive lines of a file that one change wrote, or a member of an entry.
 
     Args:
-        place: number of the first line, name of the member.
+        place: number of the first line, or name of the member.
     """
 
     place: str
@@ -228,9 +226,9 @@ class Block(NamedTuple):
 
 
 def blamed_in(home: Home, file: str) -> list[Block]:
-    """Return whose each part of a group's file is. Raises JournalError, NotFound, WorldFailed.
+    """Return each part of a group's file with its author. Raises JournalError, NotFound, WorldFailed.
 
-    It follows the file through the whole journal, so it is read when somebody asks for it, never for another page.
+    It reads all changes of the file, so only the page that shows authors calls it.
     """
     held = read_whole(home.path / file)
     if held is None or not home.journal.exists():

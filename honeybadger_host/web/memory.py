@@ -1,4 +1,4 @@
-"""The memory of a group as one table: notes and entries, newest first; searched, filtered, archived and pinned."""
+"""The memory of a group as one table of notes and entries: search, filter, archive and pin."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Remembered(NamedTuple):
     """A note or an entry as a row.
 
     Args:
-        id: empty: what stands above the first note has none.
-        author: empty: a person wrote it into the file.
+        id: empty for the text above the first note.
+        author: empty if a person wrote it into the file.
         place: section of a note, category of an entry.
-        at: when it was written; empty: unknown.
+        at: time of writing; empty: unknown.
     """
 
     kind: str
@@ -64,16 +64,16 @@ class Remembered(NamedTuple):
 
     @property
     def may_change(self) -> bool:
-        """Return whether it can be changed here: an unsigned note is changed in the file."""
+        """Whether it can be changed here; an unsigned note can only be changed in the file."""
         return bool(self.id) and self.is_signed
 
 
 class _Wanted(NamedTuple):
-    """The rows that are asked for.
+    """The requested rows.
 
     Args:
         place: section or category; None: any.
-        notes, entries: how many of each stand on the pages before.
+        notes, entries: numbers of those on the pages before.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class _Wanted(NamedTuple):
 
     @property
     def filters(self) -> dict[str, str | None]:
-        """Members of an address that shows the first page of the same."""
+        """The query of the address of the first page."""
         kind = None if self.kind == "all" else self.kind
         return {"kind": kind, "query": self.query, "author": self.author, "place": self.place}
 
@@ -95,7 +95,7 @@ class _Rows(NamedTuple):
 
     Args:
         total: rows of all pages.
-        further: how many notes and entries stand before the next page; None: there is none.
+        further: numbers of notes and entries before the next page; None: there is none.
     """
 
     rows: Sequence[Remembered]
@@ -145,7 +145,7 @@ def _listed(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
     entries: Sequence[EntryRow] = ()
     total, is_complete = len(notes), True
     if wanted.kind != "notes":
-        with contextlib.suppress(Invalid):  # a section of notes that is no name of a category
+        with contextlib.suppress(Invalid):  # a section of notes that cannot be a category
             asked = made(
                 ListMemoryEntries,
                 category=wanted.place,
@@ -166,7 +166,7 @@ def _listed(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
 
 
 def _dated(rows: Iterable[Remembered]) -> Iterator[tuple[str, Remembered]]:
-    """Yield each row with its time; one without a time has that of the row before it."""
+    """Yield each row with its time; a row without one takes that of the row before it."""
     at = "9999"
     for row in rows:
         at = row.at or at
@@ -174,7 +174,7 @@ def _dated(rows: Iterable[Remembered]) -> Iterator[tuple[str, Remembered]]:
 
 
 def _places_of(book: NoteBook, wanted: _Wanted) -> Iterator[int]:
-    """Yield the places of the notes that are wanted, newest first."""
+    """Yield the places of the requested notes, newest first."""
     places = [*reversed(book.places)] if wanted.author is None else book.by_author.get(wanted.author, ())
     for place in places:
         note = book.signed(place)
@@ -248,7 +248,7 @@ def _hit(hit: Hit, sections: Mapping[tuple[str, str], str]) -> Remembered:
 
 
 def _told(request: Request) -> dict[str, Any]:
-    """Return what a bulk action came to, as its address says."""
+    """Return the outcome of a bulk action, which the address has."""
     refused = Counter(code for code in request.query_params.getlist("refused") if code in _WHY_NOT)
     why_not = [(count, _WHY_NOT[code]) for code, count in sorted(refused.items())]
     seqs = [seq for seq in (member(request, "seqs", 2000) or "").split(",") if seq.isdigit()]
@@ -264,7 +264,7 @@ _WHY_NOT: Final = {
 
 
 def _acted(request: Request, form: dict[str, str]) -> Response:
-    """Archive, pin or unpin what was chosen, each by a request of its own, and say what became of it."""
+    """Archive, pin or unpin the chosen notes and entries, each with its own request."""
     home, group, wanted = home_of(request), group_of(request), _wanted(request)
     action = form.get("action", "")
     chosen = [value for name, value in form.items() if name.startswith("chosen-")]

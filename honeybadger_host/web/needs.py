@@ -1,4 +1,4 @@
-"""Work that waits for the operator: proposals, failed tasks, dead letters, budgets, and problems of the host."""
+"""The first page: what needs the operator, the agents at work, and the groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from honeybadger_agent.wire import ListTasks
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from honeybadger_agent.wire import ListGroups, ListTasks
 from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.proposal_files import stored
@@ -18,8 +22,9 @@ from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.spool.dead_letter_files import dead_names, find_dead
 from honeybadger_host.storage.edits import unread_of
 from honeybadger_host.storage.group_places import groups_in
-from honeybadger_host.web.asking import Home
-from honeybadger_host.web.rendering import href
+from honeybadger_host.web.asking import Home, made
+from honeybadger_host.web.forms import PER_PAGE, home_of, member, number, shown_of
+from honeybadger_host.web.rendering import href, page
 from honeybadger_host.web.review import gist_of_operation
 
 _MAX_OF_A_KIND: Final = 5
@@ -27,16 +32,16 @@ _NEARLY_SPENT: Final = 0.8
 
 
 class Need(NamedTuple):
-    """Something that waits for the operator.
+    """Something that needs the operator.
 
     Args:
-        kind: what it is, in a word or two.
-        text: what it says.
+        kind: in a word or two.
+        text: its description.
         where: the group, or the part of the host.
+        address: the page on which to act.
+        action: the label of the link to that page.
         at: since when; None: unknown.
-        undoes: number of the change that a button undoes.
-        address: the page on which it is decided.
-        action: what is done there.
+        undoes: number of a change that a button undoes; None: no button.
     """
 
     kind: str
@@ -49,25 +54,26 @@ class Need(NamedTuple):
 
 
 def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
-    """Return what waits for the operator, the most urgent kind first."""
+    """Return what needs the operator, the most urgent kind first."""
     faults = [Need("problem", fault, "host", "/health", "Look") for fault in faults_in(status)]
     groups = groups_in(home.path)
     return [*faults, *_dead(home), *_unread(home), *_tasks(home, groups), *_budgets(status), *_proposals(home, groups)]
 
 
 def faults_in(status: dict[str, Any]) -> list[str]:
-    """Return what of a status wants somebody's attention, each in a sentence."""
+    """Return the problems in a status, each as a sentence."""
     limits, agents, curation = status.get("limits", {}), status.get("agents", {}), status.get("curation", {})
     told = [f"Near a limit: {each}." for each in limits.get("near", ())]
     told += [f"Over a limit within 10 minutes: {each}." for each in limits.get("reached_lately", ())]
     told += [f"Large: groups/{each}." for each in status.get("large_memories", ())]
     told += [f"Not served: {each}." for each in status.get("boxes_refused", ())]
-    told += [
-        f"The journal changed by itself, see the doctor: {row}." for row in status.get("journal", {}).get("damaged", ())
-    ]
-    told += [f"Not JSON any more, its last good version is served: {each}." for each in status.get("damaged", ())]
+    told += [f"The journal is damaged, see the doctor: {row}." for row in status.get("journal", {}).get("damaged", ())]
+    told += [f"No longer valid JSON, its last good version is served: {each}." for each in status.get("damaged", ())]
     told += [f"Cannot be written now: {each}." for each in status.get("files_behind", ())]
-    told += [f"An agent is as it was before: {file}: {why}." for file, why in agents.get("refused", {}).items()]
+    told += [
+        f"An agent's file cannot be used, its earlier version counts: {file}: {why}."
+        for file, why in agents.get("refused", {}).items()
+    ]
     told += [f"A task does not run: {each}." for each in (status.get("tasks") or {}).get("refused", ())]
     told += [f"Curation failed: {each['job']}: {each['why']}." for each in curation.get("failed", ())]
     told += [
@@ -85,7 +91,7 @@ def faults_in(status: dict[str, Any]) -> list[str]:
 def _dead(home: Home) -> Iterator[Need]:
     names = dead_names(home.path)
     for name in names[:_MAX_OF_A_KIND]:
-        with contextlib.suppress(HostNotFound):  # it went meanwhile
+        with contextlib.suppress(HostNotFound):  # it was removed meanwhile
             reason = find_dead(home.path, name).reason
             yield Need("dead letter", str(reason.get("reason", "")), name, "/health#dead", "Look", reason.get("at"))
     if len(names) > _MAX_OF_A_KIND:
@@ -95,7 +101,7 @@ def _dead(home: Home) -> Iterator[Need]:
 
 def _unread(home: Home) -> Iterator[Need]:
     for edit in removed_unread(home.path, home.journal, time.time())[:_MAX_OF_A_KIND]:
-        text = f"{unread_of(edit)} went from {edit.file} when it was saved"
+        text = f"{unread_of(edit)} went from {edit.file} in a save"
         yield Need("notes removed", text, edit.group, href("change", str(edit.seq)), "Look", edit.at, edit.seq)
 
 
@@ -130,7 +136,7 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
 
 
 def _newest_change(folder: Path) -> tuple[int, int]:
-    """Return how many files a folder has, and when the newest of them was changed."""
+    """Return the number of files in a folder, and when the newest one was changed."""
     times = [0]
     for path in folder.glob("*.json"):
         with contextlib.suppress(OSError):
@@ -140,7 +146,7 @@ def _newest_change(folder: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def _waiting(home: Path, group: str, count: int, newest_change: int) -> list[Need]:
-    """Return the proposals of a group that wait for a decision, the newest first; read again when one changed."""
+    """Return the proposals of a group that wait for a decision, newest first. Cached until a file changes."""
     found: list[Need] = []
     for one in stored(home, group):
         address, at = href("g", group, "review", one.name), round(one.changed_at * 1000)
@@ -154,3 +160,27 @@ def _waiting(home: Path, group: str, count: int, newest_change: int) -> list[Nee
             kind = "write asked for" if one.proposal.kind == "write" else "proposal"
             found.append(Need(kind, text, group, address, "Decide", at))
     return sorted(found, key=lambda need: -int(need.at or 0))
+
+
+def _groups(request: Request) -> Response:
+    home, named, offset = home_of(request), member(request, "named", 64), number(request, "offset")
+    asked = made(ListGroups, named=named, limit=PER_PAGE, offset=offset)
+    found = home.read(home.any_group(), asked)
+    status = home.status()
+    is_first = named is None and not offset
+    return page(
+        "groups.html",
+        shown_of(request),
+        needs=needs_of(home, status) if is_first else [],
+        is_first=is_first,
+        under_way=status.get("turns", {}).get("under_way", []),
+        found=found,
+        named=named,
+        offset=offset,
+        per_page=PER_PAGE,
+        status=status,
+        is_behind=home.is_behind(status),
+    )
+
+
+ROUTES: Final = (Route("/", _groups),)

@@ -1,4 +1,4 @@
-"""Notes of MEMORY.md: which one an id names, its editing and pinning, and whose each line is."""
+"""Notes of MEMORY.md: found by id, edited, pinned, and shown with their authors."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _PINS: Final = {"pin": True, "unpin": False}
 
 
 def id_of(group: str, note: str) -> str:
-    """Return the id of a note as it stands in MEMORY.md."""
+    """Return the id of a note by its text in MEMORY.md."""
     return next(iter(notes_of(group, note.encode())))
 
 
 def note_in(home: Home, group: str, id_: str) -> str | None:
-    """Return the signed note of an id as it stands in MEMORY.md; None: it does not stand there."""
+    """Return the text of a signed note in MEMORY.md by its id; None: it is not there."""
     memory = (home.read(group, ReadGroupFiles()).memory or "").encode()
     found = notes_of(group, memory).get(id_)
     return None if found is None or not found.author else memory[slice(*found.span)].decode()
 
 
 def _edited(request: Request, form: dict[str, str]) -> Response:
-    """Give a note the text that was typed, or pin or unpin it, if it is as it was when the form was made."""
+    """Edit, pin or unpin a note, if it has not changed since the form was made."""
     group, action = group_of(request), form.get("action", "edited")
     wanted: dict[str, object] = {"content": form.get("content", "").strip("\n")}
     if action in _PINS:
@@ -50,7 +50,7 @@ def _edited(request: Request, form: dict[str, str]) -> Response:
 
 
 def _change_of(home: Home, group: str, was: Collection[str]) -> Difference | None:
-    """Return the newest change that took away a line of a note; None: it is not among the last, or not recorded yet."""
+    """Return the newest change that removed a line of a note; None: it is older, or not recorded yet."""
     for line in look_back(home.journal, LogFilter(group, file=f"groups/{group}/{MEMORY}")).lines:
         change = difference_of(home, line.seq)
         if any(sign == "-" and _bare(text) in was for sign, text in change.lines):
@@ -69,7 +69,7 @@ def _conflict(request: Request, form: dict[str, str], change: Difference) -> Res
         if (note := book.signed(place)) is not None and added & _lines(note.content)
     ]
     now, lines = None, change.lines
-    if len(found) == 1:  # else it is gone, or nobody knows which one it is now
+    if len(found) == 1:  # else it was removed, or cannot be told from others
         now = found[0]
         was, is_now = form.get("was", "").splitlines(), now["content"].splitlines()
         mine = form.get("content", "").splitlines()

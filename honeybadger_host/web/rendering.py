@@ -1,4 +1,4 @@
-"""Pages from templates: everything is escaped, what cannot be seen is shown, times and addresses have one form."""
+"""Pages from templates: all text is escaped, hidden characters are shown, times and addresses have one form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from honeybadger_host.text.time_stamps import parse_time, time_stamp
 from honeybadger_host.web.markdown import markdown
 
 _MAX_TEXT_CHARACTERS: Final = 20_000
-_MAX_FIRST_CHARACTERS: Final = 160  # about two lines of a table
+MAX_FIRST_CHARACTERS: Final = 160  # about two lines of a table
 _MAX_COMPARED_LINES: Final = 4000
 _AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))
 _STATIC: Final = ("style.css", "htmx.min.js", "page.js")
@@ -31,7 +31,7 @@ class Shown(NamedTuple):
     """Values that every page has.
 
     Args:
-        group: whose page it is; None: nobody's.
+        group: the page's group; None: it has none.
         may_write: whether forms are shown.
     """
 
@@ -51,7 +51,7 @@ def problem(status: int, what: str, now_what: str, *, retry_after: int | None = 
     """Return a page with an error and its remedy.
 
     Args:
-        retry_after: seconds until the browser loads it again by itself.
+        retry_after: seconds until the browser reloads it.
     """
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     values = {"what": what, "now_what": now_what, "retry_after": retry_after, "typed": {}, **values}
@@ -59,7 +59,7 @@ def problem(status: int, what: str, now_what: str, *, retry_after: int | None = 
 
 
 def visible(text: object, most: int = _MAX_TEXT_CHARACTERS) -> Markup:
-    """Return text as HTML in which characters that hide or reorder others are shown by their numbers."""
+    """Return text as HTML; characters that hide or reorder others are shown as numbers."""
     whole = str(text)
     shown = Markup("").join(_visible(whole[:most]))
     if len(whole) > most:
@@ -78,12 +78,12 @@ def _visible(text: str) -> Iterator[Markup]:
 
 
 def first_words(text: str) -> str:
-    """Return how a text begins, on one line; a note without its dash."""
-    return shortened(" ".join(text.removeprefix("- ")[:400].split()), _MAX_FIRST_CHARACTERS)
+    """Return the beginning of a text on one line; a note without its dash."""
+    return shortened(" ".join(text.removeprefix("- ")[:400].split()), MAX_FIRST_CHARACTERS)
 
 
 def shown_markdown(text: str) -> Markup:
-    """Return Markdown as HTML; what is longer than a page shows is cut, and said."""
+    """Return Markdown as HTML; a long text is cut and says how much is missing."""
     shown = markdown(text[:_MAX_TEXT_CHARACTERS], visible)
     left = len(text) - _MAX_TEXT_CHARACTERS
     return (
@@ -92,7 +92,7 @@ def shown_markdown(text: str) -> Markup:
 
 
 def when(at: str | int | None) -> Markup:
-    """Return a time as HTML, in UTC; `page.js` puts it into the reader's zone.
+    """Return a time in UTC as HTML; `page.js` shows it in the reader's zone.
 
     Args:
         at: RFC 3339, or milliseconds since the epoch.
@@ -106,7 +106,7 @@ def when(at: str | int | None) -> Markup:
 
 
 def age(at: str | int | None) -> Markup:
-    """Return how long ago a time was as HTML, `5 min`, with the time itself beside it for the mouse. As `when`."""
+    """Return the age of a time as HTML, such as `5 min`; the time itself is its title. Argument as in `when`."""
     moment = None if at is None else _moment(at)
     if moment is None:
         return when(at)
@@ -126,21 +126,21 @@ def _moment(at: str | int) -> datetime | None:
 
 
 def href(*parts: str, **query: object) -> str:
-    """Return an address of this page: parts of the path, and what of the query is there."""
+    """Return an address of this page; empty values of the query are left out."""
     path = "/" + "/".join(quote(part, safe="") for part in parts)
     given = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "", False)}
     return path + (f"?{urlencode(given, doseq=True)}" if given else "")
 
 
 def compared(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]] | None:
-    """Return what two texts differ in, as pairs of a sign and a line; None: they are too long to compare here."""
+    """Return the difference of two texts as pairs of sign and line; None: they are too long."""
     if len(before) + len(after) > _MAX_COMPARED_LINES:
         return None
     return [(line[:1], line[1:]) for line in [*difflib.unified_diff(before, after, lineterm="", n=2)][2:]]
 
 
 class Bar(NamedTuple):
-    """A part of a bar: where it begins and how wide it is, in thousandths."""
+    """A part of a bar; begin and width are in thousandths."""
 
     title: str
     begin: int
@@ -149,7 +149,7 @@ class Bar(NamedTuple):
 
 
 def bars(parts: Sequence[tuple[str, float]], whole: float) -> list[Bar]:
-    """Return parts as they stand side by side in a whole; what is over it is cut."""
+    """Return the parts of a bar, one after another. Parts that are larger than the whole together fill it."""
     whole = max(whole, sum(value for _, value in parts), 1)
     found: list[Bar] = []
     at = 0.0
@@ -161,7 +161,7 @@ def bars(parts: Sequence[tuple[str, float]], whole: float) -> list[Bar]:
 
 @cache
 def static_version() -> str:
-    """Return what changes with the style or a script, for their addresses."""
+    """Return a digest of the style and the scripts, for their addresses."""
     folder = resources.files("honeybadger_host") / "web" / "static"
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in _STATIC)).hexdigest()[:12]
 

@@ -1,4 +1,4 @@
-"""Decisions of the operator: proposals of curation and writes that agents asked for, operation by operation."""
+"""Decisions of the operator about proposals of curation and writes of agents, operation by operation."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def _review(request: Request) -> Response:
 
 
 def _gist(home: Home, group: str, row: ProposalRow) -> list[str]:
-    """Return what the first undecided operations of a proposal come to, or its first ones; read from its file."""
+    """Return the first undecided operations of a proposal in words, or else its first operations."""
     try:
         data = read_whole(home.path / row.file)
         operations = () if data is None else proposal_in(data, group, row.id).operations
-    except (ValueError, WorldFailed):  # the row says what is wrong with it
+    except (ValueError, WorldFailed):  # the row shows the error
         return []
     undecided = [one for one in operations if one.state in UNDECIDED]
     return [gist_of_operation(one) for one in (undecided or operations)[:_MAX_GISTS]]
 
 
 def gist_of_operation(operation: Operation) -> str:
-    """Return an operation in a few words: what it does, and the text it comes to."""
+    """Return an operation and its result in a few words."""
     words = operation.title or operation.result or operation.why or ", ".join(operation.sources)
     return first_words(words) if operation.op == "write" else f"{operation.op.replace('_', ' ')}: {first_words(words)}"
 
@@ -88,7 +88,7 @@ def _proposal(request: Request) -> Response:
 
 
 def _texts(request: Request, group: str, row: ProposalRow) -> dict[str, str]:
-    """Return id -> text of what the operations take up; of a write that waits what it would change."""
+    """Return id -> text of the sources of the operations."""
     sources = [source for operation in row.operations for source in operation.get("sources", ())]
     missing = [source for source in sources if source not in row.before][:PER_PAGE]
     return {**texts_of(home_of(request), group, missing), **row.before}
@@ -108,7 +108,7 @@ def _shown(operation: Mapping[str, Any], before: Mapping[str, str]) -> _Shown:
 
 
 def _decided(request: Request, form: dict[str, str]) -> Response:
-    """Decide about one operation, all that are copies, or take the whole proposal back."""
+    """Decide about one operation or about all copies, or undo the whole proposal."""
     group = group_of(request)
     name, decision = str(request.path_params["proposal"]), form.get("decision", "")
     numbers: list[int] | None = None

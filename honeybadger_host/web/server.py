@@ -1,4 +1,4 @@
-"""The life of the page: take the home, listen, print one link, serve until a signal comes."""
+"""Start and stop of the page: lock the home, listen, print one link, serve until a signal."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _GRACE_SECONDS: Final = 2
 
 
 def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_write: bool, opens: bool = False) -> None:
-    """Serve the page of a home until SIGTERM or SIGINT. When one is served already, give its next link and return.
+    """Serve the page of a home until SIGTERM or SIGINT. If it is already served, tell the next link and return.
 
     Args:
-        where: path of a socket, or a port of the loopback; 0: any that is free.
-        told: gets the lines for the person who started it.
-        opens: a browser is to open the link.
+        where: path of a socket, or a port on the loopback; 0: any free port.
+        told: called with each line for the person who started it.
+        opens: open the link in a browser.
     Raises HostError.
     """
     check_home(home)
@@ -78,7 +78,7 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
 
 
 class _Server(uvicorn.Server):
-    """A server that ends at a signal as every command does: uvicorn raises it again when it is done."""
+    """A server that ends normally at a signal, where uvicorn would raise the signal again."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -96,14 +96,14 @@ class _Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def _listening(where: Path | int) -> Iterator[socket.socket]:
-    """Listen where nobody else does. Raises HostError."""
+    """Yield a listening socket. Raises HostError."""
     if isinstance(where, int):
         try:
             listening = socket.create_server(("127.0.0.1", where))
         except OSError as error:
             raise HostError(f"cannot listen on port {where}: {error.strerror}; choose another with --port") from None
         with listening:
-            # what is accepted inherits it; else a page that is sent in two pieces waits 40 ms between them
+            # accepted connections inherit it; else a page that is sent in two pieces waits 40 ms between them
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield listening
         return
@@ -128,7 +128,7 @@ def _listening(where: Path | int) -> Iterator[socket.socket]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket that nobody listens on any more. Raises HostError: somebody does, or it is something else."""
+    """Remove a socket on which nobody listens. Raises HostError: somebody does, or it is no socket."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise HostError(f"{path} is there and is not a socket: choose another --socket")
@@ -145,7 +145,7 @@ def _link(base: str, token: str) -> str:
 
 
 def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bool, opens: bool) -> None:
-    """Give the next link of the page that serves the home now. Raises HomeLocked, HostError."""
+    """Tell the next link of the page that serves the home. Raises HomeLocked."""
     try:
         other = orjson.loads((home / LINK_FILE).read_bytes())
         link, pid, writes = str(other["link"]), int(other["pid"]), bool(other["may_write"])

@@ -1,4 +1,4 @@
-"""A conversation with an agent: what was said, the answer as it is written, and what people say of an answer."""
+"""A conversation with an agent: its turns, the answer while it is written, and feedback on answers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ from honeybadger_agent.wire import (
     parse_request,
 )
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
-from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, posted, shown_of
+from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, posted, shown_of
 from honeybadger_host.web.live import Streams, event
 from honeybadger_host.web.rendering import href, page, shown_markdown
 
 _LOOK_SECONDS: Final = 0.2
-_MAX_TURNS: Final = 50
 _MAX_MESSAGES: Final = 20
 _STOP_TIMEOUT_SECONDS: Final = 30.0  # the host takes up to 20 to write the answer of a stopped turn
 
@@ -42,9 +41,9 @@ _STOP_TIMEOUT_SECONDS: Final = 30.0  # the host takes up to 20 to write the answ
 def _talk(request: Request) -> Response:
     home, group = home_of(request), group_of(request)
     session, turn = session_named(member(request, "session", 100) or "main"), member(request, "turn", 100)
-    # The state first: the history that is read after it holds every turn that has been answered.
+    # The state first: the history that is read after it has every answered turn.
     sent = _Sent("none") if turn is None else _look_at(home, group, turn)
-    history = home.read(group, made(GetHistory, 0, _MAX_TURNS), session=session)
+    history = home.read(group, made(GetHistory, 0, PER_PAGE), session=session)
     return page(
         "talk.html",
         shown_of(request),
@@ -53,7 +52,7 @@ def _talk(request: Request) -> Response:
         agents=home.agents(),
         sessions=home.sessions(group),
         turns=history.messages,
-        most_turns=_MAX_TURNS,
+        most_turns=PER_PAGE,
         messages=home.read(group, made(GetMessages, limit=_MAX_MESSAGES)).messages,
         turn=turn,
         sent=sent,
@@ -75,9 +74,9 @@ class _Sent:
     """A message that was sent from the page.
 
     Args:
-        state: `waits`, `done`, `failed`, `gone`, or `none` where nothing was sent.
-        why: the error of an answer that failed.
-        chat: what was said, while the message waits for its answer.
+        state: `waits`, `done`, `failed`, `gone`, or `none` if none was sent.
+        why: the error if it failed.
+        chat: the message, while it waits for its answer.
     """
 
     state: str
@@ -124,11 +123,11 @@ async def _answer(request: Request) -> Response:
 
 
 async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
-    """Yield the tools of an answer as they run, its text so far as HTML, and its end."""
+    """Yield the tool calls of an answer, its text so far as HTML, and its end."""
     text = ""
     with contextlib.closing(StreamTail(mailbox.stream_path(turn))) as tail:
         while True:
-            is_waiting = mailbox.is_waiting(turn, TURNS)  # first: it is removed after the reply stands
+            is_waiting = mailbox.is_waiting(turn, TURNS)  # first: it is removed after the reply is written
             lines = await run_in_threadpool(tail.read)
             for line in lines:
                 if line.kind == "text":

@@ -49,7 +49,7 @@ def _task(request: Request) -> Response:
 
 
 def _acted(request: Request, form: dict[str, str]) -> Response:
-    """Do something with a task; show what would be cancelled, and cancel it when that was shown and confirmed."""
+    """Run, pause, resume or cancel a task; cancelling asks for confirmation first."""
     group, home = group_of(request), home_of(request)
     action, task = form.get("action", ""), form.get("task", "")
     if action not in _ACTIONS:

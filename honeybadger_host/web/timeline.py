@@ -1,4 +1,4 @@
-"""Every change, newest first; what one changed, and its undoing."""
+"""All changes, newest first; the difference that each made, undo and rewind."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def _change(request: Request) -> Response:
 
 
 def _undone(request: Request, form: dict[str, str]) -> Response:
-    """Undo one change, or several by their numbers with commas, the newest first."""
+    """Undo one or more changes, newest first; their numbers are separated by commas."""
     home = home_of(request)
     seqs = sorted((checked_number(seq, "seq") for seq in form.get("seq", "").split(",")), reverse=True)
     done: int | None = None
     group = ""
     for seq in seqs:
         group = difference_of(home, seq).line.group
-        # what is for every group is undone through any
+        # a change for all groups is undone through any group
         _, done = home.ask(home.any_group() if group == GLOBAL_GROUP else group, made(Undo, seq))
     if len(seqs) > 1 and home.has_group(group):
         return go(href("g", group, "memory", done="undo"))
@@ -69,7 +69,7 @@ def _undone(request: Request, form: dict[str, str]) -> Response:
 
 
 def _rewound(request: Request, form: dict[str, str]) -> Response:
-    """Show what would be brought back to an earlier moment; do it when that was shown."""
+    """Show what a rewind would change, and do it when that is confirmed."""
     group = group_of(request)
     to = form.get("to", "").strip()
     if not to:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from honeybadger_host.web.access import SESSION_SECONDS, Access
+from honeybadger_host.web.guards import SESSION_SECONDS, Access
 from tests.hosting import run_cli
 from tests.page import Browser, Page
 
