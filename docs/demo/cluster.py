@@ -173,8 +173,8 @@ def story(folder: Path, opened: ExitStack) -> dict[str, bool]:
     agent.gap()
     print("   " + one.command("move", "machine-4").strip().replace(f"{folder}/", ""))
     moved_in = agent.gap()
-    where = one.command("where").strip()
-    print(f"   the agent waited {moved_in:.1f} s; people edit files in {where.replace(f'{folder}/', '')}")
+    where = json.loads(one.command("status", "--json"))["owner"]
+    print(f"   the agent waited {moved_in:.1f} s; people edit files on {where.replace(f'{folder}/', '')}")
 
     say("6", "the log's hashes are followed on each machine: `cluster verify`")
     agent.ending.set()

@@ -129,7 +129,7 @@ def cluster_status(home: Home = None, as_json: AsJson = False, overrides: Overri
         found = look(folder, settings)
     lines = [
         f"home     {found['home']}",
-        f"owner    {found['owner'] or 'nobody just now'}, epoch {found['epoch']}",
+        f"owner    {found['owner'] or 'nobody just now'}, epoch {found['epoch']}; people edit files there",
         *map(_line_of, found["machines"]),
         *(f"machine  {node} does not answer" for node in found["missing"]),
         f"log      {found['log']['first']} to {found['log']['last']}, snapshots at {found['snapshots']}",
@@ -169,17 +169,6 @@ def _line_of(machine: Mapping[str, Any]) -> str:
     does = "serves" if machine["serves"] else "begins to own the home" if machine["epoch"] else "follows"
     line = f"machine  {machine['node']} {does}, has {machine['seq']}, version {machine['version']}"
     return line + "".join(f"; of what was forgotten is left: {file} ({form})" for file, form in machine["left"])
-
-
-@app.command("where")
-def cluster_where(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
-    """Say on which machine, and in which folder, people edit files now: the owner's."""
-    from honeybadger_host.cluster.operating import where
-
-    with reaching(home, overrides) as (folder, settings):
-        found = where(folder, settings)
-    here = " (this machine)" if found["is_here"] else ""
-    tell(found, [f"{found['host']}:{found['folder']}/groups{here}"], as_json=as_json)
 
 
 @app.command("move")

@@ -107,7 +107,7 @@ def check_files(home: Path) -> None:
     if are_files_behind(home / JOURNAL_FILE):
         raise HomeError(
             f"the files in {home} are not kept up, for another machine owns the home: do this on that one, see "
-            "`honeybadger-host cluster where`"
+            "`honeybadger-host cluster status`"
         )
 
 

@@ -1,11 +1,9 @@
-"""The doctor's checks of a home on several machines: servers, log, machines, clocks."""
+"""The doctor's checks of a home on several machines: servers, log, machines."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,10 +22,6 @@ from honeybadger_host.settings import Cluster
 from honeybadger_host.storage.files import printable
 from honeybadger_host.storage.home import JOURNAL_FILE
 
-# Between this machine's clock and the servers'. Nothing is lost by more: people read wrong times, and a lease, which
-# the servers time, ends early or late where they differ among themselves.
-_MAX_SKEW_SECONDS: Final = 1.0
-_NEARLY_FULL: Final = 0.8
 _NOT_SEEN: Final = (
     "whether the servers have `sync_interval: always`, and how full their disks are, is not told to hosts"
 )
@@ -79,17 +73,14 @@ def _servers(settings: Cluster) -> Iterator[Finding]:
 
 
 def _stream(servers: Servers, stream: str, count: int) -> Iterator[Finding]:
-    asked_at = time.time()
-    data = servers.ask(f"$JS.API.STREAM.INFO.{stream}", b"")
-    answered_at = time.time()
-    info: Mapping[str, Any] = orjson.loads(data or b"{}")
+    info: Mapping[str, Any] = orjson.loads(servers.ask(f"$JS.API.STREAM.INFO.{stream}", b"") or b"{}")
     if "config" not in info:
         why = info.get("error", {}).get("description", "most of its servers do not answer")
         yield Finding("shared log", "problem", f"{stream}: {why}", "start the servers; see docs/machines.md")
         return
-    config, state, others = info["config"], info["state"], info.get("cluster", {}).get("replicas") or []
+    others = info.get("cluster", {}).get("replicas") or []
     behind = [f"{one['name']} is {'offline' if one.get('offline') else 'behind'}" for one in others if not _is_up(one)]
-    replicas = config["num_replicas"]
+    replicas = info["config"]["num_replicas"]
     if behind:
         yield Finding("shared log", "problem", f"{stream}: {', '.join(behind)}", "start it, or look at its log")
     elif replicas < min(3, count):
@@ -99,30 +90,10 @@ def _stream(servers: Servers, stream: str, count: int) -> Iterator[Finding]:
         yield Finding("shared log", "warning", f"{stream} is on one server: its disk may not fail", "use three servers")
     else:
         yield Finding("shared log", "ok", f"{stream} has {replicas} replicas, all current")
-    for name, used in (("max_bytes", state["bytes"]), ("max_msgs", state["messages"])):
-        limit = config[name]
-        if limit > 0 and used > _NEARLY_FULL * limit:
-            what = f"{stream} holds {used} of {limit} ({name}): the oldest records go when it is full"
-            yield Finding("shared log", "problem", what, f"nats stream edit {stream}, without this limit")
-    yield from _clock(stream, str(info.get("ts", "")), asked_at, answered_at)
 
 
 def _is_up(replica: Mapping[str, Any]) -> bool:
     return bool(replica.get("current")) and not replica.get("offline")
-
-
-def _clock(stream: str, said: str, asked_at: float, answered_at: float) -> Iterator[Finding]:
-    whole, _, parts = said.rstrip("Z").partition(".")
-    if not whole:
-        return
-    at = datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{parts or 0}")
-    off = max(asked_at - at, at - answered_at, 0.0)
-    if off > _MAX_SKEW_SECONDS:
-        what = f"this machine's and that of the server that leads {stream} differ by {off:.1f} s"
-        yield Finding("clocks", "warning", what, "set them (timedatectl, chrony)")
-    else:
-        within = answered_at - asked_at + off
-        yield Finding("clocks", "ok", f"this machine's and that of {stream}'s leader agree within {within:.2f} s")
 
 
 def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:

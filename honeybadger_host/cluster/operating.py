@@ -176,17 +176,6 @@ def balance(settings: Cluster) -> list[dict[str, Any]]:
         return done
 
 
-def where(home: Path, settings: Cluster) -> dict[str, Any]:
-    """Return on which machine, and in which folder, people edit files now. Raises HostError, Unreachable."""
-    names, _, node = read_place(home / JOURNAL_FILE)
-    with closing(Servers(settings.urls, settings.credentials)) as servers:
-        owner = holder(servers, names)
-    if owner is None:
-        raise NotRunning("no machine owns the home just now: start a host, or look again in some seconds")
-    host, folder = place_of(owner)
-    return {"owner": owner, "host": host, "folder": folder, "is_here": owner == node}
-
-
 def move_to(home: Path, settings: Cluster, name: str | None) -> dict[str, Any]:
     """Let another machine own the home.
 

@@ -592,6 +592,8 @@ class Story:
             changed = Counter(str(row[4]) for row in dump["changes"] if row[5] == "note")
             assert [stem for stem, count in changed.items() if count > 1] == [], "doubled in the journal"
             assert FORGED not in machine.journal.read_bytes().decode("latin-1")
+        moments = [int(str(row[1])) for row in dumps[0]["changes"]]
+        assert moments == sorted(moments), "what was decided later never has an earlier time, whatever clocks say"
         noted = {str(row[4]) for row in dumps[0]["changes"] if row[5] == "note"}
         for group in GROUPS:
             text = RawSender(owner.home, group).memory_text()

@@ -17,7 +17,7 @@ import pytest
 from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
 from tests.cluster.machines import Cluster
 from tests.cluster.servers import Proxy, Servers, certificate_in
-from tests.cluster.story import Story, file_systems, stale_records
+from tests.cluster.story import Story, file_systems, set_clock, stale_records
 
 FAULTS = int(os.environ.get("HB_CLUSTER_FAULTS", "0"))
 TRIMS = "HB_CLUSTER_TRIMS" in os.environ
@@ -67,6 +67,8 @@ def test_whatever_fails_each_note_that_was_acknowledged_is_there_once(story: Sto
             story.strike(*story.draw())
             print(f"{time.monotonic() - begun:.0f} s: {sum(story.done.values())} {story.told[-1]}", flush=True)
     else:
+        for machine, hours in zip(story.cluster.machines, (5, -5, 0), strict=True):
+            set_clock(machine, 3600.0 * hours)
         for fault in (story.kill_owner, story.freeze_owner, story.deafen_owner, story.kill_server, story.downgrade):
             story.strike(fault, story.forget)
         story.strike(story.forge)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from honeybadger_host.cluster.lease import LEASE_SECONDS
 from honeybadger_host.storage.home import make_home
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Proxy, Servers
-from tests.cluster.story import file_systems, full, give_clock, set_clock, stale_records
+from tests.cluster.story import file_systems, full, stale_records
 from tests.flows.world import needs_mount
 from tests.hosting import RawSender, request, run_cli, wait_for
 
@@ -128,41 +125,6 @@ def test_servers_whose_disks_are_full_take_nothing_and_all_goes_on_when_they_hav
         assert a.box.reply("n2")["ok"]
         assert counted(a, "n0", "n1", "n2") == [1] * 3
         assert a.command("verify").startswith("ok: ")
-
-
-def test_a_lease_is_held_and_taken_over_whatever_the_wall_clocks_of_the_machines_say(pair: Cluster) -> None:
-    """The servers' own clock is not set: no process of theirs can have another than the machine's."""
-    hour = 3600.0
-    a, b = pair.machines
-    for machine, ahead in ((a, 5 * hour), (b, -5 * hour)):
-        give_clock(machine)
-        set_clock(machine, ahead)
-    a.own()
-    b.follow()
-    numbers = itertools.count()
-    a.box.make()
-    for of_a, of_b in ((-10 * hour, 10 * hour), (24 * hour, -24 * hour)):
-        set_clock(a, of_a)
-        set_clock(b, of_b)
-        until = time.monotonic() + LEASE_SECONDS
-        while time.monotonic() < until:
-            name = f"n{next(numbers):03}"
-            assert a.box.ask(name, request(name, content=f"note {name}."))["ok"]
-            time.sleep(0.1)
-    assert (a.events("cluster.owns"), b.events("cluster.owns")) == (1, 0)
-    a.host.kill()
-    assert b.box.make().ask("m0", request("m0", content="note m0."))["ok"], "its clock is two days behind"
-    a.follow()
-    set_clock(b, 48 * hour)
-    b.host.kill()
-    assert a.box.ask("m1", request("m1", content="note m1."))["ok"]
-    b.follow()
-    pair.settle()
-    names = [f"n{number:03}" for number in range(next(numbers))]
-    assert counted(a, *names, "m0", "m1") == [1] * (len(names) + 2)
-    assert a.dump() == b.dump()
-    moments = [int(str(row[1])) for row in a.dump()["changes"]]
-    assert moments == sorted(moments), "what was decided later never has an earlier time"
 
 
 def test_an_owner_whose_server_hears_no_other_server_answers_nothing_and_another_machine_goes_on(
