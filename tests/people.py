@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_position import read_position
 from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.storage.journal_schema import Row
 from tests.hosting import HostProcess, wait_for
 
 
@@ -41,7 +42,7 @@ def looking(host: HostProcess) -> HostProcess:
     return host
 
 
-def newest_edit(home: Path, file: str, count: int = 1) -> Edit:
+def newest_edit(home: Path, file: str, count: int = 1) -> Row:
     """Return the newest edit of a file once there are so many."""
     wanted, reader = LogFilter(file=file), EditReader(home / JOURNAL_FILE)
     return wait_for(lambda: (found := reader.edits(wanted, 99))[count - 1 :] and found, what=f"edits of {file}")[0]

@@ -21,16 +21,15 @@ _SAVING_SECONDS: Final = 3.0  # A file that somebody has just saved is free with
 
 def check_group(folder: Path, group: str) -> None:
     """See that a home has such a group. Exits when it has none."""
-    from honeybadger_host.storage.edits import read_events
     from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import LogFilter
+    from honeybadger_host.storage.journal_reader import LogFilter, read_log
 
     if not NAME.fullmatch(group):
         raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
     if group == GLOBAL_GROUP:
         return
     if not any((folder / part / group).is_dir() for part in ("groups", "data/sessions")):
-        if (folder / JOURNAL_FILE).exists() and read_events(folder / JOURNAL_FILE, LogFilter(group), 1):
+        if (folder / JOURNAL_FILE).exists() and read_log(folder / JOURNAL_FILE, LogFilter(group), 1):
             return  # its files are on another machine, or somebody removed the folder
         raise NotFound(f"{folder} has no group {group!r}")
 

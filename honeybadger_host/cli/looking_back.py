@@ -16,9 +16,11 @@ from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, jou
 from honeybadger_host.errors import NotFound
 
 if TYPE_CHECKING:
-    from honeybadger_host.memory.file_events import Past
+    from honeybadger_host.documents.history import Past
 
 app = typer.Typer()
+
+_LOOKED_AT_ONCE = 1000
 
 InGroup = Annotated[str, typer.Argument(help="A group, or a group and a file: main/MEMORY.md.")]
 OfGroup = Annotated[str | None, typer.Argument(help="As MEMORY.md, below the group's folder; or the id of an entry.")]
@@ -43,8 +45,8 @@ def blame(
     """Print who wrote each line of a file, and when. Of an entry: each member."""
     from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
     from honeybadger_host.storage.atomic_files import read_whole
+    from honeybadger_host.storage.edits import is_edit
     from honeybadger_host.storage.journal_reader import read_turns_behind
-    from honeybadger_host.storage.journal_schema import Row
 
     folder = home_of(home)
     check_files(folder)
@@ -53,7 +55,7 @@ def blame(
     held = read_whole(folder / path)
     is_entry = path.endswith(".json")
     blamed = blame_of(journal, path, held)
-    rows = {found.origin.seq: found.origin for _, found in blamed if isinstance(found.origin, Row)}
+    rows = {found.origin.seq: found.origin for _, found in blamed if not isinstance(found.origin, str)}
     turns = read_turns_behind(journal, [*rows.values()]) if as_json else {}
     reasons: set[str] = set()
     shown: list[dict[str, Any]] = []
@@ -66,7 +68,7 @@ def blame(
             one |= {"author": None, "at": None, "seq": None, "request": None, "why": origin}
         else:
             seq, at, by = str(origin.seq), moment(origin.at), origin.sender
-            request = origin.request if isinstance(origin, Row) else None
+            request = None if is_edit(origin) else origin.request
             one |= {"author": by, "at": at, "seq": origin.seq, "request": request, "why": None}
             said = turns.get(origin.seq)
             one |= {"session": said and said.session, "turn": said and said.turn}
@@ -86,9 +88,8 @@ def file_of(home: Path, group: str, file: str) -> str:
     It is there, or the journal has changes of it.
     """
     from honeybadger_host.memory.peoples_files import group_of
-    from honeybadger_host.storage.edits import read_events
     from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import LogFilter
+    from honeybadger_host.storage.journal_reader import LogFilter, read_log
 
     check_group(home, group)
     named = next((path for path in (file, f"groups/{group}/{file}") if group_of(path) == group), None)
@@ -98,7 +99,7 @@ def file_of(home: Path, group: str, file: str) -> str:
     else:
         found = [named] if (home / named).exists() else []
     if not found and (home / JOURNAL_FILE).exists():
-        events = read_events(journal_of(home), LogFilter(group, file=named or f"{file}.json"), 9)
+        events = read_log(journal_of(home), LogFilter(group, file=named or f"{file}.json"), 9)
         found = [event.file for event in events if group_of(event.file) == group]
     if not found:
         raise NotFound(f"{group} has no file or entry {file!r} of which changes are known: name it as `log` does")
@@ -116,8 +117,7 @@ def show(
 
     What the journal cannot know is said, not guessed.
     """
-    from honeybadger_host.memory.file_events import read_past
-    from honeybadger_host.memory.file_history import version_at
+    from honeybadger_host.documents.history import read_past, version_at
     from honeybadger_host.storage.journal_schema import LAST_SEQ
 
     folder = home_of(home)
@@ -131,8 +131,8 @@ def show(
         raise NotFound(f"{path} was not there {when}")
     sys.stdout.flush()
     sys.stdout.buffer.write(version.text)
-    if not past.events or past.events[0].seq > seq:
-        until = f"before change {past.events[0].seq}" if past.events else "when the host looked at it last"
+    if not past.rows or past.rows[0].seq > seq:
+        until = f"before change {past.rows[0].seq}" if past.rows else "when the host looked at it last"
         print(f"(so it stood {until}; since when is not known)", file=sys.stderr)
 
 
@@ -190,14 +190,22 @@ def rewind(
 @app.command()
 def diff(
     group: str,
-    earlier: Annotated[str, typer.Argument(help="Number of a change, a date, a time, or `yesterday`.", metavar="FROM")],
+    earlier: Annotated[
+        str | None,
+        typer.Argument(
+            help="Number of a change, a date, a time, or `yesterday`; without it, before the last change.",
+            metavar="[FROM]",
+        ),
+    ] = None,
     later: Annotated[str | None, typer.Argument(help="Likewise; without it the newest change.", metavar="[TO]")] = None,
     home: Home = None,
     file: Annotated[str | None, typer.Option(help="Only this file, or the entry of this id.")] = None,
 ) -> None:
-    """Print how a group's files differ between two moments."""
-    from honeybadger_host.memory.file_events import read_past
-    from honeybadger_host.memory.file_history import version_at
+    """Print how a group's files differ between two moments.
+
+    Without FROM: what their last change did.
+    """
+    from honeybadger_host.documents.history import read_past, version_at
     from honeybadger_host.memory.peoples_files import group_of
     from honeybadger_host.storage.journal_reader import read_changed_files
     from honeybadger_host.storage.journal_schema import LAST_SEQ
@@ -205,11 +213,11 @@ def diff(
     folder = home_of(home)
     check_group(folder, group)
     journal = journal_of(folder)
-    first = seq_of(folder, group, earlier, "FROM")
+    only = None if file is None else file_of(folder, group, file)
+    first = last_change(journal, group, only) - 1 if earlier is None else seq_of(folder, group, earlier, "FROM")
     last = seq_of(folder, group, later, "TO") if later is not None else LAST_SEQ
     if first > last:
         raise typer.BadParameter(f"TO {later} is before FROM {earlier}: exchange them")
-    only = None if file is None else file_of(folder, group, file)
     changed = [path for path in read_changed_files(journal, group, first, last) if group_of(path) == group]
     for path in [path for path in changed if only in (None, path)]:
         past = read_past(journal, path)
@@ -227,6 +235,20 @@ def diff(
                 sys.stdout.write(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
 
 
+def last_change(journal: Path, group: str, only: str | None) -> int:
+    """Return the number of the newest change of a group's files, or of one of them. Raises NotFound."""
+    from honeybadger_host.memory.peoples_files import group_of
+    from honeybadger_host.storage.journal_reader import LogFilter, read_log
+
+    before = None
+    while rows := read_log(journal, LogFilter(group, before=before), _LOOKED_AT_ONCE):
+        for row in rows:
+            if group_of(row.file) == group and only in (None, row.file):
+                return row.seq
+        before = rows[-1].seq
+    raise NotFound(f"nothing was changed in {only or f'the files of {group}'} yet")
+
+
 def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
     """Return the last change up to a moment that somebody typed: a number, a time, or a context's hash."""
     from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -242,11 +264,11 @@ def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
 
 
 def unknown_because(past: Past, seq: int) -> str:
-    from honeybadger_host.storage.edits import Edit
+    from honeybadger_host.storage.edits import edit_of, is_edit
 
-    before = [event for event in past.events if event.seq <= seq]
+    before = [row for row in past.rows if row.seq <= seq]
     if not before:
-        first = f" before change {past.events[0].seq}" if past.events else ""
+        first = f" before change {past.rows[0].seq}" if past.rows else ""
         return f"nothing of it is recorded{first}"
-    lost = [event for event in before if isinstance(event, Edit) and event.hunks is None]
+    lost = [row for row in before if is_edit(row) and edit_of(row).hunks is None]
     return f"the text of change {lost[-1].seq} was not kept" if lost else "its beginning was not recorded"

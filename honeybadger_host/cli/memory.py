@@ -16,7 +16,6 @@ from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, mill
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:
-    from honeybadger_host.storage.edits import Edit
     from honeybadger_host.storage.journal_reader import SaidIn
     from honeybadger_host.storage.journal_schema import Row
 
@@ -102,22 +101,20 @@ def log_(
 ) -> None:
     """Print who changed what when, newest first."""
     from honeybadger_host.ops.gist import gist_of
-    from honeybadger_host.storage.edits import EDIT_KINDS, read_events
-    from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_turns_behind
-    from honeybadger_host.storage.journal_schema import Row
+    from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
 
     folder = home_of(home)
     if group is not None:
         check_group(folder, group)
-    if kind is not None and kind not in {*CHANGE_KINDS, *EDIT_KINDS}:
-        known = ", ".join(sorted({*CHANGE_KINDS, *EDIT_KINDS}))
+    if kind is not None and kind not in CHANGE_KINDS:
+        known = ", ".join(sorted(CHANGE_KINDS))
         raise typer.BadParameter(f"there is no kind {kind!r} of changes; there are: {known}", param_hint="--kind")
     journal = journal_of(folder)
     first = None if since is None else milliseconds_of(since, "--since")
     wanted = LogFilter(group, by, kind, first, file)
-    rows = read_events(journal, wanted, limit)
+    rows = read_log(journal, wanted, limit)
     if as_json:
-        turns = read_turns_behind(journal, [row for row in rows if isinstance(row, Row)])
+        turns = read_turns_behind(journal, rows)
         print_json([_told(row, turns.get(row.seq)) for row in rows])
         return
     width = max((len(row.kind) for row in rows), default=0)
@@ -128,22 +125,23 @@ def log_(
         print(f"nothing was changed in {group or 'this home'} yet" if is_any else "no change is like that")
 
 
-def _told(row: Row | Edit, said: SaidIn | None) -> dict[str, Any]:
+def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
     """Return a change as JSON. Of an edit by a person the text is its lines, each with what happened to it."""
-    from honeybadger_host.storage.journal_schema import Row
+    from honeybadger_host.storage.edits import edit_of, is_edit
     from honeybadger_host.storage.line_hunks import signed_lines
 
     told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group, "sender": row.sender}
-    if isinstance(row, Row):
+    if not is_edit(row):
         told |= {"request": row.request, "kind": row.kind, "file": row.file}
         told |= {"session": None if said is None else said.session, "turn": None if said is None else said.turn}
         return told | {"text": row.data.decode("utf-8", "replace")}
-    told |= {"event": row.event, "kind": row.kind, "file": row.file}
+    edit = edit_of(row)
+    told |= {"event": edit.event, "kind": row.kind, "file": row.file}
     lines = (
-        f"{sign}{line.decode('utf-8', 'replace').rstrip(chr(10))}\n" for sign, line in signed_lines(row.hunks or ())
+        f"{sign}{line.decode('utf-8', 'replace').rstrip(chr(10))}\n" for sign, line in signed_lines(edit.hunks or ())
     )
-    text = None if row.hunks is None else "".join(lines)
-    return told | {"added": row.added, "removed": row.removed, "text": text}
+    text = None if edit.hunks is None else "".join(lines)
+    return told | {"added": edit.added, "removed": edit.removed, "text": text}
 
 
 def _change(text: str) -> int:
@@ -197,12 +195,12 @@ def _check_each(folder: Path, seqs: Sequence[int]) -> None:
             raise HostError(f"{refusal.message}; nothing was undone") from None
 
 
-def _event(folder: Path, seq: int) -> Row | Edit:
-    """Return a change, or an edit by a person. Raises NotFound."""
-    from honeybadger_host.storage.edits import read_event
+def _event(folder: Path, seq: int) -> Row:
+    """Return a change. Raises NotFound."""
     from honeybadger_host.storage.home import JOURNAL_FILE
+    from honeybadger_host.storage.journal_reader import read_change
 
-    event = read_event(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
+    event = read_change(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
     if event is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them; nothing was undone")
     return event

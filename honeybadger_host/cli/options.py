@@ -114,10 +114,12 @@ def check_files(home: Path) -> None:
 def journal_of(home: Path) -> Path:
     """Return the journal of a home; say so if another machine writes to it. Raises NotFound."""
     from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_transfer import are_files_behind
+    from honeybadger_host.storage.journal_transfer import are_files_behind, is_older
 
     if not (home / JOURNAL_FILE).exists():
         raise NotFound(f"{home} has no journal yet: nothing was changed through a host")
     if are_files_behind(home / JOURNAL_FILE):
         print("(as far as this machine, which follows another, has come: see cluster status)", file=sys.stderr)
+    if is_older(home / JOURNAL_FILE):
+        print("(of an earlier version: people's edits are shown once a host of this one was started)", file=sys.stderr)
     return home / JOURNAL_FILE

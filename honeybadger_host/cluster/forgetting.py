@@ -21,8 +21,8 @@ from honeybadger_host.cluster.log import Names, logs_of, snapshots_of
 from honeybadger_host.cluster.placing import is_known, wanted_of
 from honeybadger_host.cluster.records import Position
 from honeybadger_host.cluster.servers import Servers
+from honeybadger_host.documents.history import read_pasts
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.memory.file_events import read_pasts
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.ops.forget import forget_injected, remove_quotes, request_file
@@ -31,12 +31,14 @@ from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import remove_leftovers, replace
 from honeybadger_host.storage.forgetting import Forgetting, begun_in
+from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_connection import reading
+from honeybadger_host.storage.journal_opening import BEFORE
 from honeybadger_host.storage.tombstones import read_tombstones
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 
 # Below `data/`: what is made anew when it is needed, or was left by a kill.
-_DERIVED: Final = (f"{INDEX_FILE}*", "data/snapshot.tmp", "data/joining.tmp*")
+_DERIVED: Final = (f"{INDEX_FILE}*", f"{JOURNAL_FILE}{BEFORE}*", "data/snapshot.tmp", "data/joining.tmp*")
 
 
 def take_out(home: Path, plan: Forgetting) -> None:
@@ -109,10 +111,6 @@ def _lost(here: sqlite3.Connection, there: sqlite3.Connection) -> Iterator[Forge
         row = here.execute("SELECT data FROM changes WHERE seq = ?", (seq,)).fetchone()
         if row is not None and row[0] != held:
             said[group] |= _lines(row[0]) - _lines(held)
-    lines = {bytes(text) for (text,) in here.execute("SELECT text FROM lines")}
-    lines -= {bytes(text) for (text,) in there.execute("SELECT text FROM lines")}
-    for (group,) in there.execute("SELECT DISTINCT grp FROM edits JOIN emptied USING (seq)"):
-        said[group] |= {line.decode("utf-8", "replace").strip() for line in lines}
     for group, texts in said.items():
         parts = [text for text in texts if len(folded(text)) >= MIN_CHARACTERS]
         yield Forgetting(group, parts=parts, wholes=[*texts.difference(parts)])

@@ -47,7 +47,7 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.storage.forgetting import Forgetting, begun_in
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.storage.journal_connection import Transaction, connect, translating, vacuum
-from honeybadger_host.storage.journal_opening import bring_forward, use_wal
+from honeybadger_host.storage.journal_opening import bring_forward, keep_before, use_wal
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION
 
 if TYPE_CHECKING:  # needs an extra
@@ -198,6 +198,7 @@ class Member:
                 raise another_schema(schema)
         writer = connect(self._path, is_shared=True)
         use_wal(writer)
+        keep_before(writer, self._path)
         bring_forward(writer, self._path)
         self._clean = read_clean(writer)
         if self._clean != self.log.position.stream:  # the host ended before it had looked, and knows no words any more

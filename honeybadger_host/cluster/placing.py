@@ -16,17 +16,16 @@ from typing import Final
 
 import structlog
 
+from honeybadger_host.documents.history import Past, Version, read_pasts, version_at, versions
 from honeybadger_host.errors import HomeError, WorldFailed
-from honeybadger_host.memory.file_events import Event, Past, read_pasts
-from honeybadger_host.memory.file_history import Version, version_at, versions
 from honeybadger_host.memory.forgotten_files import REPLACED
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.storage.changes import REMOVED
-from honeybadger_host.storage.edits import Edit, digest_of
+from honeybadger_host.storage.edits import digest_of, edit_of, is_edit
 from honeybadger_host.storage.files import closing_fd, make_folders, path_in, replace
 from honeybadger_host.storage.journal_connection import Transaction, connect, reading
 from honeybadger_host.storage.journal_schema import FILES_BEHIND, LAST_SEQ, Marks, Row, read_marks, write_marks
-from honeybadger_host.storage.revised import REVISED_KINDS
+from honeybadger_host.storage.revised import is_append
 
 log = structlog.get_logger()
 
@@ -42,18 +41,9 @@ def place_files(home: Path, journal: Path) -> int:
         if connection.execute("SELECT 1 FROM meta WHERE key = ?", (FILES_BEHIND,)).fetchone() is None:
             return 0
         since = read_marks(connection).projected_seq
-        last = max(
-            connection.execute(f"SELECT coalesce(max(seq), 0) FROM {table}").fetchone()[0]  # noqa: S608  constants
-            for table in ("changes", "edits")
-        )
-        behind = {
-            file: first
-            for table in ("edits", "changes")
-            for file, first in connection.execute(
-                f"SELECT file, min(seq) FROM {table} WHERE seq > ? GROUP BY file",  # noqa: S608  constants
-                (since,),
-            )
-        }
+        (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()
+        query = "SELECT file, min(seq) FROM changes WHERE seq > ? GROUP BY file"
+        behind: dict[str, int] = dict(connection.execute(query, (since,)))
         seen = [file for (file,) in connection.execute("SELECT file FROM seen WHERE text IS NOT NULL")]
     names = dict.fromkeys((*behind, *(file for file in seen if not os.path.lexists(path_in(home, file)))))
     placed, unsettled, written = 0, dict[str, int](), set[Path]()
@@ -86,8 +76,8 @@ def place_files(home: Path, journal: Path) -> int:
 
 def wanted_of(past: Past) -> Version:
     """Return a file as the journal has it; where it is not known, it was too large to be kept."""
-    last = past.events[-1] if past.events else None
-    if isinstance(last, Row) and last.kind in WHOLE_KINDS:
+    last = past.rows[-1] if past.rows else None
+    if last is not None and last.kind in WHOLE_KINDS:
         return Version([last.data], is_known=True, is_there=not last.kind.endswith(REMOVED))
     return version_at(past, LAST_SEQ)
 
@@ -95,26 +85,24 @@ def wanted_of(past: Past) -> Version:
 def is_known(past: Past, text: bytes) -> bool:
     """Return whether the journal has what a file holds here, or more."""
     digest = digest_of(text)
-    if (past.seen is not None and past.seen.digest == digest) or any(
-        digest in _digests(event) for event in past.events
-    ):
+    if (past.seen is not None and past.seen.digest == digest) or any(digest in _digests(row) for row in past.rows):
         return True
-    if past.events and past.events[-1].kind in WHOLE_KINDS:
+    if past.rows and past.rows[-1].kind in WHOLE_KINDS:
         return False
     for number, (_, version) in enumerate(versions(past)):
-        following = past.events[number] if number < len(past.events) else None
-        if isinstance(following, Row) and following.kind not in REVISED_KINDS:
+        if number < len(past.rows) and is_append(past.rows[number]):
             continue  # it only grows: to look at a text for each of its notes would take minutes
         if version.is_known and version.text.startswith(text):
             return True
     return False
 
 
-def _digests(event: Event) -> Iterator[bytes]:
-    if isinstance(event, Edit):
-        yield from (digest for digest in (event.before, event.after) if digest)
-    elif event.kind in WHOLE_KINDS:
-        yield digest_of(event.data)
+def _digests(row: Row) -> Iterator[bytes]:
+    if is_edit(row):
+        edit = edit_of(row)
+        yield from (digest for digest in (edit.before, edit.after) if digest)
+    elif row.kind in WHOLE_KINDS:
+        yield digest_of(row.data)
 
 
 def _place(home: Path, past: Past, text: bytes | None, stamp: str) -> bool:

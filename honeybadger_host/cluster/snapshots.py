@@ -118,12 +118,11 @@ def load_snapshot(servers: Servers, names: Names, journal: Path) -> list[Forgett
 def _compare(snapshot: Path, journal: Path) -> None:
     """Raise JournalError when a snapshot has not the last change of the journal that it is to replace."""
     with closing(sqlite3.connect(snapshot)) as taken, reading(journal) as here:
-        for table, columns in (("changes", "seq, at, grp, sender, request"), ("edits", "seq, at, grp, author, file")):
-            what = f"SELECT {columns} FROM {table}"  # noqa: S608  constants
-            last = here.execute(f"{what} ORDER BY seq DESC LIMIT 1").fetchone()
-            if last is not None and taken.execute(f"{what} WHERE seq = ?", last[:1]).fetchone() != last:
-                _, position, _ = read_home(here)
-                raise another_past(position.seq if position is not None else 0)
+        what = "SELECT seq, at, grp, sender, request, file FROM changes"
+        last = here.execute(f"{what} ORDER BY seq DESC LIMIT 1").fetchone()
+        if last is not None and taken.execute(f"{what} WHERE seq = ?", last[:1]).fetchone() != last:
+            _, position, _ = read_home(here)
+            raise another_past(position.seq if position is not None else 0)
 
 
 def _put_in_place(temporary: Path, journal: Path) -> None:

@@ -15,17 +15,16 @@ from honeybadger_host.context.maker import Made, Question, result_of
 from honeybadger_host.context.parts import Loaded, Parts, parts_of
 from honeybadger_host.context.recall import Recalled
 from honeybadger_host.context.text import build_context
+from honeybadger_host.documents.history import read_past, version_at
 from honeybadger_host.errors import FileProblem, JournalError, NotFound, WorldFailed
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
-from honeybadger_host.memory.file_events import read_past
-from honeybadger_host.memory.file_history import version_at
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.memory.markdown.group_files import text_of
 from honeybadger_host.memory.markdown.notes import NOT_EDITED
 from honeybadger_host.memory.moments import Moment, moment_of
 from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.edits import is_edit
 from honeybadger_host.storage.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.text.time_stamps import time_stamp
@@ -97,7 +96,7 @@ class EarlierContexts:
     def _file(self, file: str, seq: int) -> Loaded:
         """Return a file as it was right after a change."""
         past = read_past(self.journal, file)
-        if not past.events and past.seen is None:
+        if not past.rows and past.seen is None:
             return None
         version = version_at(past, seq)
         if not version.is_known:
@@ -107,7 +106,7 @@ class EarlierContexts:
         found = text_of(file, version.text)
         if isinstance(found, str):
             return FileProblem(file, found)
-        typed = with_typed(NOT_EDITED, EditReader(self.journal).edits_of([file], 0, seq))
+        typed = with_typed(NOT_EDITED, [row for row in past.rows if is_edit(row) and row.seq <= seq])
         return replace(found, edited=edited_notes(found.text, typed)) if file.endswith(f"/{MEMORY}") else found
 
 

@@ -17,11 +17,11 @@ from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import OperationState, Proposal
 from honeybadger_host.curation.proposal_files import decided
 from honeybadger_host.documents.document import merged_as
+from honeybadger_host.documents.history import text_before
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import values_in
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.memory.entries.entry import name_in
-from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive, standing_span
 from honeybadger_host.memory.markdown.summary_parts import part_of, with_part
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
@@ -84,7 +84,7 @@ class Reverting:
         """Return the content of a file before a change; None when there was none. Raises Refusal: it is not known."""
         if row.kind.endswith(REMOVED):
             return row.data
-        before = None if row.offset == ABSENT else held_before(self.journal, row)
+        before = None if row.offset == ABSENT else text_before(self.journal, row)
         if before is None and row.offset != ABSENT:
             raise _unknown(f"{row.file} held what a person had written, which the journal does not have")
         return before

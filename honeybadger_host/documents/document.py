@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import is_json_object, merge_json
-from honeybadger_host.documents.versions import after, is_append
+from honeybadger_host.documents.versions import after
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.changes import REMOVED
 from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.revised import is_append
 
 # A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting.
 MAX_SAVE_SECONDS: Final = 30.0

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.documents.document import Document
-from honeybadger_host.documents.versions import is_append
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint, read_whole
-from honeybadger_host.storage.edits import EditReader, Looked, Seen, digest_of
+from honeybadger_host.storage.edits import EditReader, Looked, Seen, digest_of, is_edit
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.storage.files import (
     Signature,
@@ -28,6 +27,7 @@ from honeybadger_host.storage.files import (
 )
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
+from honeybadger_host.storage.revised import is_append
 
 MAX_BYTES: Final = 8 << 20  # size limit of a document; a larger file is appended to, and its text is not kept
 _MAX_TEXTS_BYTES: Final = 64 << 20
@@ -90,7 +90,8 @@ class DocumentsInUse:
             for file in files:
                 if (document := self._documents.pop(file, None)) is not None:
                     if first := document.unkept_seq:
-                        self._backlog[file] = [*self.reader.changes(first, LAST_SEQ, [file])]
+                        rows = self.reader.changes(first, LAST_SEQ, [file])
+                        self._backlog[file] = [row for row in rows if not is_edit(row)]
                     self.touch(file)
 
     def discard(self, file: str) -> None:
@@ -118,8 +119,8 @@ class DocumentsInUse:
         if seen is None:
             document = Document(file, bytearray(), 0, is_there=False, left=None)
             if rows:  # what came before it was removed is over
-                edits = self.reader.edits_of([file], 0, LAST_SEQ)
-                document.seq = max((edit.seq for edit in edits if edit.after is None), default=0)
+                edits = self.reader.edits_of([file])
+                document.seq = max((edit.seq for edit in edits if edit.kind == "edit_removed"), default=0)
         else:
             text = self._text_of(seen, path)
             document = Document(file, bytearray(text), seen.seq, is_there=True, left=seen.signature)
@@ -189,7 +190,7 @@ class DocumentsInUse:
         firsts = [one.unkept_seq for one in unkept if one.file not in kept]
         firsts += [rows[0].seq for rows in self._backlog.values()]
         looked_at = min([up_to + 1, *firsts]) - 1
-        self._journal.keep_looked(Looked((), seen, gone, looked_at), 0)
+        self._journal.keep_looked(Looked(seen=seen, gone=gone, up_to=looked_at))
         for document in changed:
             document.unkept_seq = 0
         self._kept_at, self._kept_up_to, self._are_marks_due = time.monotonic(), up_to, False
@@ -215,7 +216,8 @@ class DocumentsInUse:
                     continue
                 with contextlib.suppress(WorldFailed):
                     adopted += self._adopted(file, unprojected.get(file, []))
-            self._journal.keep_looked(Looked((), adopted, (), None), 0)
+            begun = [(one.file, one.seq + 1, one.text) for one in adopted if one.text is not None]
+            self._journal.keep_looked(Looked(seen=adopted, begun=begun))
             for one in adopted:
                 later = [row for row in unprojected.get(one.file, []) if row.seq > one.seq]
                 self._backlog.pop(one.file, None)

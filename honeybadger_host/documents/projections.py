@@ -21,7 +21,6 @@ from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, bring_up, make_room, row_offset
 from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten, NotesRevised
-from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.files import append, closing_fd, open_to_append, path_in, read_all, remove_leftovers
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.unsynced import Unsynced
@@ -52,10 +51,6 @@ class Batch:
         """Log -> where the next line will stand."""
         self._hashes: dict[str, hashlib._Hash] = {}
         """Document -> hash of its text after the changes placed so far."""
-
-    def keeps_replaced(self, change: Change) -> bool:
-        """Return whether the journal needs what a change replaces: of JSON the change before has it."""
-        return isinstance(change, FileWritten) and change.file.endswith(".md") and self._documents.covers(change.file)
 
     def make_way(self, change: Change) -> None:
         """See that a change can be written. Raises WorldFailed; nothing was changed but folders made."""
@@ -159,7 +154,7 @@ class Projections:
         if rows:
             self.written_seq = rows[-1].seq
 
-    def take_in(self, found: Sequence[Found], first: int) -> list[Edit]:
+    def take_in(self, found: Sequence[Found], first: int) -> list[Row]:
         """Make versions of what people saved, see `Saves.take_in`. The writer's place is held."""
         edits = self.documents.saves.take_in(found, first)
         if edits:

@@ -15,7 +15,7 @@ import structlog
 
 from honeybadger_host.documents.document import Document, is_json, merged_as
 from honeybadger_host.documents.in_use import DocumentsInUse
-from honeybadger_host.documents.versions import is_append, versions_back
+from honeybadger_host.documents.versions import versions_back
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint, make_room, read_whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN, is_young, signature_of
@@ -36,6 +36,7 @@ from honeybadger_host.storage.files import (
     write_beside,
 )
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.revised import is_append
 from honeybadger_host.storage.unsynced import Unsynced
 
 log = structlog.get_logger()

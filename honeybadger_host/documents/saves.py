@@ -25,9 +25,7 @@ from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.unread import unread_notes, with_unread
 from honeybadger_host.documents.versions import (
     MAX_CANDIDATES,
-    Event,
     Saved,
-    is_append,
     objects_in,
     read_events,
     versions_back,
@@ -48,6 +46,7 @@ from honeybadger_host.storage.files import (
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from honeybadger_host.storage.revised import is_append
 from honeybadger_host.storage.unsynced import Unsynced
 
 QUIET_SECONDS = 0.5  # A file that changed is looked at after so long without another change
@@ -246,11 +245,11 @@ class Saves:
             is_earlier = same is not None or text in objects
         else:
             later = _later_than(text, newest, events)
-            is_earlier = later is not None or same is not None or reader.has_version(file, fingerprint(text))
+            is_earlier = later is not None or same is not None or reader.has_version(file, digest_of(text))
         if data is None or is_earlier:  # it is not merged: a deletion, or a checkout
             rows = later
             if rows is None:
-                rows = [event for event in events if isinstance(event, Row) and is_append(event)]
+                rows = [event for event in events if is_append(event)]
             young_since = (saved_at - DELETED_SECONDS) * 1000
             young = [row.data for row in rows if row.at >= young_since and row.data.strip() in newest]
             kept = [data for data in young if data.strip() not in text]
@@ -276,7 +275,8 @@ class Saves:
             read = self.view(document.file, data, left)
             if fingerprint(read) == row.offset:
                 saved = replace(document, text=bytearray(read), is_there=True)
-                document.overtaken.append((self._edit(document, saved, self._author_of(os.geteuid())), data))
+                edit = self._edit(document, saved)._replace(overtaken_by=row.seq)
+                document.overtaken.append((edit, data))
                 document.left, document.rendered = left, data
 
     @property
@@ -284,23 +284,29 @@ class Saves:
         """How many edits are to be kept that no file shows any more."""
         return sum(len(document.overtaken) for document in self._in_use.every())
 
-    def take_in(self, some: Sequence[Found], first: int) -> list[Edit]:
+    def take_in(self, some: Sequence[Found], first: int) -> list[Row]:
         """Keep what people saved, and write it where it was merged; return the edits, numbered from `first` on.
 
         Raises WorldFailed, StorageFailed; nothing was changed.
         """
-        edits: list[Edit] = []
+        edits: list[Row] = []
         seen: list[Seen] = []
         gone: list[str] = []
         lately: list[SavedText] = []
+        begun: list[tuple[str, int, bytes]] = []
         done: list[tuple[Found, Document]] = []
         in_use = self._in_use
         at = max(self._journal.last_at, int(self._wall() * 1000))
         event = self._event or first
+
+        def row_of(edit: Edit, file: str, author: str) -> Row:
+            group = in_use.group_of(file) or ""
+            return edit._replace(event=event).row(first + len(edits), at, group, author, file)
+
         with in_use.lock:
             for document in in_use.every():
                 for edit, text in document.overtaken:
-                    edits.append(edit._replace(seq=first + len(edits), event=event))
+                    edits.append(row_of(edit, document.file, self._author_of(os.geteuid())))
                     lately.append(SavedText(document.file, digest_of(text), at, text))
                 document.overtaken = []
             for found in some:
@@ -310,8 +316,10 @@ class Saves:
                 document = in_use.load(found.file)
                 taken = self._taken(document, found)
                 if taken.newest != document.newest:
-                    changed = self._edits(document, taken, found, first + len(edits))
-                    edits += (edit._replace(event=event) for edit in changed)
+                    for edit in self._edits(document, taken, found, first + len(edits)):
+                        edits.append(row_of(edit, found.file, found.author))
+                    if edit.hunks is None and len(taken.text) <= MAX_BYTES:
+                        begun.append((found.file, taken.seq + 1, bytes(taken.text)))
                     if taken.is_there:
                         seen.append(in_use.mark_of(taken))
                     else:
@@ -320,7 +328,7 @@ class Saves:
                     lately.append(SavedText(found.file, digest_of(found.data), at, found.data))
                 done.append((found, taken))
             if edits or lately:
-                self._journal.keep_looked(Looked(edits, seen, gone, None, lately), first, at)
+                self._journal.keep_looked(Looked(edits, seen, gone, saved=lately, begun=begun))
             units_of.cache_clear()
             for found, taken in done:
                 in_use.put(taken)
@@ -364,15 +372,14 @@ class Saves:
             stayed.text = bytearray(with_unread(newest, merged, unread))
         is_only_that = stayed.text == document.text
         taken.seq = first if is_only_that else first + 1
-        last = self._edit(stayed, taken, found.author)._replace(unread=len(unread))
-        return [last] if is_only_that else [self._edit(document, stayed, found.author), last]
+        last = self._edit(stayed, taken)._replace(unread=len(unread))
+        return [last] if is_only_that else [self._edit(document, stayed), last]
 
-    def _edit(self, document: Document, taken: Document, author: str) -> Edit:
+    def _edit(self, document: Document, taken: Document) -> Edit:
         before, after = (None if one.newest is None else digest_of(one.newest) for one in (document, taken))
         texts = bytes(document.text), bytes(taken.text)
         hunks = None if max(map(len, texts)) > MAX_BYTES else hunks_between(*map(lines_of, texts))
-        group = self._in_use.group_of(document.file) or ""
-        return Edit(taken.seq, 0, group, author, 0, document.file, before, after, hunks)
+        return Edit(0, before, after, hunks)
 
 
 def _stamp_of(signature: Signature) -> float:
@@ -380,7 +387,7 @@ def _stamp_of(signature: Signature) -> float:
     return max(signature.mtime_ns, signature.ctime_ns) / 1e9
 
 
-def _later_than(text: bytes, newest: bytes, events: Sequence[Event]) -> list[Row] | None:
+def _later_than(text: bytes, newest: bytes, events: Sequence[Row]) -> list[Row] | None:
     """Return the appends behind the version that a text is; None: it is none of those that are followed back."""
     later: list[Row] = []
     for version, run, _ in versions_back(newest, events):

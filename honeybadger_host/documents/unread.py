@@ -9,7 +9,8 @@ from typing import Final
 
 from honeybadger_host.documents.merge import is_note, merge, units_of
 from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.edits import EditReader, edit_of
+from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import lines_of
 
 _TOLD_DAYS: Final = 3  # over a weekend; `log` says it for good
@@ -46,7 +47,7 @@ def with_unread(newest: bytes, merged: bytes, unread: list[bytes]) -> bytes:
     return merge(b"".join(reversed(left)), newest, merged)
 
 
-def removed_unread(home: Path, journal: Path, now: float) -> list[Edit]:
+def removed_unread(home: Path, journal: Path, now: float) -> list[Row]:
     """Return the edits of the last days that took unread notes, newest first, but for those whose notes are back.
 
     Args:
@@ -57,13 +58,13 @@ def removed_unread(home: Path, journal: Path, now: float) -> list[Edit]:
     if not journal.exists():
         return []
     since = round((now - _TOLD_DAYS * 86_400) * 1000)
-    return [edit for edit in EditReader(journal).unread(since) if not _is_back(home, edit)]
+    return [row for row in EditReader(journal).unread(since) if not _is_back(home, row)]
 
 
-def _is_back(home: Path, edit: Edit) -> bool:
+def _is_back(home: Path, row: Row) -> bool:
     """Return whether all that an edit took out is in its file."""
-    there = {unit.strip() for unit in units_of(read_whole(home / edit.file) or b"")}
-    gone = units_of(b"".join(line for hunk in edit.hunks or () for line in hunk.removed))
+    there = {unit.strip() for unit in units_of(read_whole(home / row.file) or b"")}
+    gone = units_of(b"".join(line for hunk in edit_of(row).hunks or () for line in hunk.removed))
     return all(unit.strip() in there for unit in gone if is_note(unit))
 
 

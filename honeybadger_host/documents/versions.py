@@ -1,5 +1,4 @@
-"""Earlier texts of a document: changes of the host and edits of people, followed back from a text. Pure,
-but for `read_events`."""
+"""Earlier texts of a document: its changes, followed back from a text. Pure, but for `read_events`."""
 
 from __future__ import annotations
 
@@ -10,36 +9,31 @@ from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import cached_property, reduce
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias, TypeGuard
+from typing import Final, NamedTuple
 
 from honeybadger_host.documents.merge import units_of
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.changes import REMOVED
-from honeybadger_host.storage.edits import Edit, EditReader, SavedText, digest_of
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import apply_hunks, lines_of, reversed_hunks
-from honeybadger_host.storage.revised import REVISED_KINDS, new_text, old_text
+from honeybadger_host.storage.edits import EditReader, SavedText, digest_of, edit_of, is_edit
+from honeybadger_host.storage.journal_schema import IS_EDIT, Row
+from honeybadger_host.storage.line_hunks import apply_hunks, lines_of
+from honeybadger_host.storage.revised import REVISED_KINDS, is_append, new_text, old_text, undo_hunks
 
-Event: TypeAlias = Row | Edit
 MAX_CANDIDATES: Final = 64
 _MAX_COMPARED_BYTES: Final = 4096  # size limit of lines that are compared character by character: 5 ms
 _MIN_RUN_BYTES: Final = 3  # fewer characters in a row are alike by chance
 
 
-def is_append(event: Event) -> TypeGuard[Row]:
-    """Return whether an event added something at the end of its file."""
-    return isinstance(event, Row) and event.kind not in WHOLE_KINDS and event.kind not in REVISED_KINDS
-
-
-def after(text: bytes, event: Event) -> bytes:
-    """Return a text after an event. Raises ValueError: the event is not about this text, or its own is not kept."""
-    if isinstance(event, Edit):
-        if event.hunks is None:
+def after(text: bytes, row: Row) -> bytes:
+    """Return a text after a change. Raises ValueError: the change is not about this text, or its own is not kept."""
+    if is_edit(row):
+        hunks = edit_of(row).hunks
+        if hunks is None:
             raise ValueError("the text of an edit was not kept")
-        return b"".join(apply_hunks(lines_of(text), event.hunks))
-    if event.kind in WHOLE_KINDS:
-        return b"" if event.kind.endswith(REMOVED) else event.data
-    return new_text(text, event) if event.kind in REVISED_KINDS else text + event.data
+        return b"".join(apply_hunks(lines_of(text), hunks))
+    if row.kind in WHOLE_KINDS:
+        return b"" if row.kind.endswith(REMOVED) else row.data
+    return new_text(text, row) if row.kind in REVISED_KINDS else text + row.data
 
 
 def text_after(text: bytes, rows: Iterable[Row]) -> bytes | None:
@@ -50,35 +44,33 @@ def text_after(text: bytes, rows: Iterable[Row]) -> bytes | None:
         return None
 
 
-def before(text: bytes, event: Event) -> bytes:
-    """Return a text before an event. Raises ValueError: as `after`, or the file was written as a whole."""
-    if isinstance(event, Edit):
-        if event.hunks is None:
+def before(text: bytes, row: Row) -> bytes:
+    """Return a text before a change. Raises ValueError: as `after`, or the file was written as a whole."""
+    if is_edit(row):
+        hunks = edit_of(row).hunks
+        if hunks is None:
             raise ValueError("the text of an edit was not kept")
-        return b"".join(apply_hunks(lines_of(text), reversed_hunks(event.hunks)))
-    if event.kind in WHOLE_KINDS:
+        return undo_hunks(text, hunks)
+    if row.kind in WHOLE_KINDS:
         raise ValueError("the file was written as a whole")
-    if event.kind in REVISED_KINDS:
-        made = old_text(text, event)
-        if new_text(made, event) != text:
+    if row.kind in REVISED_KINDS:
+        made = old_text(text, row)
+        if new_text(made, row) != text:
             raise ValueError("the notes are not where they were")
         return made
-    if not text.endswith(event.data):
+    if not text.endswith(row.data):
         raise ValueError("what was added is not at the end")
-    return text[: -len(event.data)]
+    return text[: -len(row.data)]
 
 
-def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Event]:
-    """Return what changed a file since a time (milliseconds since the epoch), oldest first, and one event before.
+def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Row]:
+    """Return the changes of a file since a time (milliseconds since the epoch), oldest first, and one before.
 
     Args:
-        last: number of its newest event that counts.
+        last: number of its newest change that counts.
     Raises JournalError.
     """
-    at_last = reader.rows(
-        "SELECT at FROM changes WHERE seq = ?1 UNION ALL SELECT at FROM edits WHERE seq = ?1", (last,)
-    )
-    if any(at < since for (at,) in at_last):
+    if any(at < since for (at,) in reader.rows("SELECT at FROM changes WHERE seq = ?", (last,))):
         return []
     low, high = 0, last + 1
     while low < high:  # times never fall
@@ -86,13 +78,12 @@ def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Ev
         query = "SELECT seq, at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
         seq, at = next(iter(reader.rows(query, (middle,))), (high, since))
         low, high = (max(seq, middle) + 1, high) if at < since else (low, middle)
-    edits = [edit for edit in reader.edits_of([file], -1, last) if edit.at >= since]
-    first = min([low, *(edit.seq for edit in edits)])
-    rows = [row for row in reader.changes(first, last, [file]) if row.at >= since]
-    events: list[Event] = sorted([*rows, *edits], key=lambda event: event.seq)
-    query = "SELECT * FROM changes WHERE seq < ? AND file = ? ORDER BY seq DESC LIMIT 1"
-    if events and isinstance(events[0], Row) and events[0].kind in WHOLE_KINDS:  # else it is followed back
-        events[:0] = map(Row._make, reader.rows(query, (events[0].seq, file)))
+    events = [row for row in reader.changes(low, last, [file]) if row.at >= since]
+    query = f"SELECT * FROM changes WHERE seq < ? AND file = ? AND NOT {IS_EDIT} ORDER BY seq DESC LIMIT 1"  # noqa: S608  a constant
+    if events and (events[0].kind in WHOLE_KINDS or file.endswith(".json")):  # else it is followed back
+        written = [*map(Row._make, reader.rows(query, (events[0].seq, file)))]
+        edits = reader.edits_of([file], written[0].seq if written else 0)
+        events[:0] = [*written, *(edit for edit in edits if edit.seq < events[0].seq)]
     return events
 
 
@@ -109,7 +100,7 @@ class Version(NamedTuple):
     end: int
 
 
-def versions_back(newest: bytes, events: Sequence[Event]) -> Iterator[Version]:
+def versions_back(newest: bytes, events: Sequence[Row]) -> Iterator[Version]:
     """Yield texts of a file, the newest first, until one is not known.
 
     Args:
@@ -119,7 +110,7 @@ def versions_back(newest: bytes, events: Sequence[Event]) -> Iterator[Version]:
     while True:
         run: list[Row] = []
         count = at
-        while at > 0 and isinstance(row := events[at - 1], Row) and is_append(row):
+        while at > 0 and is_append(row := events[at - 1]):
             at -= 1
             run.append(row)
         run.reverse()
@@ -129,36 +120,32 @@ def versions_back(newest: bytes, events: Sequence[Event]) -> Iterator[Version]:
         text = text[: len(text) - len(added)]
         at -= 1
         try:
-            if isinstance(row := events[at], Row) and row.kind in WHOLE_KINDS:
-                text = _before_whole(events[:at])
-            else:
-                text = before(text, events[at])
+            is_whole = events[at].kind in WHOLE_KINDS
+            text = _before_whole(events[:at]) if is_whole else before(text, events[at])
         except ValueError:
             return
 
 
-def objects_in(events: Sequence[Event], newest: bytes) -> list[bytes]:
+def objects_in(events: Sequence[Row], newest: bytes) -> list[bytes]:
     """Return the texts of a JSON document that its events tell of, the newest first: each change has a whole one."""
-    wholes = [event.data for event in reversed(events) if isinstance(event, Row)]
+    wholes = [row.data for row in reversed(events) if not is_edit(row)]
     known = {digest_of(text): text for text in (newest, *wholes)}
-    for event in reversed(events):
-        if isinstance(event, Edit):
-            for digest, other in ((event.after, before), (event.before, after)):
+    for row in (*reversed(events), *events):
+        if is_edit(row):
+            edit = edit_of(row)
+            for digest, other in ((edit.after, before), (edit.before, after)):
                 if digest in known:
                     with suppress(ValueError):
-                        text = other(known[digest], event)
+                        text = other(known[digest], row)
                         known.setdefault(digest_of(text), text)
     return [*known.values()]
 
 
-def _before_whole(events: Sequence[Event]) -> bytes:
+def _before_whole(events: Sequence[Row]) -> bytes:
     """Return what a file held before it was written as a whole. Raises ValueError: it is not known."""
     for at in range(len(events) - 1, -1, -1):
-        if isinstance(row := events[at], Row) and row.kind in WHOLE_KINDS:
-            text = after(b"", row)
-            for event in events[at + 1 :]:
-                text = after(text, event)
-            return text
+        if events[at].kind in WHOLE_KINDS:
+            return reduce(after, events[at:], b"")
     raise ValueError("the text before is not known")
 
 
@@ -184,7 +171,7 @@ class Saved:
     def _newest_lines(self) -> Counter[bytes]:
         return Counter(lines_of(self._newest))
 
-    def candidates(self, newest: bytes, events: Sequence[Event], lately: Sequence[SavedText]) -> Iterator[bytes]:
+    def candidates(self, newest: bytes, events: Sequence[Row], lately: Sequence[SavedText]) -> Iterator[bytes]:
         """Yield the texts that this one may have been made from, the newest first.
 
         Its author had read all up to the last event that it shows, and nothing that was appended since.
@@ -195,14 +182,14 @@ class Saved:
         """
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
-        has_edits = any(isinstance(event, Edit) for event in events)
+        has_edits = any(map(is_edit, events))
         old_lines = Counter(lines_of(versions[-1].text) if has_edits else ())
         read, unread = 0, list[bytes]()
         above = Counter(unit.strip() for unit in units_of(newest) if unit.strip())
         lacking = {unit for unit in above if unit not in self._units}
         for number in range(len(events), 0, -1):
             event = events[number - 1]
-            if isinstance(event, Edit):
+            if is_edit(event):
                 is_read = self._shows(event, old_lines)
             elif is_append(event):
                 units = [unit.strip() for unit in units_of(event.data) if unit.strip()]
@@ -219,13 +206,13 @@ class Saved:
                 yield _without(text, unread)
         last = events[read - 1] if read else None
         for one in lately:
-            if last is None or (one.at >= last.at and (isinstance(last, Edit) or last.data.strip() in one.text)):
+            if last is None or (one.at >= last.at and (is_edit(last) or last.data.strip() in one.text)):
                 yield one.text
 
-    def _shows(self, edit: Edit, old_lines: Counter[bytes]) -> bool:
+    def _shows(self, row: Row, old_lines: Counter[bytes]) -> bool:
         """Return whether the text shows an edit: it has lines that came with it, or others in the place of some."""
         came: Counter[bytes] = Counter()
-        for hunk in edit.hunks or ():
+        for hunk in edit_of(row).hunks or ():
             removed, added = (Counter(line for line in side if line.strip()) for side in (hunk.removed, hunk.added))
             if added and removed - self._lines:
                 return True

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_agent.wire import Refusal, Rewind
+from honeybadger_host.documents.history import read_past, version_at
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import APPENDED, TEXT
-from honeybadger_host.memory.file_events import read_past
-from honeybadger_host.memory.file_history import version_at
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.moments import moment_of
 from honeybadger_host.memory.peoples_files import group_of

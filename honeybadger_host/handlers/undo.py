@@ -11,10 +11,10 @@ from typing import Final, TypeAlias, get_args
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.curation.proposal import RETIRED, parse_proposal
+from honeybadger_host.documents.history import text_before
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
 from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
-from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes, standing_span
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles
 from honeybadger_host.storage.changes import (
@@ -30,11 +30,10 @@ from honeybadger_host.storage.changes import (
     MarkedKind,
     WholeKind,
 )
-from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.forgetting import read_emptied
 from honeybadger_host.storage.home import ARCHIVE, MEMORY
 from honeybadger_host.storage.journal_reader import read_change, read_request
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_schema import EDIT_KINDS, Row
 from honeybadger_host.storage.revised import count_notes, revision_of
 from honeybadger_host.text.phrases import FORGOTTEN
 
@@ -47,7 +46,7 @@ _MARKED: Final = get_args(MarkedKind)
 _NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 # A change to undo, and the earlier content of its file; None: there was none.
 _Undone: TypeAlias = tuple[Row, bytes | None]
-_OF_EDITS: Final = (EDIT_UNDONE, NOTE_EDITED, TEXT, f"{TEXT}{REMOVED}")
+_OF_EDITS: Final = (*EDIT_KINDS, EDIT_UNDONE, NOTE_EDITED, TEXT, f"{TEXT}{REMOVED}")
 
 
 def undo(
@@ -57,10 +56,11 @@ def undo(
 
     def prepare(asked: Asked) -> list[_Undone] | UndoneEdit | UndoneMark:
         row = _row_of(asked, journal)
-        if isinstance(row, Row) and row.kind in _MARKED:
+        if row.kind in _MARKED:
             return withdrawing.to_undo(row)
-        if isinstance(row, Edit) or row.kind in _OF_EDITS:
-            return undone_edit(journal, row, files.load(row.file))
+        if row.kind in _OF_EDITS:
+            files.load(row.file)
+            return undone_edit(journal, row)
         rows = [row] if row.kind in _NOTES else _with_entry(row, read_request(journal, row))
         for row in rows:
             files.load(row.file)
@@ -117,28 +117,27 @@ def undo(
     return ChangeHandler(decide, prepare)
 
 
-def _row_of(asked: Asked, journal: Path) -> Row | Edit:
-    """Return the change or the person's edit to undo. Raises Refusal."""
+def _row_of(asked: Asked, journal: Path) -> Row:
+    """Return the change to undo. Raises Refusal."""
     payload: Undo = asked.payload
-    event = read_change(journal, payload.seq) or EditReader(journal).edit(payload.seq)
+    event = read_change(journal, payload.seq)
     if event is None or event.group not in (asked.group, GLOBAL_GROUP):
         raise Refusal("not_found", f"group {asked.group} has no change {payload.seq}", field="payload.seq")
-    if isinstance(event, Row) and event.kind == NOTE_ARCHIVED:  # the last change of a request that archived notes
+    if event.kind == NOTE_ARCHIVED:  # the last change of a request that archived notes
         event = next((row for row in read_request(journal, event) if row.kind == NOTE_REMOVED), event)
-    is_tidied = isinstance(event, Row) and event.sender == OPERATOR and FORGOTTEN.encode() in event.data
+    is_tidied = event.sender == OPERATOR and FORGOTTEN.encode() in event.data
     if is_tidied or read_emptied(journal, [event.seq]):
         raise _conflict(f"something of change {event.seq} was forgotten, and that is for good")
     check_kind(event)
-    if isinstance(event, Row) and event.kind == NOTE_ARCHIVED:
+    if event.kind == NOTE_ARCHIVED:
         raise _conflict(f"change {event.seq} took no note out of {MEMORY}")
     return event
 
 
-def check_kind(event: Row | Edit) -> None:
+def check_kind(row: Row) -> None:
     """Raise Refusal where a change is of a kind that is never undone."""
-    if isinstance(event, Edit) or event.kind in (*_OF_EDITS, *_MARKED):
+    if row.kind in (*_OF_EDITS, *_MARKED):
         return
-    row = event
     why = "only notes, entries, withdrawn turns and people's edits are"
     is_note = row.kind in _NOTES
     if row.kind == NOTE_ARCHIVED:
@@ -203,7 +202,7 @@ def _before(row: Row, journal: Path) -> bytes | None:
     """Return what a written file held before; None: there was none. Raises Refusal: the journal never had that."""
     if row.offset == ABSENT:
         return None
-    before = held_before(journal, row)
+    before = text_before(journal, row)
     if before is None:
         raise _conflict(f"{row.file} held what a person had written, which the journal does not have")
     return before

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.memory.file_events import Event, read_past
-from honeybadger_host.memory.file_history import right_after, right_before
+from honeybadger_host.documents.history import around, read_past
 from honeybadger_host.storage.changes import (
     EDIT_UNDONE,
     NOTE_EDITED,
-    REMOVED,
     Added,
     AddedKind,
     Change,
@@ -26,8 +24,9 @@ from honeybadger_host.storage.changes import (
     FileWritten,
     WholeKind,
 )
-from honeybadger_host.storage.edits import Edit, digest_of, edited_lines
+from honeybadger_host.storage.edits import edit_of, edited_lines, is_edit
 from honeybadger_host.storage.home import ARCHIVE, HISTORY, MEMORY
+from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import (
     Hunk,
     Overlapping,
@@ -36,9 +35,8 @@ from honeybadger_host.storage.line_hunks import (
     hunks_between,
     is_there_again,
     lines_of,
-    reversed_hunks,
 )
-from honeybadger_host.storage.revised import put_back_lines, revision_of
+from honeybadger_host.storage.revised import put_back_lines
 
 TEXT: Final[WholeKind] = "text"
 # Files that the host adds to.
@@ -57,35 +55,23 @@ class UndoneEdit:
         since: what was done to the file after it, oldest first.
     """
 
-    event: Event
+    event: Row
     left: Sequence[bytes]
     hunks: Sequence[Hunk]
     was_there: bool
-    since: Sequence[Event]
+    since: Sequence[Row]
 
 
-def undone_edit(journal: Path, event: Event, held: bytes | None) -> UndoneEdit:
+def undone_edit(journal: Path, event: Row) -> UndoneEdit:
     """Return what is known of an edit, or of its undoing, for `put_back`. Raises Refusal, JournalError."""
-    if isinstance(event, Edit) and event.hunks is None:
-        raise _conflict(event, f"of edit {event.seq} {edited_lines(event)}, only that {event.file} changed")
+    if is_edit(event) and edit_of(event).hunks is None:
+        raise _conflict(event, f"of edit {event.seq} {edited_lines(edit_of(event))}, only that {event.file} changed")
     past = read_past(journal, event.file)
-    since = [*takewhile(lambda other: other.seq != event.seq, reversed(past.events))][::-1]
-    after = right_after(past, event.seq)
-    left, is_known = after.lines, after.is_known
-    if isinstance(event, Edit):
-        if digest_of(held or b"") == event.after:
-            left, is_known = lines_of(held or b""), True
-        hunks, was_there = reversed_hunks(event.hunks or ()), event.before is not None
-        is_known = is_known and all(left[one.at : one.at + len(one.removed)] == list(one.removed) for one in hunks)
-    elif event.kind.removesuffix(REMOVED) == TEXT:
-        before = right_before(past, event.seq)
-        is_known = is_known and before.is_known
-        hunks, was_there = hunks_between(left, before.lines), before.is_there
-    else:
-        hunks, was_there = reversed_hunks(revision_of(event.data).hunks), True
-    if not is_known:
-        raise _conflict(event, f"how {event.file} was right after change {event.seq} is not known")
-    return UndoneEdit(event, left, hunks, was_there, since)
+    since = [*takewhile(lambda other: other.seq != event.seq, reversed(past.rows))][::-1]
+    before, after = around(past, event.seq)
+    if not (before.is_known and after.is_known):
+        raise _conflict(event, f"how {event.file} was right before or after change {event.seq} is not known")
+    return UndoneEdit(event, after.lines, hunks_between(after.lines, before.lines), before.is_there, since)
 
 
 def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
@@ -154,5 +140,5 @@ def _named(undone: UndoneEdit) -> str:
     return f" (changes since: {', '.join(names[-_MAX_NAMED:])}{more})" if names else ", and that is not recorded yet"
 
 
-def _conflict(event: Event, why: str) -> Refusal:
+def _conflict(event: Row, why: str) -> Refusal:
     return Refusal("conflict", f"{why}; nothing was changed: edit {event.file}", field="payload.seq")

@@ -5,6 +5,5 @@ May import: storage, text, errors, and the wire models. It does not know how it 
 Reading order: `markdown/` with `edited_notes`; `turn_log`, `turn_log_store` and `watermarks`; `entries/`;
 `working_memory` and `working_memory_store`; `session_document`, `compaction`, `session_files` and
 `session_document_store`; `feedback`; `edited` (a rule that several share); `served` and
-`injection_ledger`; `peoples_files`, `changed_files`, `file_events`, `oldest_text`, `file_history`,
-`blame` and `moments`; `forgotten_files`.
+`injection_ledger`; `peoples_files`, `changed_files`, `blame` and `moments`; `forgotten_files`.
 """

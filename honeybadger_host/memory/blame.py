@@ -10,11 +10,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.memory.file_events import Past, read_past
-from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin, versions
+from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, Past, read_past, versions
 from honeybadger_host.storage.changes import REMOVED
 from honeybadger_host.storage.journal_reader import read_request
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 
 NOT_YET: Final = "not_recorded"  # whose a line is that somebody saved and that is not recorded yet
@@ -65,7 +64,7 @@ def blame_lines(past: Past, held: bytes | None) -> list[Blamed]:
     """
     *_, (_, now) = versions(past)
     lines, origins = now.lines, now.origins
-    later: Origin = NOT_YET if now.is_known else NOT_KEPT if past.events else BEFORE
+    later: Origin = NOT_YET if now.is_known else NOT_KEPT if past.rows else BEFORE
     for hunk in reversed(hunks_between(lines, lines_of(held or b""))):
         end = hunk.at + len(hunk.removed)
         lines[hunk.at : end], origins[hunk.at : end] = hunk.added, [later] * len(hunk.added)
@@ -78,11 +77,11 @@ def blame_members(journal: Path, file: str, held: bytes | None) -> dict[str, Bla
     Args:
         held: what its file holds now.
     """
-    members = _members(journal, file, until=None)
+    members = _members(journal, file, LAST_SEQ)
     return _changed(members, json_object(held or b""), NOT_YET, defaultdict(list))
 
 
-def _members(journal: Path, file: str, until: int | None) -> dict[str, Blamed]:
+def _members(journal: Path, file: str, until: int) -> dict[str, Blamed]:
     past = read_past(journal, file)
     gone: defaultdict[tuple[str, bytes], list[Origin]] = defaultdict(list)
     members: dict[str, Blamed] = {}
@@ -91,9 +90,9 @@ def _members(journal: Path, file: str, until: int | None) -> dict[str, Blamed]:
         if not now.is_known:
             is_lost = True
             continue
-        if isinstance(event, Row) and not members and (moved := _moved_from(journal, event)) is not None:
+        if event is not None and not members and (moved := _moved_from(journal, event)) is not None:
             members = _members(journal, moved.file, moved.seq - 1)
-        origin: Origin = NOT_KEPT if is_lost and event is not past.events[0] else event or BEFORE
+        origin: Origin = NOT_KEPT if is_lost and event is not past.rows[0] else event or BEFORE
         members = _changed(members, json_object(now.text), origin, gone)
         is_lost = False
     return members

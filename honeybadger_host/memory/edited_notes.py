@@ -13,20 +13,21 @@ from typing import Final
 
 from honeybadger_host.errors import JournalError
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, PINNED, EditedBy, parse_notes
-from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.edits import EditReader, edit_of
 from honeybadger_host.storage.home import MEMORY
-from honeybadger_host.storage.journal_schema import LAST_SEQ
+from honeybadger_host.storage.journal_schema import Row
 
 _MAX_LINES: Final = 200_000  # of people, kept in memory: 40 MiB
 
 
-def with_typed(typed: Mapping[str, EditedBy], edits: Iterable[Edit]) -> Mapping[str, EditedBy]:
+def with_typed(typed: Mapping[str, EditedBy], edits: Iterable[Row]) -> Mapping[str, EditedBy]:
     """Return line -> who typed it last, and when. What an edit only moved, pinned or gave another end is not typed."""
     found = dict(typed)
-    for edit in edits:
-        before = {_unpinned(line) for hunk in edit.hunks or () for line in hunk.removed}
-        who = EditedBy(edit.author, f"{datetime.fromtimestamp(edit.at / 1000, UTC):%Y-%m-%d %H:%M}")
-        for line in (line for hunk in edit.hunks or () for line in hunk.added):
+    for row in edits:
+        hunks = edit_of(row).hunks or ()
+        before = {_unpinned(line) for hunk in hunks for line in hunk.removed}
+        who = EditedBy(row.sender, f"{datetime.fromtimestamp(row.at / 1000, UTC):%Y-%m-%d %H:%M}")
+        for line in (line for hunk in hunks for line in hunk.added):
             if line.strip() and _unpinned(line) not in before:
                 found[line.rstrip(b"\r\n").decode("utf-8", "replace")] = who
     return found
@@ -84,7 +85,7 @@ class EditedNotes:
         if last < 0 or file in self._outdated:
             self._outdated.discard(file)
             try:
-                edits = self._reader.edits_of([file], last, LAST_SEQ)
+                edits = self._reader.edits_of([file], last)
             except JournalError:
                 self._outdated.add(file)
                 return edited_notes(text, typed)

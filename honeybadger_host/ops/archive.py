@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from honeybadger_host.errors import HostError, NotFound, WorldFailed
 from honeybadger_host.storage.files import open_new, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
+from honeybadger_host.storage.journal_opening import BEFORE
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -28,6 +29,7 @@ PARTS: Final = ("data", "groups", "AGENT.md", "config")
 NOT_COPIED: Final = {
     LOCK_FILE,
     STATUS_FILE,
+    f"{JOURNAL_FILE}{BEFORE}",
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
 # Errors that reading a damaged archive raises.

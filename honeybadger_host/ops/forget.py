@@ -47,6 +47,8 @@ from honeybadger_host.storage.forgetting import (
     keep_forgetting,
     read_forgetting,
 )
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal_opening import BEFORE
 from honeybadger_host.text.phrases import Phrases
 
 log = structlog.get_logger()
@@ -205,6 +207,7 @@ class Forgetter:
         done = Forgotten()
         went = plan.went or done.counted(plan.phrases)
         if not plan.is_erased:
+            done.removed.update(await self._read(_remove_before, self._home))
             await self._erase_all(plan, done)
             self._passed("forget.erased")
             await self._tidy(plan.group, done)
@@ -355,6 +358,17 @@ def _asked_in(plan: Forgetting) -> str:
 
 def request_file(plan: Forgetting) -> str:
     return f"data/ipc/{_asked_in(plan)}/{plan.sender}/{REQUESTS}/{plan.request}.json"
+
+
+def _remove_before(home: Path) -> list[str]:
+    """Remove the journal that was kept of an earlier version; return its name. Raises WorldFailed."""
+    try:
+        (home / f"{JOURNAL_FILE}{BEFORE}").unlink()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise WorldFailed(f"cannot remove {JOURNAL_FILE}{BEFORE}: {error.strerror}") from error
+    return [f"{JOURNAL_FILE}{BEFORE}"]
 
 
 def remove_quotes(home: Path, plan: Forgetting, *, is_dry: bool = False) -> list[str]:

@@ -23,10 +23,11 @@ from honeybadger_host.ops.forget_derived import (
 )
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.changes import NOTE_EDITED
-from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.edits import edit_of, is_edit
 from honeybadger_host.storage.forgetting import Forgetting
 from honeybadger_host.storage.journal_connection import read_rows
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_reader import read_change
+from honeybadger_host.storage.journal_schema import IS_EDIT, Row
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 
@@ -56,9 +57,9 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     files = [file for file in files_of(home, group) if _is_wanted_file(group, file, wanted)]
     for file in files:
         said += said_in(read_whole(home / file) or b"")
-    if wanted.id is not None and wanted.id.isdigit() and (edit := EditReader(journal).edit(int(wanted.id))) is not None:
-        added = [line for hunk in edit.hunks or () for line in hunk.added] if edit.group == group else []
-        said += (line.decode("utf-8", "replace") for line in added)
+    if wanted.id is not None and wanted.id.isdigit() and (edit := read_change(journal, int(wanted.id))) is not None:
+        hunks = edit_of(edit).hunks if edit.group == group and is_edit(edit) else ()
+        said += (line.decode("utf-8", "replace") for hunk in hunks or () for line in hunk.added)
     if wanted.sender is not None:
         said += derived_of_sender(home, group, conversations)
     if wanted.session is not None:
@@ -99,7 +100,9 @@ def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
 
 
 def _rows(journal: Path, group: str) -> Iterator[Row]:
-    query = "SELECT * FROM changes WHERE grp = ? AND seq NOT IN (SELECT seq FROM emptied) ORDER BY seq"
+    """Yield the host's changes of a group of which nothing was forgotten."""
+    emptied = "SELECT seq FROM emptied"
+    query = f"SELECT * FROM changes WHERE grp = ? AND NOT {IS_EDIT} AND seq NOT IN ({emptied}) ORDER BY seq"  # noqa: S608  constants
     return map(Row._make, read_rows(journal, query, (group,)))
 
 

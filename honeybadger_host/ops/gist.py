@@ -1,4 +1,4 @@
-"""A change or an edit of the journal in a few words, for people. Pure."""
+"""A change of the journal in a few words, for people. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections import Counter
 import orjson
 
 from honeybadger_agent.wording import shortened
-from honeybadger_host.storage.edits import Edit, edited_lines, unread_of
+from honeybadger_host.storage.edits import edit_of, edited_lines, is_edit, unread_of
 from honeybadger_host.storage.journal_schema import Row
 
 
-def gist_of(event: Row | Edit, most: int = 80) -> str:
+def gist_of(event: Row, most: int = 80) -> str:
     """Return one line of at most `most` characters that tells a change from its neighbours."""
-    if isinstance(event, Edit):
-        lines = edited_lines(event)
-        return f"honeybadger-host undo {event.seq} brings back {unread_of(event)} ({lines})" if event.unread else lines
+    if is_edit(event):
+        edit = edit_of(event)
+        lines = edited_lines(edit)
+        return f"honeybadger-host undo {event.seq} brings back {unread_of(event)} ({lines})" if edit.unread else lines
     kind, text = event.kind, event.data.decode("utf-8", "replace")
     if kind in ("note", "note_archived"):
         text = text.partition("\n- ")[2].partition("\n> Archived")[0]

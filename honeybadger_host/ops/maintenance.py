@@ -20,8 +20,8 @@ from honeybadger_host.memory.working_memory_store import is_over
 from honeybadger_host.ops.clock import WallClock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
-from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.journal_position import damaged_rows, stretches
+from honeybadger_host.storage.journal_schema import Row
 
 log = structlog.get_logger()
 
@@ -141,7 +141,7 @@ async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> None:
         _tell_edits(host, await host.pipeline.commit_edits(partial(host.projections.take_in, found), most))
 
 
-def _tell_edits(host: Host, edits: Sequence[Edit]) -> None:
+def _tell_edits(host: Host, edits: Sequence[Row]) -> None:
     for edit in edits:
         host.memory.files.drop_edited(edit.file)
     if edits:

@@ -49,7 +49,6 @@ class BatchWriter:
         rows: list[Row] = []
         receipts: list[Receipt] = []
         ended: list[TurnKey] = []
-        texts: list[tuple[str, int, bytes]] = []
         written: list[Change] = []
         spoiled: dict[str, WorldFailed] = {}
         """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
@@ -68,8 +67,6 @@ class BatchWriter:
             group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
             for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
                 place = change.file, batch.place(change)
-                if isinstance(change, FileWritten) and change.replaces is not None and batch.keeps_replaced(change):
-                    texts.append((change.file, seq, change.replaces))
                 data = bytes(memoryview(change.data))  # kept until it is settled: orjson's own bytes take 4 to 10 times
                 rows.append(Row(seq, at, change.group, sender, request_id, change.row_kind, *place, data))
             written += decided.changes
@@ -78,7 +75,7 @@ class BatchWriter:
                 ended.append(request.turn)
         self.passed("placed")
         try:
-            self._commit(rows, receipts, ended, texts)
+            self._commit(rows, receipts, ended)
         except WorldFailed as error:
             for request, _ in decisions:
                 if not isinstance(request.state, Refused):
@@ -88,19 +85,13 @@ class BatchWriter:
         batch.project(rows)
         return written
 
-    def _commit(
-        self,
-        rows: Sequence[Row],
-        receipts: Sequence[Receipt],
-        ended: Sequence[TurnKey],
-        texts: Sequence[tuple[str, int, bytes]],
-    ) -> None:
+    def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
         """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""
         if not rows:
             return
         while True:
             try:
-                self.journal.commit(rows, receipts, ended, texts)
+                self.journal.commit(rows, receipts, ended)
             except WorldFailed as error:
                 now = time.monotonic()
                 if self._full_since is None:

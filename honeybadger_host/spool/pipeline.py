@@ -47,9 +47,8 @@ from honeybadger_host.spool.request import Answered, Asking, Decided, Over, Queu
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
 from honeybadger_host.storage.changes import Change
-from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Receipt
+from honeybadger_host.storage.journal_schema import Receipt, Row
 from honeybadger_host.storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
@@ -225,7 +224,7 @@ class Pipeline:
         await anyio.to_thread.run_sync(self._journal.keep_receipt, receipt, also, limiter=self.writer_slot)
         self.passed("kept")
 
-    async def commit_edits(self, commit: Callable[[int], list[Edit]], most: int) -> list[Edit]:
+    async def commit_edits(self, commit: Callable[[int], list[Row]], most: int) -> list[Row]:
         """Do what commits edits of people, in the order of their numbers among all changes; return them.
 
         Args:

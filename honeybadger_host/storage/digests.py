@@ -1,4 +1,4 @@
-"""A digest of each change, edit and receipt, so that a bit that flipped in the journal's file is noticed.
+"""A digest of each change and receipt, so that a bit that flipped in the journal's file is noticed.
 
 Triggers keep the digests: whatever inserts, changes or deletes such a row does so through `know_digests`.
 """
@@ -10,14 +10,13 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
-from honeybadger_host.text.phrases import FORGOTTEN
-
 CHECKED_AT_ONCE: Final = 1000  # numbers of changes that are looked at together: 20 ms
 _COLUMNS: Final = {
     "changes": ("seq", "at", "grp", "sender", "request", "kind", "file", "offset", "data"),
-    "edits": ("seq", "at", "grp", "author", "event", "file", "before", "after", "hunks", "unread"),
     "receipts": ("seq", "at", "grp", "sender", "request", "digest", "reply"),
 }
+_EDITS_OF_9: Final = ("seq", "at", "grp", "author", "event", "file", "before", "after", "hunks", "unread")
+_NUMBERS: Final = {"changes": 0, "edits": 1, "receipts": 2}
 
 
 def row_digest(*values: object) -> bytes:
@@ -31,7 +30,8 @@ def know_digests(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA trusted_schema = ON")  # triggers call it; SQLite may be built to distrust them
 
 
-def _triggers(table: str, columns: Sequence[str], number: int) -> str:
+def _triggers(table: str, columns: Sequence[str]) -> str:
+    number = _NUMBERS[table]
     new, old = (", ".join(f"{row}.{column}" for column in columns) for row in ("NEW", "OLD"))
     changed, left = f"id = 4 * OLD.seq + {number}", f"digest = row_digest({old})"
     return f"""
@@ -46,14 +46,13 @@ INSERT INTO digests SELECT 4 * seq + {number}, row_digest({", ".join(columns)}) 
 
 
 _TABLE: Final = """
-CREATE TABLE digests (            -- of changes, edits and receipts
-    id INTEGER PRIMARY KEY,       -- 4 * seq; + 1 of an edit, + 2 of a receipt
+CREATE TABLE digests (            -- of changes and receipts
+    id INTEGER PRIMARY KEY,       -- 4 * seq; + 2 of a receipt
     digest BLOB NOT NULL          -- row_digest of the row's columns
 );
 """
-DIGESTS: Final = _TABLE + "".join(
-    _triggers(table, columns, number) for number, (table, columns) in enumerate(_COLUMNS.items())
-)
+DIGESTS: Final = _TABLE + "".join(_triggers(table, columns) for table, columns in _COLUMNS.items())
+DIGESTS_OF_9: Final = DIGESTS + _triggers("edits", _EDITS_OF_9)
 
 
 def stretches_in(connection: sqlite3.Connection) -> list[range]:
@@ -72,7 +71,8 @@ def damaged_in(connection: sqlite3.Connection, numbers: range) -> list[str]:
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     connection.execute("BEGIN")  # one moment for all of it
     damaged: set[str] = set()
-    for number, (table, columns) in enumerate(_COLUMNS.items()):
+    for table, columns in _COLUMNS.items():
+        number = _NUMBERS[table]
         digests = f"SELECT id / 4, digest FROM digests WHERE id BETWEEN 4 * ? AND 4 * ? + 3 AND id % 4 = {number}"  # noqa: S608  constants
         rows = f"SELECT {', '.join(columns)} FROM {table} WHERE seq BETWEEN ? AND ?"  # noqa: S608  constants
         ends = numbers[0], numbers[-1]
@@ -81,13 +81,3 @@ def damaged_in(connection: sqlite3.Connection, numbers: range) -> list[str]:
         damaged |= {f"{table} {seq}" for seq, _ in known.items() ^ found.items()}
     connection.execute("COMMIT")
     return sorted(damaged)
-
-
-def damaged_lines(connection: sqlite3.Connection) -> list[str]:
-    """Return the lines of edits that are not as they were written. Raises sqlite3.Error."""
-    query = "SELECT hash, text FROM lines"
-    return [
-        f"lines {hash_.hex()}"
-        for hash_, text in connection.execute(query)
-        if hashlib.sha256(text).digest()[:16] != hash_ and FORGOTTEN.encode() not in text
-    ]

@@ -1,11 +1,12 @@
-"""People's edits of their files, kept in the journal with the host's changes (docs/decisions/027-edits.md).
+"""People's edits of their files, and what the host knows of those files (docs/decisions/027-edits.md).
 
-An edit costs its difference: hunks of lines by their hash, and each line once. `seen` says how a file was when the host
-looked at it last, with all its own changes up to a seq.
+An edit is a row of `changes` that says which lines took the place of which. `seen` says how a file was when the host
+looked at it last, with all changes up to a seq.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import sqlite3
 import zlib
@@ -17,11 +18,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_connection import read_meta, read_rows
-from honeybadger_host.storage.journal_reader import LogFilter, read_change, read_log
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.storage.journal_schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row, insert_changes
 from honeybadger_host.storage.line_hunks import Hunk
 
 # In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look at
@@ -31,39 +31,26 @@ LOOKED_AT: Final = "looked_at"
 ADOPTED: Final = "adopted"
 ADOPTED_KINDS: Final = 3
 KEPT_SAVED_MS: Final = 3_600_000  # age limit of texts that were saved, in milliseconds
-EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")  # what `log` calls edits
 FORGOTTEN_DIGEST: Final = b""  # in place of the digest of a file that held what was forgotten since
-_KIND: Final = "CASE WHEN before IS NULL THEN 'edit_new' WHEN after IS NULL THEN 'edit_removed' ELSE 'edit' END"
-_AT_ONCE: Final = 500
-_HUNKS: Final = 8  # the column
 
 
 class Edit(NamedTuple):
-    """A change that a person made to a file.
+    """The change that a person made to a file, as the row of the edit says it.
 
     Args:
-        at: milliseconds since the epoch, when the host noticed it.
         event: the first seq of what was noticed together, as after a `git checkout`.
         before, after: `digest_of` the file; None: there was none.
         hunks: None when the text was not kept, as of a large file.
         unread: how many notes it took out that its author may not have read.
+        overtaken_by: the change that was decided upon this edit, and has a smaller number; 0: none.
     """
 
-    seq: int
-    at: int
-    group: str
-    author: str
     event: int
-    file: str
     before: bytes | None
     after: bytes | None
     hunks: Sequence[Hunk] | None
     unread: int = 0
-
-    @property
-    def sender(self) -> str:
-        """Return the author to show, as for a change of the host."""
-        return self.author
+    overtaken_by: int = 0
 
     @property
     def added(self) -> int | None:
@@ -79,6 +66,52 @@ class Edit(NamedTuple):
     def kind(self) -> str:
         """Return its kind in `log`."""
         return "edit_new" if self.before is None else "edit_removed" if self.after is None else "edit"
+
+    def row(self, seq: int, at: int, group: str, author: str, file: str) -> Row:
+        """Return the change that the journal keeps of it."""
+        before, after = (None if digest is None else digest.hex() for digest in (self.before, self.after))
+        hunks: list[list[object]] | None = None
+        if self.hunks is not None:
+            hunks = [[hunk.at, *([*map(packed_line, side)] for side in hunk[1:])] for hunk in self.hunks]
+        told = self._replace(hunks=None)._asdict() | {"before": before, "after": after, "hunks": hunks}
+        return Row(seq, at, group, author, "", self.kind, file, fingerprint_of(self.before), orjson.dumps(told))
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return 16 bytes that tell what a file, a line or a text holds; of a file, their beginning is its fingerprint."""
+    return hashlib.sha256(data).digest()[:16]
+
+
+def fingerprint_of(digest: bytes | None) -> int:
+    """Return the `atomic_files.fingerprint` of what has this digest."""
+    return -1 if digest is None else int.from_bytes(digest[:8]) >> 1
+
+
+def is_edit(row: Row) -> bool:
+    """Return whether a change is a person's edit."""
+    return row.kind in EDIT_KINDS
+
+
+def edit_of(row: Row) -> Edit:
+    """Return what the row of an edit says."""
+    value = orjson.loads(row.data)
+    for side in ("before", "after"):
+        value[side] = None if value[side] is None else bytes.fromhex(value[side])
+    if value["hunks"] is not None:
+        value["hunks"] = [Hunk(at, *([*map(unpacked_line, side)] for side in sides)) for at, *sides in value["hunks"]]
+    return Edit(**value)
+
+
+def packed_line(line: bytes) -> str | dict[str, str]:
+    """Return a line as JSON has it: as text where it is UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(line).decode()}
+
+
+def unpacked_line(value: str | Mapping[str, str]) -> bytes:
+    return value.encode() if isinstance(value, str) else base64.b64decode(value["base64"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +156,15 @@ class Looked(NamedTuple):
     Args:
         gone: files that are not there any more.
         up_to: see `LOOKED_AT`; None: as it was.
+        begun: file, number and text of those whose past begins with that text, before the change of that number.
     """
 
-    edits: Sequence[Edit]
-    seen: Sequence[Seen]
-    gone: Sequence[str]
-    up_to: int | None
+    edits: Sequence[Row] = ()
+    seen: Sequence[Seen] = ()
+    gone: Sequence[str] = ()
+    up_to: int | None = None
     saved: Sequence[SavedText] = ()
-
-
-def digest_of(data: bytes) -> bytes:
-    """Return 16 bytes that tell what a file, a line or a text holds; of a file, their beginning is its fingerprint."""
-    return hashlib.sha256(data).digest()[:16]
-
-
-def fingerprint_of(digest: bytes | None) -> int:
-    """Return the `atomic_files.fingerprint` of what has this digest."""
-    return -1 if digest is None else int.from_bytes(digest[:8]) >> 1
+    begun: Sequence[tuple[str, int, bytes]] = ()
 
 
 def edited_lines(edit: Edit) -> str:
@@ -151,9 +176,9 @@ def edited_lines(edit: Edit) -> str:
     return f"{' '.join(parts)} {'line' if (edit.added or 0) + (edit.removed or 0) == 1 else 'lines'}"
 
 
-def unread_of(edit: Edit) -> str:
+def unread_of(row: Row) -> str:
     """Return what notes an edit took out that its author may not have read, for people."""
-    return f"{edit.unread} notes that {edit.author} may not have read"
+    return f"{edit_of(row).unread} notes that {row.sender} may not have read"
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
@@ -161,13 +186,8 @@ def unread_of(edit: Edit) -> str:
 
 def write_looked(connection: sqlite3.Connection, looked: Looked) -> None:
     """Keep what a look came to. The transaction is the caller's."""
-    lines: dict[bytes, bytes] = {}
-    rows: list[tuple[object, ...]] = []
-    for edit in looked.edits:
-        packed = None if edit.hunks is None else orjson.dumps([_packed(hunk, lines) for hunk in edit.hunks])
-        rows.append((*edit[:_HUNKS], packed, edit.unread))
-    connection.executemany("INSERT INTO edits VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
-    connection.executemany("INSERT OR IGNORE INTO lines VALUES (?,?)", lines.items())
+    insert_changes(connection, looked.edits, ())
+    insert_texts(connection, looked.begun)
     connection.executemany(
         "INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?,?,?,?,?)",
         [(one.file, one.seq, *one.signature, one.size, one.digest, one.packed) for one in looked.seen],
@@ -181,13 +201,10 @@ def write_looked(connection: sqlite3.Connection, looked: Looked) -> None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOOKED_AT, looked.up_to))
 
 
-def _packed(hunk: Hunk, lines: dict[bytes, bytes]) -> list[object]:
-    def hashes(some: Sequence[bytes]) -> list[str]:
-        found = [digest_of(line) for line in some]
-        lines.update(zip(found, some, strict=True))
-        return [each.hex() for each in found]
-
-    return [hunk.at, hashes(hunk.removed), hashes(hunk.added)]
+def insert_texts(connection: sqlite3.Connection, texts: Iterable[tuple[str, int, bytes]]) -> None:
+    """Keep what files held right before a change: file, number of the change, text."""
+    rows = [(file, seq, zlib.compress(text, 1)) for file, seq, text in texts]
+    connection.executemany("INSERT OR REPLACE INTO texts VALUES (?,?,?)", rows)
 
 
 # -------------------------------------------------------------------------------------------------------------- reading
@@ -231,17 +248,17 @@ class EditReader:
         return [file for (file,) in self.rows(query, (folder, f"{folder[:-1]}0"))]  # the character behind the slash
 
     def changes(self, first: int, last: int, files: Collection[str]) -> Iterator[Row]:
-        """Yield the host's changes of some files between two seqs, oldest first."""
+        """Yield the changes of some files between two seqs, edits included, oldest first."""
         query = (
             "SELECT * FROM changes WHERE seq BETWEEN ? AND ? AND file IN (SELECT value FROM json_each(?)) ORDER BY seq"
         )
         return map(Row._make, self.rows(query, (first, last, _listed(files))))
 
     def unmarked(self) -> Iterator[Row]:
-        """Yield the changes of files behind what `seen` says of them and `LOOKED_AT`, oldest first."""
+        """Yield the host's changes of files behind what `seen` says of them and `LOOKED_AT`, oldest first."""
         query = (
-            "SELECT changes.* FROM changes LEFT JOIN seen USING (file) WHERE changes.seq > ? "
-            "AND changes.seq > coalesce(seen.seq, 0) ORDER BY changes.seq"
+            "SELECT changes.* FROM changes LEFT JOIN seen USING (file) WHERE changes.seq > ? "  # noqa: S608  a constant
+            f"AND changes.seq > coalesce(seen.seq, 0) AND NOT {IS_EDIT} ORDER BY changes.seq"
         )
         looked_at = self.looked_at()
         return iter(()) if looked_at is None else map(Row._make, self.rows(query, (looked_at,)))
@@ -263,103 +280,49 @@ class EditReader:
                     break
         return found
 
-    def texts(self, files: Collection[str]) -> dict[tuple[str, int], bytes]:
-        """Return (file, seq) -> what a document held right before a change that wrote it as a whole."""
-        query = "SELECT file, seq, text FROM texts WHERE file IN (SELECT value FROM json_each(?))"
-        try:
-            return {(file, seq): zlib.decompress(text) for file, seq, text in self.rows(query, (_listed(files),))}
-        except JournalError as error:
-            if "no such table" in str(error):  # of an older host, and no new one has opened it yet
-                return {}
-            raise
+    def texts(self, files: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
+        """Yield file, number and text of those whose past begins with a text, before the change of that number."""
+        query = "SELECT file, seq, text FROM texts WHERE file IN (SELECT value FROM json_each(?)) ORDER BY seq"
+        return ((file, seq, zlib.decompress(text)) for file, seq, text in self.rows(query, (_listed(files),)))
 
     def saved(self, file: str, since: int) -> list[SavedText]:
         """Return the texts that people saved since a time (milliseconds since the epoch), the newest first."""
         rows = self.rows("SELECT * FROM saved WHERE file = ? AND at >= ? ORDER BY at DESC", (file, since))
         return [SavedText(name, digest, at, zlib.decompress(packed)) for name, digest, at, packed in rows]
 
-    def has_version(self, file: str, fingerprint: int) -> bool:
-        """Return whether a file had a text with this fingerprint. Reads all changes."""
-        for before, after in self.rows("SELECT before, after FROM edits WHERE file = ?", (file,)):
-            if fingerprint in (fingerprint_of(before), fingerprint_of(after)):
-                return True
+    def has_version(self, file: str, digest: bytes) -> bool:
+        """Return whether a file had a text with this digest. Reads all changes."""
+        wanted = fingerprint_of(digest)
+        if any(wanted in (row.offset, fingerprint_of(edit_of(row).after)) for row in self.edits_of([file])):
+            return True
         query = "SELECT offset, data FROM changes WHERE file = ? AND offset IN (?, 0)"
-        rows = self.rows(query, (file, fingerprint))
-        return any(offset or fingerprint_of(digest_of(data)) == fingerprint for offset, data in rows)
+        rows = self.rows(query, (file, wanted))
+        return any(offset or digest_of(data) == digest for offset, data in rows)
 
-    def edits(self, wanted: LogFilter, limit: int) -> list[Edit]:
+    def edits(self, wanted: LogFilter, limit: int) -> list[Row]:
         """Return the newest edits that are wanted, newest first."""
-        where, values = wanted.where("author", _KIND)
-        return self._edits(f"{where} ORDER BY seq DESC LIMIT ?", (*values, limit))
+        where, values = wanted.where()
+        query = f"SELECT * FROM changes INDEXED BY edits_of_file WHERE {IS_EDIT} AND {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608  constants
+        return [Row._make(row) for row in self.rows(query, (*values, limit))]
 
-    def unread(self, since: int) -> list[Edit]:
+    def unread(self, since: int) -> list[Row]:
         """Return the edits since a time that took notes which their author may not have read, newest first."""
-        return self._edits("unread > 0 AND at >= ? ORDER BY seq DESC", (since,))
+        query = f"SELECT * FROM changes WHERE {IS_UNREAD} AND at >= ? ORDER BY seq DESC"  # noqa: S608  a constant
+        return [Row._make(row) for row in self.rows(query, (since,))]
 
     def newest_of(self, files: Collection[str]) -> dict[str, tuple[str, int]]:
         """Return file -> author and time of its newest edit, of those of some files that people edited."""
+        return {row.file: (row.sender, row.at) for row in self.edits_of(files) if row.kind != "edit_removed"}
+
+    def edits_of(self, files: Collection[str], after: int = 0) -> list[Row]:
+        """Return the edits of some files behind one change, oldest first."""
         query = (
-            "SELECT file, author, at, max(seq) FROM edits "
-            "WHERE after IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY file"
+            f"SELECT * FROM changes WHERE {IS_EDIT} AND file IN (SELECT value FROM json_each(?)) AND seq > ? "  # noqa: S608  a constant
+            "ORDER BY seq"
         )
-        rows = self.rows(query, (_listed(files),))
-        return {file: (author, at) for file, author, at, _ in rows}
-
-    def edit(self, seq: int) -> Edit | None:
-        return next(iter(self._edits("seq = ?", (seq,))), None)
-
-    def edits_of(self, files: Collection[str], after: int, up_to: int) -> list[Edit]:
-        """Return the edits of some files behind one change, up to another, oldest first."""
-        names = _listed(files)
-        where = "file IN (SELECT value FROM json_each(?)) AND seq > ? AND seq <= ? ORDER BY seq"
-        return self._edits(where, (names, after, up_to))
-
-    def edits_behind(self, group: str, after: int, up_to: int, most: int) -> list[Edit]:
-        """Return the first edits of a group behind one change, up to another, oldest first."""
-        return self._edits("grp = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?", (group, after, up_to, most))
-
-    def _edits(self, where: str, values: tuple[object, ...]) -> list[Edit]:
-        query = f"SELECT * FROM edits WHERE {where}"  # noqa: S608  a constant
-        try:
-            rows = list(self.rows(query, values))
-        except JournalError as error:
-            if "no such" in str(error):  # table or column: of an older host, and no new one has opened it yet
-                return []
-            raise
-        packed = [None if row[_HUNKS] is None else orjson.loads(row[_HUNKS]) for row in rows]
-        lines = self._lines({each for some in packed for _, *both in some or () for side in both for each in side})
-        return [
-            Edit._make((*row[:_HUNKS], _unpacked(some, lines), *(row[_HUNKS + 1 :] or (0,))))
-            for row, some in zip(rows, packed, strict=True)
-        ]
-
-    def _lines(self, hashes: Collection[str]) -> Mapping[str, bytes]:
-        found: dict[str, bytes] = {}
-        names = [bytes.fromhex(each) for each in hashes]
-        for start in range(0, len(names), _AT_ONCE):
-            some = names[start : start + _AT_ONCE]
-            query = f"SELECT hash, text FROM lines WHERE hash IN ({','.join('?' * len(some))})"  # noqa: S608  question marks
-            found |= {hash_.hex(): text for hash_, text in self.rows(query, tuple(some))}
-        return found
+        return [Row._make(row) for row in self.rows(query, (_listed(files), after))]
 
 
 def _listed(names: Collection[str]) -> str:
     """Return names as `json_each` reads them."""
     return orjson.dumps(list(names)).decode()
-
-
-def _unpacked(packed: Sequence[Sequence[Any]] | None, lines: Mapping[str, bytes]) -> list[Hunk] | None:
-    if packed is None:
-        return None
-    return [Hunk(at, [lines[each] for each in gone], [lines[each] for each in new]) for at, gone, new in packed]
-
-
-def read_event(journal: Path, seq: int) -> Row | Edit | None:
-    """Return the change or the edit of this number; None: there is none. Raises JournalError."""
-    return read_change(journal, seq) or EditReader(journal).edit(seq)
-
-
-def read_events(journal: Path, wanted: LogFilter, limit: int) -> list[Row | Edit]:
-    """Return the newest changes and edits that are wanted, newest first. Raises JournalError."""
-    events: list[Row | Edit] = [*read_log(journal, wanted, limit), *EditReader(journal).edits(wanted, limit)]
-    return sorted(events, key=lambda event: event.seq, reverse=True)[:limit]

@@ -7,7 +7,6 @@ quoted goes from them.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import zlib
 from collections import Counter
@@ -19,18 +18,16 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, EditReader, Seen, digest_of
+from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Seen, digest_of, packed_line, unpacked_line
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_connection import read_meta, read_rows
-from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey
+from honeybadger_host.storage.journal_schema import EDIT_KINDS, FORGOTTEN_BASE, IS_EDIT, Marks, TurnKey
 from honeybadger_host.storage.revised import REVISED_KINDS
 from honeybadger_host.storage.tombstones import bury, salt_of, salted
-from honeybadger_host.text.phrases import Phrases
+from honeybadger_host.text.phrases import FORGOTTEN, Phrases
 
 DOCUMENT_APPENDS: Final = ("note", "history", "note_archived")  # kinds of rows that are appended to documents
 _PLAN: Final = "forgetting"  # in `meta`: what is being forgotten, until all of it is done
-_HASH: Final = re.compile(rb"[0-9a-f]{32}")
 QUOTED: Final = {"forgotten": True}  # the result that stands in a reply that quoted what was forgotten
 
 
@@ -82,9 +79,8 @@ class Found:
 
     Args:
         rows: seq of a change -> its bytes.
-        last: the last of them in each file.
-        lines: line of people's edits -> what takes its place.
-        edits: those edits.
+        last: the last of the host's in each file.
+        edits: those that are people's edits.
         files: all files of them.
         receipts: seq -> the reply.
         turns: those that were begun, with their steps.
@@ -93,7 +89,6 @@ class Found:
 
     rows: dict[int, bytes] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
-    lines: dict[bytes, bytes] = field(default_factory=dict)
     edits: set[int] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     receipts: dict[int, bytes] = field(default_factory=dict)
@@ -105,7 +100,7 @@ class Found:
         return all(seq < marks.first_unsettled(file) for file, seq in self.last.items())
 
     def __bool__(self) -> bool:
-        return bool(self.rows or self.lines or self.receipts or self.turns)
+        return bool(self.rows or self.receipts or self.turns)
 
 
 # ----------------------------------------------------------------------------------------------------------- the plan
@@ -155,6 +150,12 @@ def find(path: Path, plan: Forgetting) -> Found:
     query = "SELECT seq, sender, request, kind, file, data FROM changes WHERE grp = ?"
     for seq, sender, request, kind, file, data in read_rows(path, query, (plan.group,)):
         is_all = seq in selected or file in whole
+        if kind in EDIT_KINDS:
+            if (edited := _edit_without(data, file, phrases, is_all=file in whole)) != data:
+                found.rows[seq] = edited
+                found.edits.add(seq)
+                found.files.add(file)
+            continue
         made = phrases.in_bytes(data, is_all=is_all)
         if is_all:
             requests.add((sender, request))
@@ -163,7 +164,6 @@ def find(path: Path, plan: Forgetting) -> Found:
             found.last[file] = max(seq, found.last.get(file, 0))
             found.kinds[kind] += 1
             found.files.add(file)
-    _find_edits(path, plan, phrases, found)
     query = "SELECT seq, sender, request, reply FROM receipts WHERE grp = ?"
     for seq, sender, request, reply in read_rows(path, query, (plan.group,)):
         value = orjson.loads(reply)
@@ -178,22 +178,28 @@ def find(path: Path, plan: Forgetting) -> Found:
     return found
 
 
-def _find_edits(path: Path, plan: Forgetting, phrases: Phrases, found: Found) -> None:
-    whole = frozenset(plan.files)
-    for edit in EditReader(path).edits(LogFilter(plan.group), -1):
-        is_all, is_hit = edit.file in whole, False
-        for side in (side for hunk in edit.hunks or () for side in hunk[1:]):
-            if edit.file.endswith(".json"):
+def _edit_without(data: bytes, file: str, phrases: Phrases, *, is_all: bool) -> bytes:
+    """Return what the row of an edit says, line by line without what is forgotten."""
+    value = orjson.loads(data)
+    for hunk in value["hunks"] or ():
+        for number, packed in enumerate(hunk[1:], 1):
+            side = [unpacked_line(line) for line in packed]
+            if file.endswith(".json"):
                 made = [phrases.in_json_line(line.rstrip(b"\n"), is_all=is_all) for line in side]
             else:
                 made = phrases.in_plain(b"".join(side), is_all=is_all).split(b"\n")
-            for line, other in zip(side, made, strict=False):
-                if line.rstrip(b"\n") != other:
-                    found.lines[line] = other + line[len(line.rstrip(b"\n")) :]
-                    is_hit = True
-        if is_hit:
-            found.edits.add(edit.seq)
-            found.files.add(edit.file)
+            made += [FORGOTTEN.encode()] * (len(side) - len(made))  # it stood over several lines
+            pairs = zip(side, made, strict=False)
+            hunk[number] = [packed_line(other + line[len(line.rstrip(b"\n")) :]) for line, other in pairs]
+    return orjson.dumps(value)
+
+
+def _without_digests_of_files(data: bytes) -> bytes:
+    """Return what the row of an edit says, without digests of what its file held."""
+    value = orjson.loads(data)
+    for side in ("before", "after"):
+        value[side] = None if value[side] is None else FORGOTTEN_DIGEST.hex()
+    return orjson.dumps(value)
 
 
 def _without_digests(data: bytes) -> bytes:
@@ -221,7 +227,6 @@ def empty(
         (held,) = connection.execute("SELECT data FROM changes WHERE seq = ?", (seq,)).fetchone()
         connection.execute("INSERT OR IGNORE INTO emptied VALUES (?, ?)", (seq, salted(salt, held)))
         connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (data, seq))
-    _empty_edits(connection, plan, found, salt)
     replies = [(reply, seq) for seq, reply in found.receipts.items()]
     connection.executemany("UPDATE receipts SET reply = ? WHERE seq = ?", replies)
     for key in found.turns:  # it may have gone on since
@@ -229,14 +234,14 @@ def empty(
         for (steps,) in connection.execute(f"SELECT steps FROM turns WHERE {where}", key).fetchall():  # noqa: S608  a constant
             connection.execute(f"UPDATE turns SET steps = ? WHERE {where}", (phrases.in_bytes(steps), *key))  # noqa: S608  a constant
     for file in {*found.files, *files}:
-        kinds = ",".join(f"'{kind}'" for kind in sorted({*WHOLE_KINDS, *REVISED_KINDS, *DOCUMENT_APPENDS}))
+        kinds = ",".join(f"'{kind}'" for kind in sorted({*WHOLE_KINDS, *REVISED_KINDS, *EDIT_KINDS, *DOCUMENT_APPENDS}))
         connection.execute(
             f"UPDATE changes SET offset = ? WHERE grp = ? AND file = ? AND offset NOT IN (-1, 0) AND kind IN ({kinds})",  # noqa: S608  constants
             (FORGOTTEN_BASE, plan.group, file),
         )
-        for side in ("before", "after"):
-            query = f"UPDATE edits SET {side} = ? WHERE grp = ? AND file = ? AND {side} IS NOT NULL"  # noqa: S608  constants
-            connection.execute(query, (FORGOTTEN_DIGEST, plan.group, file))
+        of_file = f"SELECT seq, data FROM changes WHERE {IS_EDIT} AND grp = ? AND file = ?"  # noqa: S608  a constant
+        for seq, data in connection.execute(of_file, (plan.group, file)).fetchall():
+            connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (_without_digests_of_files(data), seq))
     for file, digest, packed in connection.execute("SELECT file, digest, text FROM saved").fetchall():
         text = zlib.decompress(packed)
         if phrases.in_bytes(text) != text:
@@ -265,30 +270,7 @@ def seen_without(seen: Seen, phrases: Phrases, files: Mapping[str, tuple[bytes, 
     return replace(seen, size=len(text), digest=digest_of(text), packed=zlib.compress(text, 1))
 
 
-def _empty_edits(connection: sqlite3.Connection, plan: Forgetting, found: Found, salt: bytes) -> None:
-    """Put other lines in the place of those that go; they have hashes that nobody can make from the old ones."""
-    if not found.lines:
-        return
-    names: dict[bytes, bytes] = {}
-    for line, other in found.lines.items():
-        old = digest_of(line)
-        new = salted(salt, old)[:16]
-        names[old.hex().encode()] = new.hex().encode()
-        connection.execute("INSERT OR REPLACE INTO lines VALUES (?, ?)", (new, other))
-    used: set[bytes] = set()
-    for seq, group, hunks in connection.execute("SELECT seq, grp, hunks FROM edits WHERE hunks IS NOT NULL").fetchall():
-        named = {*_HASH.findall(hunks)}
-        if group != plan.group:
-            used |= named
-        elif named & names.keys():
-            connection.execute("INSERT OR IGNORE INTO emptied VALUES (?, ?)", (seq, salted(salt, hunks)))
-            made = _HASH.sub(lambda found_hash: names.get(found_hash[0], found_hash[0]), hunks)
-            connection.execute("UPDATE edits SET hunks = ? WHERE seq = ?", (made, seq))
-    gone = [(bytes.fromhex(name.decode()),) for name in names.keys() - used]
-    connection.executemany("DELETE FROM lines WHERE hash = ?", gone)
-
-
 def read_emptied(path: Path, seqs: Collection[int]) -> set[int]:
-    """Return those of some changes and edits of which something was forgotten. Raises JournalError."""
+    """Return those of some changes of which something was forgotten. Raises JournalError."""
     query = "SELECT seq FROM emptied WHERE seq IN (SELECT value FROM json_each(?))"
     return {seq for (seq,) in read_rows(path, query, (orjson.dumps(list(seqs)).decode(),))}

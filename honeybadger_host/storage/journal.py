@@ -38,6 +38,7 @@ from honeybadger_host.storage.journal_opening import gone, make_or_check
 from honeybadger_host.storage.journal_position import DAMAGED_NOW_WHAT, damaged_rows
 from honeybadger_host.storage.journal_schema import (
     DAMAGED,
+    IS_EDIT,
     BegunTurn,
     Marks,
     Receipt,
@@ -45,7 +46,6 @@ from honeybadger_host.storage.journal_schema import (
     Spent,
     TurnKey,
     insert_changes,
-    insert_texts,
     read_marks,
     write_marks,
 )
@@ -138,8 +138,8 @@ class Journal:
         identity = make_or_check(writer, path, expected_identity=expected_identity, is_shared=is_shared)
         newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
         last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
-        others = "SELECT max((SELECT coalesce(max(seq), 0) FROM edits), (SELECT coalesce(max(seq), 0) FROM receipts))"
-        next_seq = max(last_seq, writer.execute(others).fetchone()[0]) + 1
+        (last_receipt,) = writer.execute("SELECT coalesce(max(seq), 0) FROM receipts").fetchone()
+        next_seq = max(last_seq, last_receipt) + 1
         marks = read_marks(writer)
         with ExitStack() as opened:
             reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
@@ -168,21 +168,17 @@ class Journal:
         changes: Sequence[Row],
         receipts: Sequence[Receipt],
         ended: Sequence[TurnKey] = (),
-        texts: Sequence[tuple[str, int, bytes]] = (),
     ) -> None:
         """Make changes and receipts durable, all or none.
 
         Args:
             ended: turns that are answered by this.
-            texts: see `insert_texts`.
         Raises:
             WorldFailed: no space; nothing was written, the same call may succeed later.
             StorageFailed: the disk failed, or somebody removed the journal; nothing more may be acknowledged.
         """
         with self._transaction() as connection:
             insert_changes(connection, changes, receipts)
-            if texts:
-                insert_texts(connection, texts)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
         self._acknowledge(receipts)
@@ -249,20 +245,20 @@ class Journal:
             return {row[0]: (row[1], row[2]) for row in self._reader.execute(query, (group, sender, *requests))}
 
     def unprojected(self) -> Iterator[Row]:
-        """Return the changes that may not stand in their files, oldest first."""
+        """Return the host's changes that may not stand in their files, oldest first."""
         first = self.projected_seq + 1
         of_some = (  # CROSS: in this order, one scan whatever the number of files
-            "SELECT changes.* FROM changes CROSS JOIN unsettled USING (file) "
-            "WHERE seq BETWEEN ? AND ? AND seq >= first_seq ORDER BY seq"
+            "SELECT changes.* FROM changes CROSS JOIN unsettled USING (file) "  # noqa: S608  a constant
+            f"WHERE seq BETWEEN ? AND ? AND seq >= first_seq AND NOT {IS_EDIT} ORDER BY seq"
         )
-        of_all = "SELECT * FROM changes WHERE seq > ? ORDER BY seq"
+        of_all = f"SELECT * FROM changes WHERE seq > ? AND NOT {IS_EDIT} ORDER BY seq"  # noqa: S608  a constant
         with translating(self.path):
             yield from map(Row._make, self._writer.execute(of_some, (first, self.marks.settled_seq)))
             yield from map(Row._make, self._writer.execute(of_all, (self.marks.settled_seq,)))
 
     def last_written(self, file: str) -> bytes | None:
         """Return what a whole file was given last; None: never, or it was removed since. Any thread; for repairs."""
-        query = "SELECT kind, data FROM changes WHERE file = ? ORDER BY seq DESC LIMIT 1"
+        query = f"SELECT kind, data FROM changes WHERE file = ? AND NOT {IS_EDIT} ORDER BY seq DESC LIMIT 1"  # noqa: S608  a constant
         for kind, data in self._read(query, (file,)):
             return None if kind.endswith(REMOVED) else data
         return None
@@ -345,20 +341,13 @@ class Journal:
         with self._transaction() as connection:
             connection.execute("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", turn)
 
-    def keep_looked(self, looked: Looked, first: int, at: int | None = None) -> None:
-        """Keep what people changed in their files, all or nothing. Raises as `commit`.
-
-        Args:
-            first: number of the first edit.
-            at: milliseconds since the epoch; None: now.
-        """
-        at = self.last_at = max(self.last_at, at or time.time_ns() // 1_000_000)
-        edits = [
-            edit._replace(seq=seq, at=at, event=edit.event or first) for seq, edit in enumerate(looked.edits, first)
-        ]
+    def keep_looked(self, looked: Looked) -> None:
+        """Keep what people changed in their files, all or nothing. Raises as `commit`."""
         with self._transaction() as connection:
-            saved = [one._replace(at=at) for one in looked.saved]
-            write_looked(connection, looked._replace(edits=edits, saved=saved))
+            write_looked(connection, looked)
+        if looked.edits:
+            self.last_at = max(self.last_at, looked.edits[-1].at)
+            self.committed_seq = looked.edits[-1].seq
 
     def expired(self, is_over: Callable[[bytes], bool]) -> list[int]:
         """Return the numbers of changes whose entries of working memory `is_over` is true of. Any thread."""
@@ -375,9 +364,11 @@ class Journal:
     def forget_files(self, files: Sequence[str]) -> None:
         """Forget how files were that are over, and what people made of them. Raises as `commit`."""
         names = [(file,) for file in files]
+        emptied = f"UPDATE changes SET kind = 'working_removed', data = x'' WHERE {IS_EDIT} AND file = ?"  # noqa: S608  a constant
         with self._transaction() as connection:
-            for table in ("seen", "saved", "edits"):
+            for table in ("seen", "saved", "texts"):
                 connection.executemany(f"DELETE FROM {table} WHERE file = ?", names)  # noqa: S608  a constant
+            connection.executemany(emptied, names)
 
     @property
     def has_adopted(self) -> bool:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import uuid
+from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import structlog
 
 from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.files import open_new, sync_folder
+from honeybadger_host.storage.journal_folding import fold_edits
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
-    EDITS_OF_FILE,
     FORWARD,
     LOG_SEQ,
     SCHEMA,
     SCHEMA_VERSION,
-    WORKING,
 )
 
 log = structlog.get_logger()
+
+BEFORE: Final = ".before-10"  # what the name of a journal ends with that is kept as it was before schema 10
+_LAST_WITH_EDITS: Final = 9  # the schema in which people's edits stood apart for the last time
 
 
 def use_wal(connection: sqlite3.Connection) -> None:
@@ -42,6 +48,8 @@ def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         while version < SCHEMA_VERSION:
+            if version == _LAST_WITH_EDITS:
+                fold_edits(connection)
             execute_all(connection, FORWARD[version])
             version += 1
         connection.execute(f"PRAGMA user_version = {version}")
@@ -50,6 +58,26 @@ def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def keep_before(connection: sqlite3.Connection, path: Path) -> None:
+    """Keep a journal of an earlier version next to it, until the operator or `forget` removes it.
+
+    Raises sqlite3.Error, OSError.
+    """
+    if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+        return
+    temporary = path.with_name(f"{path.name}{BEFORE}.tmp")
+    temporary.unlink(missing_ok=True)
+    os.close(open_new(temporary))
+    try:
+        with closing(sqlite3.connect(temporary, isolation_level=None)) as copy:
+            connection.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file
+        os.rename(temporary, path.with_name(f"{path.name}{BEFORE}"))
+        sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def unknown_version(path: Path, version: int) -> JournalError:
@@ -92,10 +120,9 @@ def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identi
             "take this machine out with `honeybadger-host cluster leave`"
         )
     if version != SCHEMA_VERSION:
+        keep_before(connection, path)
         bring_forward(connection, path)
         log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
-    connection.execute(EDITS_OF_FILE)
-    connection.execute(WORKING)
     return str(meta["identity"])
 
 

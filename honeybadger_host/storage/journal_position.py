@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
-from honeybadger_host.storage.digests import damaged_in, damaged_lines, know_digests, stretches_in
+from honeybadger_host.storage.digests import damaged_in, know_digests, stretches_in
 from honeybadger_host.storage.files import open_new
 from honeybadger_host.storage.journal_connection import connect_to_read, reading
 from honeybadger_host.storage.journal_opening import bring_forward
@@ -61,20 +61,19 @@ def check_journal(path: Path) -> Checked:
 
 
 def stretches(path: Path) -> list[range]:
-    """Return numbers of changes, edits and receipts to be checked together, the newest first. Raises JournalError."""
+    """Return numbers of changes and receipts to be checked together, the newest first. Raises JournalError."""
     with reading(path) as connection:
         return stretches_in(connection)
 
 
 def damaged_rows(path: Path, numbers: range) -> list[str]:
-    """Return which changes, edits and receipts of some numbers changed by themselves, as `changes 17`.
+    """Return which changes and receipts of some numbers changed by themselves, as `changes 17`.
 
-    With number 0 also lines of edits. What cannot be read is among them.
+    What cannot be read is among them.
     """
     try:
         with reading(path) as connection:
-            lines = damaged_lines(connection) if 0 in numbers else []
-            return damaged_in(connection, numbers) + lines
+            return damaged_in(connection, numbers)
     except JournalError as error:
         return [f"{numbers[0]} to {numbers[-1]}: {error}"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -14,20 +14,18 @@ import orjson
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.changes import REMOVED, TASK_RECORD, MarkedKind
 from honeybadger_host.storage.journal_connection import read_rows, reading
-from honeybadger_host.storage.journal_schema import MAX_ID_LENGTH, TOOL_REQUEST, Row
+from honeybadger_host.storage.journal_schema import EDIT_KINDS, IS_EDIT, MAX_ID_LENGTH, TOOL_REQUEST, Row
 from honeybadger_host.storage.revised import REVISED_KINDS
 
-# What the host's own changes are called.
 CHANGE_KINDS: Final = (
     WHOLE_KINDS
     | REVISED_KINDS
     | {
+        *EDIT_KINDS,
         *("note", "note_archived", "history", "turn", "feedback", "message", TASK_RECORD),
         *get_args(MarkedKind),
     }
 )
-
-_TABLES: Final = ("changes", "edits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +47,12 @@ class LogFilter:
     after: int | None = None
     before: int | None = None
 
-    def where(self, author: str, kind: str) -> tuple[str, tuple[object, ...]]:
-        """Return the condition and its values.
-
-        Args:
-            author, kind: how a table says it.
-        """
+    def where(self) -> tuple[str, tuple[object, ...]]:
+        """Return the condition and its values."""
         conditions: dict[str, object] = {
             "grp = ?": self.group,
-            f"{author} = ?": self.by,
-            f"{kind} = ?": self.kind,
+            "sender = ?": self.by,
+            "kind = ?": self.kind,
             "at >= ?": self.since,
             "seq > ?": self.after,
             "seq < ?": self.before,
@@ -85,7 +79,7 @@ class SaidIn(NamedTuple):
 
 def read_log(path: Path, wanted: LogFilter, limit: int) -> list[Row]:
     """Return the newest changes that are wanted, newest first. Raises JournalError."""
-    where, values = wanted.where("sender", "kind")
+    where, values = wanted.where()
     query = f"SELECT * FROM changes WHERE {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608  constants
     return [Row._make(row) for row in read_rows(path, query, (*values, limit))]
 
@@ -130,63 +124,49 @@ def read_turn(path: Path, file: str, name: str) -> dict[str, Any] | None:
 
 
 def read_seq_at(path: Path, at: int) -> int:
-    """Return the last change or edit up to a time, milliseconds since the epoch; 0: none. Raises JournalError."""
-    return _greatest(path, "SELECT coalesce(max(seq), 0) FROM {} WHERE at <= ?", at)
+    """Return the last change up to a time, milliseconds since the epoch; 0: none. Raises JournalError."""
+    return _number(path, "SELECT coalesce(max(seq), 0) FROM changes WHERE at <= ?", at)
 
 
 def read_time_of(path: Path, seq: int) -> int:
-    """Return when the newest change or edit up to a seq was made, milliseconds since the epoch; 0: none.
+    """Return when the newest change up to a seq was made, milliseconds since the epoch; 0: none.
 
     Raises JournalError.
     """
-    query = "SELECT coalesce(max(at), 0) FROM (SELECT at FROM {} WHERE seq <= ? ORDER BY seq DESC LIMIT 1)"
-    return _greatest(path, query, seq)
+    query = "SELECT coalesce(max(at), 0) FROM (SELECT at FROM changes WHERE seq <= ? ORDER BY seq DESC LIMIT 1)"
+    return _number(path, query, seq)
 
 
 def read_time_after(path: Path, seq: int) -> int:
-    """Return when the first change or edit after a seq was made, milliseconds since the epoch; 0: there is none.
+    """Return when the first change after a seq was made, milliseconds since the epoch; 0: there is none.
 
     Raises JournalError.
     """
-    found = _first(path, "seq > ?", seq)
-    return 0 if found is None else found[1]
+    query = "SELECT coalesce(max(at), 0) FROM (SELECT at FROM changes WHERE seq > ? ORDER BY seq LIMIT 1)"
+    return _number(path, query, seq)
 
 
 def read_newest(path: Path) -> int:
-    """Return the greatest number that the journal gave to a change, an edit or a receipt; 0: none.
-
-    Raises JournalError.
-    """
-    query = "SELECT coalesce(max(seq), 0) FROM {}"
-    tables = (*_TABLES, "receipts")
-    return max(int(found) for table in tables for (found,) in read_rows(path, query.format(table), ()))
+    """Return the greatest number that the journal gave to a change or a receipt; 0: none. Raises JournalError."""
+    query = "SELECT max(coalesce(max(seq), 0), (SELECT coalesce(max(seq), 0) FROM receipts)) FROM changes"
+    return _number(path, query)
 
 
-def _first(path: Path, where: str, value: int | str) -> tuple[int, int] | None:
-    """Return number and time of the first row of the two tables that meets a condition."""
-    query = f"SELECT seq, at FROM {{}} WHERE {where} ORDER BY seq LIMIT 1"  # noqa: S608  a constant
-    return min((row for table in _TABLES for row in read_rows(path, query.format(table), (value,))), default=None)
-
-
-def _greatest(path: Path, query: str, value: int) -> int:
-    """Return the greater answer of the two tables of what was changed, by the host and by people."""
-    return max(int(found) for table in _TABLES for (found,) in read_rows(path, query.format(table), (value,)))
+def _number(path: Path, query: str, *values: object) -> int:
+    (found,) = next(read_rows(path, query, values))
+    return int(found)
 
 
 def read_activity(path: Path, group: str | None, after: int, since: int, span: int) -> dict[int, int]:
-    """Return how many changes and edits fell into each span of time, counted from a time on. Raises JournalError.
+    """Return how many changes fell into each span of time, counted from a time on. Raises JournalError.
 
     Args:
         group: None: of all.
         after: only those behind this number.
         since, span: milliseconds.
     """
-    query = "SELECT (at - ?) / ?, count(*) FROM {} WHERE seq > ? AND at >= ? AND grp = coalesce(?, grp) GROUP BY 1"
-    found: dict[int, int] = defaultdict(int)
-    for table in _TABLES:
-        for number, count in read_rows(path, query.format(table), (since, span, after, since, group)):
-            found[number] += count
-    return found
+    query = "SELECT (at - ?) / ?, count(*) FROM changes WHERE seq > ? AND at >= ? AND grp = coalesce(?, grp) GROUP BY 1"
+    return dict(read_rows(path, query, (since, span, after, since, group)))
 
 
 def read_last(path: Path, file: str, seq: int) -> bytes | None:
@@ -198,15 +178,15 @@ def read_last(path: Path, file: str, seq: int) -> bytes | None:
 
 
 def read_first(path: Path, group: str) -> tuple[int, int] | None:
-    """Return number and time of the first change of a group, or edit of its files. Raises JournalError."""
-    return _first(path, "grp = ?", group)
+    """Return number and time of the first change of a group. Raises JournalError."""
+    query = "SELECT seq, at FROM changes WHERE grp = ? ORDER BY seq LIMIT 1"
+    return next(((seq, at) for seq, at in read_rows(path, query, (group,))), None)
 
 
 def read_changed_files(path: Path, group: str, after: int, until: int) -> list[str]:
     """Return the files of a group that were changed behind one change, up to another. Raises JournalError."""
-    query = "SELECT file FROM {} WHERE seq > ? AND seq <= ? AND grp = ?"
-    both = f"{query.format('changes')} UNION {query.format('edits')} ORDER BY file"
-    return [file for (file,) in read_rows(path, both, (after, until, group) * 2)]
+    query = "SELECT DISTINCT file FROM changes WHERE seq > ? AND seq <= ? AND grp = ? ORDER BY file"
+    return [file for (file,) in read_rows(path, query, (after, until, group))]
 
 
 def read_change(path: Path, seq: int) -> Row | None:
@@ -243,17 +223,9 @@ def read_requests_of(path: Path, file: str) -> list[Row]:
     with reading(path) as connection:
         found: list[Row] = []
         query = "SELECT * FROM changes WHERE seq <= ? ORDER BY seq DESC"
-        for (seq,) in connection.execute("SELECT seq FROM changes WHERE file = ? ORDER BY seq", (file,)).fetchall():
+        of_file = f"SELECT seq FROM changes WHERE file = ? AND NOT {IS_EDIT} ORDER BY seq"  # noqa: S608  a constant
+        for (seq,) in connection.execute(of_file, (file,)).fetchall():
             rows = map(Row._make, connection.execute(query, (seq,)))
             _, same = next(groupby(rows, _request_of))
             found += [*same][::-1]
         return found
-
-
-def read_earlier(path: Path, row: Row, is_it: Callable[[bytes], bool]) -> bytes | None:
-    """Return the newest bytes that an earlier change of the same file has and that are the wanted ones.
-
-    None: no change has them. Raises JournalError.
-    """
-    query = "SELECT data FROM changes WHERE file = ? AND seq < ? ORDER BY seq DESC"
-    return next((data for (data,) in read_rows(path, query, (row.file, row.seq)) if is_it(data)), None)

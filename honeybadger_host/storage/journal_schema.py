@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import orjson
 
 from honeybadger_host.storage.changes import TASK_RECORD
-from honeybadger_host.storage.digests import DIGESTS
+from honeybadger_host.storage.digests import DIGESTS, DIGESTS_OF_9
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
 LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
 # In `meta`: the last message of the shared log that this journal has; missing where it is of one machine.
 LOG_SEQ: Final = "log_seq"
@@ -23,6 +22,10 @@ LOG_SEQ: Final = "log_seq"
 FILES_BEHIND: Final = "files_behind"
 # In `meta`: rows that were found damaged, as JSON; missing where none were looked for.
 DAMAGED: Final = "damaged"
+EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")  # kinds of changes that people made to files
+IS_EDIT: Final = "kind IN ('edit', 'edit_new', 'edit_removed')"
+# The edits that took notes which their author may not have read.
+IS_UNREAD: Final = f"{IS_EDIT} AND instr(data, CAST('\"unread\":0,' AS BLOB)) = 0"
 FORGOTTEN_BASE: Final = -2  # in place of the fingerprint of what a file held, of which something was forgotten since
 MAX_ID_LENGTH: Final = 60  # characters of a turn's id in its name
 # What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it.
@@ -50,6 +53,16 @@ CREATE TABLE spent (              -- what models cost that looked after memory
     PRIMARY KEY (day, grp, kind)
 ) WITHOUT ROWID;
 """
+_SEEN: Final = """
+CREATE TABLE seen (               -- files of people as they were looked at last
+    file TEXT PRIMARY KEY,
+    seq INTEGER NOT NULL,         -- with all changes of the host up to it
+    inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    length INTEGER NOT NULL, digest BLOB NOT NULL,
+    text BLOB                     -- zlib; NULL: not kept
+) WITHOUT ROWID;
+"""
+# Of earlier versions, which kept edits by themselves.
 _EDITS: Final = """
 CREATE TABLE edits (              -- what people changed in files, as far as the host noticed
     seq INTEGER PRIMARY KEY,      -- of one sequence with `changes`
@@ -63,13 +76,6 @@ CREATE TABLE edits (              -- what people changed in files, as far as the
 CREATE TABLE lines (              -- the lines of all edits, each once
     hash BLOB PRIMARY KEY, text BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE seen (               -- files of people as they were looked at last
-    file TEXT PRIMARY KEY,
-    seq INTEGER NOT NULL,         -- with all changes of the host up to it
-    inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
-    length INTEGER NOT NULL, digest BLOB NOT NULL,
-    text BLOB                     -- zlib; NULL: not kept
-) WITHOUT ROWID;
 """
 _SAVED: Final = """
 CREATE TABLE saved (              -- texts as people saved them in the last hour, where they were merged
@@ -80,9 +86,9 @@ CREATE TABLE saved (              -- texts as people saved them in the last hour
 ) WITHOUT ROWID;
 """
 _TEXTS: Final = """
-CREATE TABLE texts (              -- what documents held right before they were written as a whole
+CREATE TABLE texts (              -- where the past of a file begins with a text that no change tells of
     file TEXT NOT NULL,
-    seq INTEGER NOT NULL,         -- of `changes`
+    seq INTEGER NOT NULL,         -- of the first change that came after that text, or a smaller one
     text BLOB NOT NULL,           -- zlib
     PRIMARY KEY (file, seq)
 ) WITHOUT ROWID;
@@ -99,8 +105,13 @@ ALTER TABLE edits ADD COLUMN      -- how many notes went that the author may not
     unread INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX edits_unread ON edits (at) WHERE unread > 0;
 """
+_FOUND_BY: Final = f"""
+CREATE INDEX edits_of_file ON changes (file, seq) WHERE {IS_EDIT};
+CREATE INDEX edits_unread ON changes (at) WHERE {IS_UNREAD};
+CREATE INDEX IF NOT EXISTS working ON changes (seq) WHERE kind = 'working';
+"""
 _FORGOTTEN: Final = """
-CREATE TABLE emptied (            -- changes and edits of which something was forgotten
+CREATE TABLE emptied (            -- changes of which something was forgotten
     seq INTEGER PRIMARY KEY,
     digest BLOB NOT NULL          -- salted SHA-256 of what they held
 );
@@ -121,7 +132,7 @@ CREATE TABLE changes (
     kind TEXT NOT NULL,           -- turn, turns_withdrawn, turns_restored, note, note_archived, feedback, message,
                                   -- task_record; whole files, with _removed when they go: entry, working, session,
                                   -- task; note_removed, note_restored, note_edited, edit_undone: see
-                                  -- storage/revised.py
+                                  -- storage/revised.py; edit, edit_new, edit_removed: see storage/edits.py
     file TEXT NOT NULL,           -- what it was appended to, below the home folder
     offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a document the fingerprint of the text
                                   -- after it, 0 where it was empty before; of a file that is replaced that of what
@@ -136,21 +147,18 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_UNREAD}{DIGESTS}"""
-# Not of the schema: a host that does not know it keeps it up all the same.
-EDITS_OF_FILE: Final = "CREATE INDEX IF NOT EXISTS edits_of_file ON edits (file, seq)"
-# Likewise: the entries of working memory that have not expired.
-WORKING: Final = "CREATE INDEX IF NOT EXISTS working ON changes (seq) WHERE kind = 'working'"
+{_MARKS}{_TURNS}{_SPENT}{_SEEN}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_FOUND_BY}{DIGESTS}"""
 # Schema version -> what makes the next one of it.
 FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
     2: _TURNS,
     3: _SPENT,
-    4: _EDITS,
+    4: _EDITS + _SEEN,
     5: _TASKS,
     6: _FORGOTTEN,
     7: _SAVED + _TEXTS,
-    8: _UNREAD + DIGESTS,
+    8: _UNREAD + DIGESTS_OF_9,
+    9: _FOUND_BY,  # and `journal_folding.fold_edits`
 }
 
 
@@ -256,12 +264,6 @@ def insert_changes(connection: sqlite3.Connection, rows: Sequence[Row], receipts
     connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
     if newest := [(row.group, orjson.loads(row.data)["task"], row.seq) for row in rows if row.kind == TASK_RECORD]:
         connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
-
-
-def insert_texts(connection: sqlite3.Connection, texts: Iterable[tuple[str, int, bytes]]) -> None:
-    """Keep what documents held right before a change: file, number of the change, text."""
-    rows = [(file, seq, zlib.compress(text, 1)) for file, seq, text in texts]
-    connection.executemany("INSERT OR REPLACE INTO texts VALUES (?,?,?)", rows)
 
 
 def read_marks(connection: sqlite3.Connection) -> Marks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -10,12 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
+from honeybadger_host.storage.edits import Looked, Seen, is_edit, write_looked
 from honeybadger_host.storage.forgetting import Forgetting, keep_forgetting
 from honeybadger_host.storage.journal_connection import SharedLog, Transaction, connect, read_meta, read_rows, reading
+from honeybadger_host.storage.journal_folding import begin_pasts
 from honeybadger_host.storage.journal_schema import (
     FILES_BEHIND,
+    IS_EDIT,
     LOG_SEQ,
+    SCHEMA_VERSION,
     Marks,
     Receipt,
     Row,
@@ -26,14 +28,13 @@ from honeybadger_host.storage.journal_schema import (
 
 # In `meta`: the group whose files are still to be put in their place, after all else of it was taken in.
 LOADED: Final = "loaded"
-_EDITS_AT_ONCE: Final = 200
 _ROWS_AT_ONCE: Final = 1000
 
 T = TypeVar("T")
 
 
 class Arriving(NamedTuple):
-    """Rows that come into a journal besides changes and edits.
+    """Rows that come into a journal besides changes.
 
     Args:
         unsettled: file -> the oldest change of it that may not stand in it.
@@ -47,32 +48,18 @@ class Arriving(NamedTuple):
 
 
 def last_of(path: Path, group: str | None = None) -> tuple[int, int]:
-    """Return number and time of the newest change, edit or receipt, of one group or of all; zeros: there is none."""
+    """Return number and time of the newest change or receipt, of one group or of all; zeros: there is none."""
     where, values = ("", ()) if group is None else ("WHERE grp = ?", (group,))
     query = f"SELECT seq, at FROM {{}} {where} ORDER BY seq DESC LIMIT 1"  # noqa: S608  constants
     with reading(path) as connection:
-        found = [
-            connection.execute(query.format(table), values).fetchone() for table in ("changes", "edits", "receipts")
-        ]
+        found = [connection.execute(query.format(table), values).fetchone() for table in ("changes", "receipts")]
     return max((row for row in found if row is not None), default=(0, 0))
 
 
-def read_events(path: Path, group: str, up_to: int) -> Iterator[Row | Edit]:
-    """Yield the changes of a group and the edits of its files, oldest first. Raises JournalError."""
-    both: tuple[Iterator[Row | Edit], ...] = (_changes(path, group, up_to), _edits(path, group, up_to))
-    yield from heapq.merge(*both, key=lambda event: event.seq)
-
-
-def _changes(path: Path, group: str, up_to: int) -> Iterator[Row]:
+def read_group(path: Path, group: str, up_to: int) -> Iterator[Row]:
+    """Yield the changes of a group, oldest first. Raises JournalError."""
     query = "SELECT * FROM changes WHERE grp = ? AND seq <= ? ORDER BY seq"
     return (Row._make(row) for row in read_rows(path, query, (group, up_to)))
-
-
-def _edits(path: Path, group: str, up_to: int) -> Iterator[Edit]:
-    reader, after = EditReader(path), 0
-    while some := reader.edits_behind(group, after, up_to, _EDITS_AT_ONCE):
-        yield from some
-        after = some[-1].seq
 
 
 def read_receipts(path: Path, group: str, up_to: int) -> Iterator[Receipt]:
@@ -83,7 +70,7 @@ def read_receipts(path: Path, group: str, up_to: int) -> Iterator[Receipt]:
 
 def read_unsettled(path: Path, group: str, up_to: int) -> dict[str, int]:
     """Return file -> its oldest change that is not settled, of those of a group. Raises JournalError."""
-    query = "SELECT file, min(seq) FROM changes WHERE grp = ? AND seq BETWEEN ? AND ? GROUP BY file"
+    query = f"SELECT file, min(seq) FROM changes WHERE grp = ? AND seq BETWEEN ? AND ? AND NOT {IS_EDIT} GROUP BY file"  # noqa: S608  a constant
     with reading(path) as connection:
         marks = read_marks(connection)
         found: dict[str, int] = dict(connection.execute(query, (group, marks.settled_seq + 1, up_to)))
@@ -100,7 +87,7 @@ def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def write_events(
-    path: Path, group: str, events: Iterable[Row | Edit], arriving: Arriving, shared: SharedLog | None = None
+    path: Path, group: str, events: Iterable[Row], arriving: Arriving, shared: SharedLog | None = None
 ) -> None:
     """Take in all of a group that the journal has nothing of, or nothing of it. Nobody else has the journal open.
 
@@ -124,17 +111,19 @@ def write_events(
                 connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
 
 
-def _write_rows(connection: sqlite3.Connection, events: Iterable[Row | Edit], arriving: Arriving) -> int:
+def _write_rows(connection: sqlite3.Connection, events: Iterable[Row], arriving: Arriving) -> int:
     """Write all that arrives but the marks; return the number of the last event."""
     last = 0
+    files: set[str] = set()
     for some in _in_batches(events):
-        rows = [event for event in some if isinstance(event, Row)]
-        insert_changes(connection, rows, ())
-        write_looked(connection, Looked([event for event in some if isinstance(event, Edit)], (), (), None))
+        insert_changes(connection, some, ())
+        files.update(row.file for row in some if is_edit(row))
         last = some[-1].seq
     insert_changes(connection, (), arriving.receipts)
     for seen in _in_batches(arriving.seen):
-        write_looked(connection, Looked((), seen, (), None))
+        write_looked(connection, Looked(seen=seen))
+        files.update(one.file for one in seen)
+    begin_pasts(connection, files)
     if arriving.forgetting is not None:
         keep_forgetting(connection, arriving.forgetting)
     return last
@@ -144,7 +133,8 @@ def _mark(connection: sqlite3.Connection, group: str, last: int, unsettled: Mapp
     """Note how far the files are with a group whose own are still to be put in their place."""
     before = read_marks(connection)
     behind = connection.execute(
-        "SELECT file, min(seq) FROM changes WHERE seq > ? AND grp != ? GROUP BY file", (before.settled_seq, group)
+        f"SELECT file, min(seq) FROM changes WHERE seq > ? AND grp != ? AND NOT {IS_EDIT} GROUP BY file",  # noqa: S608  a constant
+        (before.settled_seq, group),
     )
     marks = Marks(max(last, before.settled_seq), {**dict(behind), **before.unsettled, **unsettled})
     write_marks(connection, marks, before)
@@ -159,6 +149,12 @@ def is_shared(path: Path) -> bool:
 def are_files_behind(path: Path) -> bool:
     """Return whether another machine owns the home that this journal is of, or did when this one looked last."""
     return path.exists() and read_meta(path, FILES_BEHIND) is not None
+
+
+def is_older(path: Path) -> bool:
+    """Return whether a host of an earlier version served a home last. Raises JournalError."""
+    with reading(path) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0]) < SCHEMA_VERSION
 
 
 def read_loaded(path: Path) -> str | None:

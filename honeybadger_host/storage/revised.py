@@ -13,9 +13,9 @@ from typing import Final, Literal, NamedTuple
 
 import orjson
 
-from honeybadger_host.storage.atomic_files import fingerprint
+from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
 from honeybadger_host.storage.changes import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_schema import EDIT_KINDS, Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of, reversed_hunks
 
 LINE_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED))  # kinds of rows that say which lines took the place of which
@@ -150,6 +150,16 @@ def _revised(
 # ------------------------------------------------------------------------------------------------------ reading a row
 
 
+def is_append(row: Row) -> bool:
+    """Return whether a change added something at the end of its file."""
+    return not (row.kind in WHOLE_KINDS or row.kind in REVISED_KINDS or row.kind in EDIT_KINDS)
+
+
+def is_first(row: Row) -> bool:
+    """Return whether there was no such file before a change, or an empty one."""
+    return row.kind not in REVISED_KINDS and row.offset == (0 if is_append(row) else ABSENT)
+
+
 def revision_of(data: bytes) -> Revision:
     """Return what a row says."""
     value = orjson.loads(data)
@@ -182,8 +192,13 @@ def old_text(text: bytes, row: Row) -> bytes:
     """Return what a row was decided upon, if it made this text."""
     revision = revision_of(row.data)
     if row.kind in LINE_KINDS:
-        return b"".join(apply_hunks(lines_of(text), reversed_hunks(revision.hunks)))
+        return undo_hunks(text, revision.hunks)
     return _without_notes(text, revision.notes) if row.kind == NOTE_RESTORED else _with_notes(text, revision.notes)
+
+
+def undo_hunks(text: bytes, hunks: Sequence[Hunk]) -> bytes:
+    """Return what hunks made a text of. Raises ValueError: they made another one."""
+    return b"".join(apply_hunks(lines_of(text), reversed_hunks(hunks)))
 
 
 def _with_notes(text: bytes, notes: Sequence[NotePlace]) -> bytes:

@@ -27,10 +27,10 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import HostError
 from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.storage.changes import TASK_RECORD, MarkedKind
-from honeybadger_host.storage.edits import EDIT_KINDS, Edit
+from honeybadger_host.storage.edits import Edit, is_edit, packed_line
 from honeybadger_host.storage.files import NotRegular, open_plain
 from honeybadger_host.storage.journal_reader import CHANGE_KINDS
-from honeybadger_host.storage.journal_schema import Receipt, Row
+from honeybadger_host.storage.journal_schema import EDIT_KINDS, Receipt, Row
 from honeybadger_host.storage.line_hunks import Hunk
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.transfer.places import ExportDamaged, file_of, place_of
@@ -155,14 +155,6 @@ class _Receipt(_Model):
 # ---------------------------------------------------------------------------------------------------------------- lines
 
 
-def bytes_line(data: bytes) -> str | dict[str, str]:
-    """Return bytes as JSON has them: as text where they are."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
 def bytes_of(value: Bytes) -> bytes:
     """Return the bytes. Raises ExportDamaged."""
     try:
@@ -171,23 +163,20 @@ def bytes_of(value: Bytes) -> bytes:
         raise ExportDamaged(str(error)) from None
 
 
-def event_line(event: Row | Edit) -> dict[str, Any]:
+def event_line(event: Row) -> dict[str, Any]:
     """Return a change or an edit as a line of `journal.jsonl` has it."""
     place = place_of(event.file, event.group)
     if place is None:
         raise HostError(f"change {event.seq} is of {event.file}, which is not a file of {event.group}: report this")
-    if isinstance(event, Row):
+    if not is_edit(event):
         line = {"seq": event.seq, "at": event.at, "by": event.sender, "request": event.request, "kind": event.kind}
-        return line | {"file": place, "offset": event.offset, "data": bytes_line(event.data)}
-    line = {"seq": event.seq, "at": event.at, "by": event.author, "event": event.event, "kind": event.kind}
-    before, after = (None if digest is None else digest.hex() for digest in (event.before, event.after))
-    hunks: list[list[object]] | None = None
-    if event.hunks is not None:
-        hunks = [[hunk.at, *([*map(bytes_line, side)] for side in (hunk.removed, hunk.added))] for hunk in event.hunks]
-    return line | {"file": place, "before": before, "after": after, "hunks": hunks}
+        return line | {"file": place, "offset": event.offset, "data": packed_line(event.data)}
+    told = orjson.loads(event.data)
+    line = {"seq": event.seq, "at": event.at, "by": event.sender, "event": told["event"], "kind": event.kind}
+    return line | {"file": place, **{name: told[name] for name in ("before", "after", "hunks")}}
 
 
-def event_of(value: Any, group: str, shift: int) -> Row | Edit:
+def event_of(value: Any, group: str, shift: int) -> Row:
     """Return what a line of `journal.jsonl` says, as a group and a journal have it. Raises ExportDamaged.
 
     Args:
@@ -200,8 +189,15 @@ def event_of(value: Any, group: str, shift: int) -> Row | Edit:
         if line.hunks is not None:
             made = [Hunk(at, [*map(bytes_of, old)], [*map(bytes_of, new)]) for at, old, new in line.hunks]
         before, after = (None if side is None else _hex(side) for side in (line.before, line.after))
-        return Edit(line.seq + shift, line.at, group, line.by, line.event + shift, file, before, after, made)
-    if line.kind not in CHANGE_KINDS or line.request is None or line.offset is None or line.data is None:
+        edit = Edit(line.event + shift, before, after, made)
+        return edit.row(line.seq + shift, line.at, group, line.by, file)
+    if (
+        line.kind not in CHANGE_KINDS
+        or line.kind in EDIT_KINDS
+        or line.request is None
+        or line.offset is None
+        or line.data is None
+    ):
         raise ExportDamaged(f"change {line.seq} is of a kind this version does not know: {line.kind!a}")
     data = bytes_of(line.data)
     try:
@@ -226,7 +222,7 @@ def _check_data(kind: str, data: bytes) -> None:
 def receipt_line(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt as a line of `receipts.jsonl` has it."""
     line = {"seq": receipt.seq, "at": receipt.at, "by": receipt.sender, "request": receipt.request}
-    return line | {"digest": receipt.digest.hex(), "reply": bytes_line(receipt.reply)}
+    return line | {"digest": receipt.digest.hex(), "reply": packed_line(receipt.reply)}
 
 
 def receipt_of(value: Any, group: str, shift: int) -> Receipt:

@@ -25,7 +25,7 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.ops.archive import appearing, packing, size_and_digest
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.edits import EditReader, Seen, digest_of
+from honeybadger_host.storage.edits import EditReader, Seen, digest_of, packed_line
 from honeybadger_host.storage.files import (
     NotRegular,
     kind_of,
@@ -37,7 +37,7 @@ from honeybadger_host.storage.group_places import folders_of, single_files_of
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.journal_transfer import last_of, read_events, read_receipts, read_unsettled
+from honeybadger_host.storage.journal_transfer import last_of, read_group, read_receipts, read_unsettled
 from honeybadger_host.transfer.exported import (
     CONTENT,
     FILES,
@@ -50,7 +50,6 @@ from honeybadger_host.transfer.exported import (
     SERVED,
     ListFile,
     Manifest,
-    bytes_line,
     event_line,
     receipt_line,
 )
@@ -247,7 +246,7 @@ class _Exporter:
 
     def _event_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         if self._journal.exists():
-            for event in read_events(self._journal, self._group, seq):
+            for event in read_group(self._journal, self._group, seq):
                 self._done.changes += 1
                 yield event_line(event)
 
@@ -313,7 +312,7 @@ def _is_whole(rows: Sequence[Row]) -> bool:
 
 
 def _seen_line(known: Seen) -> dict[str, Any]:
-    text = None if known.text is None else bytes_line(known.text)
+    text = None if known.text is None else packed_line(known.text)
     return {"size": known.size, "digest": known.digest.hex(), "text": text}
 
 

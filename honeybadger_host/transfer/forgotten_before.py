@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from honeybadger_agent.mailbox import new_id
-from honeybadger_host.storage.edits import Edit
+from honeybadger_host.storage.edits import edit_of, is_edit
 from honeybadger_host.storage.forgetting import Forgetting
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.tombstones import read_tombstones
@@ -30,12 +30,12 @@ class ForgottenBefore:
         self._parts: dict[str, None] = {}
         self._wholes: dict[str, None] = {}
 
-    def look_at(self, event: Row | Edit) -> None:
-        """Look for forgotten texts in a change of the host or an edit by a person."""
-        if isinstance(event, Row):
+    def look_at(self, event: Row) -> None:
+        """Look for forgotten texts in a change."""
+        if not is_edit(event):
             self.look_into(event.data)
             return
-        for hunk in event.hunks or () if self._known else ():
+        for hunk in edit_of(event).hunks or () if self._known else ():
             for side in (hunk.removed, hunk.added):
                 self.look_into(b"".join(side))
 

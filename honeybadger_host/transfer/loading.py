@@ -20,7 +20,7 @@ from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group
 from honeybadger_host.ops.archive import size_and_digest
-from honeybadger_host.storage.edits import Edit, Seen, digest_of
+from honeybadger_host.storage.edits import Seen, digest_of
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.storage.files import make_folders
 from honeybadger_host.storage.forgetting import Forgetting, read_forgetting
@@ -205,7 +205,7 @@ class _Loader:
     def _lines(self, name: str) -> Iterator[Any]:
         return read_lines(self._folder, name, self._manifest.lists[name])
 
-    def _events(self, shift: int) -> Iterator[Row | Edit]:
+    def _events(self, shift: int) -> Iterator[Row]:
         seq = at = 0
         for value in self._lines(JOURNAL):
             event = event_of(value, self._group, shift)

@@ -18,10 +18,10 @@ from honeybadger_host.memory.blame import Blamed, blame_of
 from honeybadger_host.ops.gist import gist_of
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.storage.changes import NOTE_EDITED, REMOVED
-from honeybadger_host.storage.edits import Edit, EditReader, read_event, read_events
+from honeybadger_host.storage.edits import edit_of, is_edit
 from honeybadger_host.storage.journal_position import read_position
-from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_log
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_change, read_log
+from honeybadger_host.storage.journal_schema import EDIT_KINDS, Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.web.asking import Home
@@ -31,6 +31,7 @@ _MAX_LOOKED_AT: Final = 20_000  # changes that one page looks at, in 20 ms
 _MAX_LINES: Final = 400
 ACTIVITY_HOURS: Final = 48
 _UNDOABLE: Final = REVISED_KINDS | {
+    *EDIT_KINDS,
     "note",
     *(f"{kind}{end}" for kind in ("entry", "archived", "text") for end in ("", REMOVED)),
 }
@@ -98,11 +99,8 @@ class Looked(NamedTuple):
 
 
 def newest_seq(journal: Path) -> int:
-    """Return the number of the newest change or edit; 0: there is none. Raises JournalError."""
-    if not journal.exists():
-        return 0
-    edits = EditReader(journal).edits(LogFilter(), 1)
-    return max(read_position(journal).committed_seq, edits[0].seq if edits else 0)
+    """Return the number of the newest change; 0: there is none. Raises JournalError."""
+    return read_position(journal).committed_seq if journal.exists() else 0
 
 
 def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
@@ -112,7 +110,7 @@ def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
     top = newest_seq(journal) + 1 if wanted.before is None else wanted.before
     after = max(0, top - 1 - _MAX_LOOKED_AT)
     wanted = replace(wanted, after=after, before=top)
-    rows = read_events(journal, wanted, limit + 1)
+    rows = read_log(journal, wanted, limit + 1)
     if len(rows) > limit:
         return Looked([_line(row) for row in rows[:limit]], rows[limit - 1].seq, rows[limit - 1].seq)
     return Looked([_line(row) for row in rows], after and after + 1, after + 1 if after else None)
@@ -154,11 +152,9 @@ def note_history(journal: Path, group: str, note: str) -> list[Line]:
     return found
 
 
-def _line(row: Row | Edit) -> Line:
-    can_undo = isinstance(row, Edit) or row.kind in _UNDOABLE
-    return Line(
-        row.seq, row.at, row.group, row.sender, row.kind, row.file, gist_of(row, MAX_FIRST_CHARACTERS), can_undo
-    )
+def _line(row: Row) -> Line:
+    gist = gist_of(row, MAX_FIRST_CHARACTERS)
+    return Line(row.seq, row.at, row.group, row.sender, row.kind, row.file, gist, row.kind in _UNDOABLE)
 
 
 class Difference(NamedTuple):
@@ -176,13 +172,14 @@ class Difference(NamedTuple):
 
 def difference_of(home: Home, seq: int) -> Difference:
     """Return what one change changed. Raises NotFound, JournalError."""
-    row = read_event(home.journal, seq) if home.journal.exists() else None
+    row = read_change(home.journal, seq) if home.journal.exists() else None
     if row is None:
         raise NotFound(f"there is no change {seq}")
-    if isinstance(row, Edit):
-        if row.hunks is None:
+    if is_edit(row):
+        hunks = edit_of(row).hunks
+        if hunks is None:
             return Difference(_line(row), (), "The text of this edit was not kept.")
-        return _told(row, signed_lines(row.hunks))
+        return _told(row, signed_lines(hunks))
     if row.kind in REVISED_KINDS:
         revision = revision_of(row.data)
         sign = "-" if row.kind == "note_removed" else "+"
@@ -206,7 +203,7 @@ def _held_before(journal: Path, row: Row) -> bytes | None:
     return next((each.data for each in earlier if fingerprint(each.data) == row.offset), None)
 
 
-def _told(row: Row | Edit, signed: Sequence[tuple[str, bytes]], unknown: str = "") -> Difference:
+def _told(row: Row, signed: Sequence[tuple[str, bytes]], unknown: str = "") -> Difference:
     lines = [(sign, text.decode("utf-8", "replace").rstrip("\r\n")) for sign, text in signed[:_MAX_LINES]]
     if len(signed) > _MAX_LINES:
         unknown = f"{unknown} {len(signed) - _MAX_LINES} more lines are not shown.".strip()

@@ -11,14 +11,13 @@ from starlette.routing import Route
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import Rewind, Undo
-from honeybadger_host.storage.edits import EDIT_KINDS
 from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter
 from honeybadger_host.web.asking import NotFound, made
 from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.looking_back import activity, difference_of, look_back, newest_seq
 from honeybadger_host.web.rendering import Shown, href, page
 
-_KINDS: Final = sorted({*CHANGE_KINDS, *EDIT_KINDS})
+_KINDS: Final = sorted(CHANGE_KINDS)
 
 
 def _timeline(request: Request) -> Response:

@@ -28,9 +28,8 @@ from honeybadger_host.cluster.lease import OWNERS
 from honeybadger_host.cluster.log import Log, Names, logs_of
 from honeybadger_host.cluster.records import Position, Record, dump_owner
 from honeybadger_host.cluster.servers import Servers, Unreachable
+from honeybadger_host.documents.history import read_pasts, versions
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.memory.file_events import read_pasts
-from honeybadger_host.memory.file_history import versions
 from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Proxy, reached

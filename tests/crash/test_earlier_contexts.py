@@ -13,10 +13,9 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN
+from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, read_past
 from honeybadger_host.memory.blame import blame_lines, blame_members
-from honeybadger_host.memory.file_events import read_past
-from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin
-from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.journal_schema import Row
@@ -208,8 +207,6 @@ class Life:
 def _told(origin: Origin) -> str | None:
     """Return whose something is told to be; None: it stood there before."""
     match origin:
-        case Edit():
-            return origin.author
         case Row():
             return origin.sender
         case _:

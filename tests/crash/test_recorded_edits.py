@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from honeybadger_host.storage.edits import EditReader, digest_of
+from honeybadger_host.storage.edits import EditReader, digest_of, edit_of
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter
 from tests.crash.conftest import IS_LONG
@@ -66,7 +66,7 @@ def test_killed_at_a_call_on_the_journal_an_edit_is_recorded_once(
         assert len(recorded) == len(_AFTER), struck(home)
         for name, edit in found.items():
             before, after = (None if text is None else digest_of(text) for text in (_BEFORE[name], _AFTER[name]))
-            assert (edit.before, edit.after, edit.author) == (before, after, "human"), struck(home)
+            assert (edit_of(edit)[1:3], edit.sender) == ((before, after), "human"), struck(home)
         if is_over:
             break
         kills += 1

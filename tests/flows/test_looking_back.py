@@ -97,6 +97,7 @@ def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender
     assert "has two cats" not in cli_text("diff", "main", 3, "--file", "MEMORY.md", home=home)
     assert cli_text("diff", "main", 0, 1, home=home).startswith("--- /dev/null\n+++ b/groups/main/MEMORY.md\n")
     assert cli_text("diff", "main", 5, home=home) == ""
+    assert cli_text("diff", "main", home=home) == cli_text("diff", "main", 4, 5, home=home) != ""
     for arguments, code, says in (
         (("diff", "main", 5, 3), 2, "TO 3 is before FROM 5"),
         (("diff", "main", "soon"), 2, "'soon' is not a time"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from honeybadger_host.storage.changes import FileWritten
-from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.storage.journal_schema import Row
 from tests.host.documents.world import MEMORY, World
 
 PERSONA = "groups/main/CLAUDE.md"
@@ -38,7 +39,7 @@ class Recorded:
             assert time.monotonic() < deadline, self.world.documents.in_use.touched
 
     @property
-    def edits(self) -> list[Edit]:
+    def edits(self) -> list[Row]:
         return EditReader(self.world.journal.path).edits(LogFilter("main"), 1000)[::-1]
 
     def write(self, data: bytes, file: str = PERSONA) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.merge_json import merge_json
+from honeybadger_host.memory.blame import blame_members
 from honeybadger_host.storage.changes import FileWritten
+from honeybadger_host.storage.journal_schema import Row
 from tests.host.documents.recorded import ENTRY
 from tests.host.documents.world import World
 
@@ -52,7 +55,10 @@ def test_a_change_that_was_decided_upon_a_save_replaces_it_and_the_save_is_the_p
     write(world, dumped(content="green tea", n=2))
     (edit,) = world.look(ENTRY)
     assert edit.hunks == [(1, [b'  "content": "tea",\n'], [b'  "content": "green tea",\n'])]
-    assert (edit.author, orjson.loads(world.read(ENTRY))) == ("human", {"content": "green tea", "n": 2})
+    assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 2}
+    origins = {name: one.origin for name, one in blame_members(world.journal.path, ENTRY, world.read(ENTRY)).items()}
+    persons = [name for name, origin in origins.items() if isinstance(origin, Row) and origin.sender == HUMAN]
+    assert persons == ["content"]
 
 
 def test_a_save_that_goes_on_from_another_after_a_kill_keeps_what_came_between(world: World) -> None:

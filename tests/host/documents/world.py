@@ -15,9 +15,9 @@ from honeybadger_host.documents.saves import Saves
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.memory.peoples_files import document_group
 from honeybadger_host.storage.changes import Added, Change, NotesRevised
-from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.edits import Edit, EditReader, edit_of
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import LAST_SEQ, Receipt, Row
+from honeybadger_host.storage.journal_schema import Receipt, Row
 from honeybadger_host.storage.unsynced import Unsynced
 
 MEMORY = "groups/main/MEMORY.md"
@@ -105,15 +105,15 @@ class World:
 
     def look(self, file: str = MEMORY, *, seconds: float = 1.0) -> list[Edit]:
         """Let time pass, and take in what people saved."""
-        edits: list[Edit] = []
+        edits: list[Row] = []
         for _ in range(2):
             self.passed += seconds
             self.documents.touch(file)
             edits += self.take_in()
         self.checkpoint()
-        return edits
+        return [*map(edit_of, edits)]
 
-    def take_in(self) -> list[Edit]:
+    def take_in(self) -> list[Row]:
         found = self.documents.saves.look()
         edits = self.documents.saves.take_in(found, self.journal.next_seq)
         self.journal.next_seq += len(edits)
@@ -153,4 +153,4 @@ class World:
         os.utime(path, (self.wall(), self.wall()))
 
     def edits(self) -> Iterator[Edit]:
-        return iter(EditReader(self.journal.path).edits_of([MEMORY], 0, LAST_SEQ))
+        return map(edit_of, EditReader(self.journal.path).edits_of([MEMORY]))

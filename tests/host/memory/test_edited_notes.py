@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, author_of, note_spans, parse_notes
 from honeybadger_host.storage.edits import Edit
+from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 
 AT = 1_795_000_000_000  # 2026-11-18 11:06 UTC, in milliseconds
 NOTE = "## Likes (ann, 2026-11-18 11:00)\n- tea\n  with milk\n"
 
 
-def edit(before: str, after: str, at: int = AT) -> Edit:
+def edit(before: str, after: str, at: int = AT) -> Row:
     hunks = hunks_between(lines_of(before.encode()), lines_of(after.encode()))
-    return Edit(1, at, "main", "human", 1, "groups/main/MEMORY.md", b"", b"", hunks)
+    return Edit(1, b"", b"", hunks).row(1, at, "main", "human", "groups/main/MEMORY.md")
 
 
 def edited(before: str, after: str) -> dict[str, EditedBy]:

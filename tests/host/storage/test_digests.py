@@ -35,8 +35,8 @@ def home(tmp_path: Path) -> Path:
             row = Row(seq, seq, "main", "researcher", f"r{seq}", "note", "groups/main/MEMORY.md", -1, data)
             journal.commit([row], [Receipt(seq, seq, "main", "researcher", f"r{seq}", b"d" * 32, b'{"n":%d}' % seq)])
             hunks = [Hunk(seq, [], [b"line %d of a person\n" % seq])]
-            edit = Edit(0, 0, "main", "human", 0, "groups/main/CLAUDE.md", None, digest_of(data), hunks)
-            journal.keep_looked(Looked([edit], (), (), None), seq + 1)
+            edit = Edit(seq + 1, None, digest_of(data), hunks)
+            journal.keep_looked(Looked([edit.row(seq + 1, seq, "main", "human", "groups/main/CLAUDE.md")]))
             journal.keep_receipt(
                 Receipt(seq + 2, 0, "main", "other", f"q{seq}", b"e" * 32, b"{}"), lambda connection: None
             )
@@ -45,13 +45,12 @@ def home(tmp_path: Path) -> Path:
 
 
 def said(path: Path) -> list[object]:
-    """Return all that changes, edits and receipts say; nothing when that cannot be read."""
+    """Return all that changes and receipts say; nothing when that cannot be read."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         try:
             return [
-                connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
-                for table in ("changes", "edits", "receipts", "lines")
+                connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in ("changes", "receipts")
             ]
         except (sqlite3.DatabaseError, UnicodeDecodeError):
             return []
@@ -91,7 +90,7 @@ def places(whole: bytes) -> Iterator[tuple[str, bytes]]:
     for seq in range(1, COUNT, 3):
         yield f"changes {seq}", b"likes tea number %d\n" % seq
         yield f"receipts {seq}", b'{"n":%d}' % seq
-        yield "lines ", b"line %d of a person\n" % seq
+        yield f"changes {seq + 1}", b"line %d of a person\\n" % seq
 
 
 def test_the_row_whose_text_has_another_bit_is_named(home: Path, chance: random.Random) -> None:

@@ -1,0 +1,205 @@
+"""The text of a file at any moment, and the author of each of its lines: a fold over its changes in the journal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_host.documents.versions import text_after
+from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
+from honeybadger_host.storage.changes import NOTE_RESTORED, REMOVED
+from honeybadger_host.storage.edits import EditReader, Seen, edit_of, is_edit
+from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, LAST_SEQ, Row
+from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
+from honeybadger_host.storage.revised import is_append, is_first
+
+BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
+NOT_KEPT: Final = "not_kept"  # whose a line is that came with a change of which the journal has no text
+Origin: TypeAlias = Row | str
+# Kinds of changes behind which there is no such file.
+_GONE: Final = frozenset(("edit_removed", *(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))))
+_FILES_AT_ONCE: Final = 200
+
+
+class Past(NamedTuple):
+    """The changes of a file.
+
+    Args:
+        rows: in their order; an edit stands before the change that overtook it.
+        seen: how it was looked at last; None: it was not, or it is gone since.
+        begun: number and text of each place where the past begins with a text, oldest first.
+    """
+
+    file: str
+    rows: Sequence[Row]
+    seen: Seen | None = None
+    begun: Sequence[tuple[int, bytes]] = ()
+
+
+def read_past(journal: Path, file: str) -> Past:
+    """Return what a journal that a host may have open has of a file. Raises JournalError."""
+    return next(read_pasts(journal, [file]))
+
+
+def read_pasts(journal: Path, files: Sequence[str]) -> Iterator[Past]:
+    """Yield what a journal that a host may have open has of files, in their order. Raises JournalError."""
+    reader = EditReader(journal)
+    for start in range(0, len(files), _FILES_AT_ONCE):
+        some = files[start : start + _FILES_AT_ONCE]
+        seen, rows = reader.seen(some), defaultdict[str, list[Row]](list)
+        for row in reader.changes(0, LAST_SEQ, some):
+            rows[row.file].append(row)
+        begun = defaultdict[str, list[tuple[int, bytes]]](list)
+        for file, seq, text in reader.texts(some):
+            begun[file].append((seq, text))
+        for file in some:
+            yield Past(file, sorted(rows[file], key=_place), seen.get(file), begun[file])
+
+
+def _place(row: Row) -> tuple[int, int]:
+    overtaken_by = edit_of(row).overtaken_by if is_edit(row) else 0
+    return (overtaken_by, 0) if overtaken_by else (row.seq, 1)
+
+
+@dataclass(slots=True)
+class Version:
+    """A file at one moment.
+
+    Args:
+        lines: with their ends.
+        origins: whose each line is.
+        is_known: else the text is not, and `lines` are those that were known last.
+        is_there: there is such a file.
+    """
+
+    lines: list[bytes] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    is_known: bool = False
+    is_there: bool = False
+    gone: defaultdict[bytes, list[Origin]] = field(default_factory=lambda: defaultdict(list))
+    """Line that was taken out -> whose it was each time."""
+
+    @property
+    def text(self) -> bytes:
+        return b"".join(self.lines)
+
+
+def versions(past: Past, until: int = LAST_SEQ) -> Iterator[tuple[Row | None, Version]]:
+    """Yield the file before its first change, and after each. It is the same object each time.
+
+    Args:
+        until: the seq of the last change that is wanted.
+    """
+    rows, begun = past.rows, [*past.begun]
+    now = Version(is_known=bool(rows) and is_first(rows[0]))
+    if begun and not (rows and rows[0].seq < begun[0][0]):
+        now.lines, now.is_known, now.is_there = lines_of(begun.pop(0)[1]), True, True
+        now.origins = [BEFORE] * len(now.lines)
+    yield None, now
+    count = max((number for number, row in enumerate(rows, 1) if row.seq <= until), default=0)
+    for number, row in enumerate(rows[:count], 1):
+        _take(now, row)
+        while begun and (number == len(rows) or begun[0][0] <= rows[number].seq):
+            _begin(now, begun.pop(0)[1])
+        yield row, now
+
+
+def version_at(past: Past, seq: int) -> Version:
+    """Return the file as it was right after a change."""
+    *_, (_, version) = versions(past, seq)
+    return version
+
+
+def around(past: Past, seq: int) -> tuple[Version, Version]:
+    """Return the file as it was right before and right after a change of it."""
+    place = next(number for number, row in enumerate(past.rows) if row.seq == seq)
+    some = islice(versions(past), place, place + 2)
+    _, now = next(some)
+    before = Version([*now.lines], [*now.origins], now.is_known, now.is_there)
+    return before, next(some)[1]
+
+
+def text_before(journal: Path, row: Row) -> bytes | None:
+    """Return what a file held right before a change that replaced it; None: nobody knows. Raises JournalError."""
+    before, _ = around(read_past(journal, row.file), row.seq)
+    return before.text if before.is_known and fingerprint(before.text) == row.offset else None
+
+
+# -------------------------------------------------------------------------------------------------------------- forward
+
+
+def _begin(now: Version, text: bytes) -> None:
+    """Go on with a text that no change tells of."""
+    if not (now.is_known and now.text == text):
+        _replace(now, NOT_KEPT, hunks_between(now.lines, lines_of(text)))
+        now.is_known = now.is_there = True
+
+
+def _take(now: Version, row: Row) -> None:
+    """Make a version the next one."""
+    now.is_there = row.kind not in _GONE
+    if is_append(row):
+        if row.offset == 0 and not now.is_known:
+            now.lines, now.origins, now.is_known = [], [], True
+        _append(now, row)
+        return
+    origin: Origin = row
+    if is_edit(row):
+        edit = edit_of(row)
+        if edit.before is None:
+            now.lines, now.origins, now.is_known = [], [], True
+        hunks, now.is_known = edit.hunks or (), now.is_known and edit.hunks is not None
+    else:
+        held = now.text if now.is_known else None
+        is_whole = row.kind in WHOLE_KINDS
+        if is_whole and row.offset not in (ABSENT, FORGOTTEN_BASE, fingerprint(held)):
+            origin = NOT_KEPT  # somebody saved it just before the host wrote it, and that is not in the journal
+        text = text_after(now.text, [row]) if is_whole or now.is_known else None
+        hunks, now.is_known = hunks_between(now.lines, lines_of(text or b"")), text is not None
+    if now.is_known:
+        _replace(now, origin, hunks)
+
+
+def _append(now: Version, row: Row) -> None:
+    data = row.data
+    if now.lines and not now.lines[-1].endswith(b"\n"):
+        rest, end, data = data.partition(b"\n")
+        if rest:
+            now.origins[-1] = row
+        now.lines[-1] += rest + end
+    added = lines_of(data)
+    now.lines += added
+    now.origins += _whose(added, row, now.gone)
+
+
+def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk]) -> None:
+    """Let lines take the place of others. One that was moved, or only got another end, stays whose it was."""
+    moved: defaultdict[bytes, list[Origin]] = defaultdict(list)
+    for hunk in hunks:
+        end = hunk.at + len(hunk.removed)
+        if now.lines[hunk.at : end] != [*hunk.removed]:
+            now.is_known = False
+            return
+        for line, whose in zip(hunk.removed, now.origins[hunk.at : end], strict=True):
+            moved[line.rstrip(b"\r\n")].append(whose)
+            now.gone[line].append(whose)
+    for hunk in reversed(hunks):
+        added = _whose(hunk.added, origin, now.gone)
+        for number, line in reversed([*enumerate(hunk.added)]):
+            if line.strip() and moved[line.rstrip(b"\r\n")]:
+                added[number] = moved[line.rstrip(b"\r\n")].pop()
+        end = hunk.at + len(hunk.removed)
+        now.lines[hunk.at : end] = hunk.added
+        now.origins[hunk.at : end] = added
+
+
+def _whose(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> list[Origin]:
+    """Return whose lines are that come; what the operator puts back is whose it was."""
+    if not isinstance(origin, Row) or (origin.sender != OPERATOR and origin.kind != NOTE_RESTORED):
+        return [origin] * len(lines)
+    return [gone[line].pop() if gone[line] else origin for line in reversed(lines)][::-1]

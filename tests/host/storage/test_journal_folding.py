@@ -1,0 +1,136 @@
+"""A journal of schema 9, in which people's edits had tables of their own, is folded into one of changes."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import zlib
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_host.documents.history import read_past, version_at
+from honeybadger_host.memory.blame import blame_lines
+from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
+from honeybadger_host.storage.digests import know_digests
+from honeybadger_host.storage.edits import digest_of, edit_of
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_opening import BEFORE, execute_all
+from honeybadger_host.storage.journal_position import damaged_rows
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from honeybadger_host.storage.journal_schema import APPLICATION_ID, FORWARD, Row
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from tests.host.storage.test_journal import VERSION_1
+
+MEMORY, PERSONA, ENTRY = "groups/main/MEMORY.md", "groups/main/CLAUDE.md", "groups/main/memory/tea.json"
+TEA, CAKE = (f"\n## Notes (ann, 2026-11-22 06:00)\n- {what}\n".encode() for what in ("tea", "cake"))
+
+
+class Old:
+    """A journal as a host of schema 9 kept it."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = sqlite3.connect(path, isolation_level=None)
+        know_digests(self.connection)
+        self.connection.executescript(f"PRAGMA journal_mode = WAL; {VERSION_1} PRAGMA application_id={APPLICATION_ID};")
+        for version in range(1, 9):
+            execute_all(self.connection, FORWARD[version])
+        self.connection.execute("PRAGMA user_version = 9")
+        self.seq = 0
+
+    def change(self, file: str, kind: str, data: bytes, offset: int) -> None:
+        self.seq += 1
+        row = Row(self.seq, self.seq, "main", "ann", f"r{self.seq}", kind, file, offset, data)
+        self.connection.execute("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", row)
+
+    def edit(self, file: str, before: bytes | None, after: bytes) -> None:
+        self.seq += 1
+        packed: list[list[object]] = []
+        for at, *sides in hunks_between(lines_of(before or b""), lines_of(after)):
+            hashes = [[digest_of(line).hex() for line in side] for side in sides]
+            lines = [(digest_of(line), line) for side in sides for line in side]
+            self.connection.executemany("INSERT OR IGNORE INTO lines VALUES (?,?)", lines)
+            packed.append([at, *hashes])
+        digests = (None if before is None else digest_of(before), digest_of(after))
+        row = (self.seq, self.seq, "main", "human", self.seq, file, *digests, orjson.dumps(packed), 0)
+        self.connection.execute("INSERT INTO edits VALUES (?,?,?,?,?,?,?,?,?,?)", row)
+
+    def saw(self, file: str, text: bytes) -> None:
+        row = (file, self.seq, 1, 1, 1, 1, len(text), digest_of(text), zlib.compress(text))
+        self.connection.execute("INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?,?,?,?,?)", row)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+@pytest.fixture
+def old(path: Path) -> Old:
+    return Old(path)
+
+
+def folded(old: Old, path: Path) -> None:
+    old.connection.close()
+    with contextlib.closing(Journal.open(path)) as journal:
+        assert journal.next_seq == old.seq + 1
+
+
+def texts(path: Path, file: str, last: int) -> list[bytes | None]:
+    """Return what a file held at each moment; None: that is not known."""
+    past = read_past(path, file)
+    return [version.text if (version := version_at(past, seq)).is_known else None for seq in range(last + 1)]
+
+
+def test_each_edit_keeps_its_number_and_its_lines(old: Old, path: Path) -> None:
+    old.change(MEMORY, "note", TEA, 0)
+    old.edit(MEMORY, TEA, b"Mine.\n" + TEA)
+    old.change(MEMORY, "note", CAKE, 1)
+    old.saw(MEMORY, b"Mine.\n" + TEA + CAKE)
+    folded(old, path)
+    assert texts(path, MEMORY, 3) == [b"", TEA, b"Mine.\n" + TEA, b"Mine.\n" + TEA + CAKE]
+    rows = read_log(path, LogFilter(), 9)
+    assert [(row.seq, row.kind, row.sender) for row in rows] == [
+        (3, "note", "ann"),
+        (2, "edit", "human"),
+        (1, "note", "ann"),
+    ]
+    assert damaged_rows(path, range(10)) == []
+
+
+def test_a_past_begins_with_the_oldest_text_that_was_known(old: Old, path: Path) -> None:
+    old.change(MEMORY, "note", TEA, 7)
+    old.edit(PERSONA, b"Ours.\n", b"Ours.\nBe kind.\n")
+    old.saw(PERSONA, b"Ours.\nBe kind.\n")
+    old.saw(MEMORY, b"Before\n" + TEA)
+    folded(old, path)
+    assert texts(path, MEMORY, 1) == [b"Before\n", b"Before\n" + TEA]
+    assert texts(path, PERSONA, 2) == [b"Ours.\n", b"Ours.\n", b"Ours.\nBe kind.\n"]
+
+
+def test_a_note_that_came_while_a_save_was_looked_at_stays(old: Old, path: Path) -> None:
+    old.change(MEMORY, "note", TEA, 0)
+    old.change(MEMORY, "note", CAKE, len(TEA))
+    old.edit(MEMORY, TEA, b"Mine.\n" + TEA)
+    folded(old, path)
+    assert texts(path, MEMORY, 3)[-1] == b"Mine.\n" + TEA + CAKE
+
+
+def test_an_edit_that_the_host_replaced_stands_before_what_replaced_it(old: Old, path: Path) -> None:
+    first, second, third = b'{\n"a": 1\n}', b'{\n"a": 2\n}', b'{\n"a": 2,\n"b": 1\n}'
+    old.change(ENTRY, "entry", first, ABSENT)
+    old.change(ENTRY, "entry", third, fingerprint(second))
+    old.edit(ENTRY, first, second)
+    folded(old, path)
+    past = read_past(path, ENTRY)
+    assert [row.seq for row in past.rows] == [1, 3, 2]
+    assert edit_of(past.rows[1]).overtaken_by == 2
+    assert [one.origin.seq for one in blame_lines(past, third) if isinstance(one.origin, Row)] == [1, 2, 2, 1]
+
+
+def test_the_journal_as_it_was_is_kept_beside(old: Old, path: Path) -> None:
+    old.edit(MEMORY, None, b"Mine.\n")
+    folded(old, path)
+    with contextlib.closing(sqlite3.connect(f"{path}{BEFORE}")) as kept:
+        assert kept.execute("SELECT count(*) FROM edits").fetchone() == (1,)
