@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -50,24 +50,26 @@ class _Prepared:
 
 @dataclass(slots=True)
 class _Taken:
-    forgotten: Tombstones
-    names: Mapping[str, str]
-    changes: list[Change]
-    refused: list[dict[str, str]]
-    neutralised: Counter[str]
-    files: set[str]
+    """The records of a request that were taken so far."""
+
+    prepared: _Prepared
+    changes: list[Change] = field(default_factory=list)
+    refused: list[dict[str, str]] = field(default_factory=list)
+    neutralised: Counter[str] = field(default_factory=Counter)
+    files: set[str] = field(default_factory=set)
     added: int = 0
     known: int = 0
 
     def check(self, text: str) -> None:
         """Raise Refusal: it says what was forgotten."""
-        if self.forgotten.knows(text):
+        if self.prepared.forgotten.knows(text):
             raise Refusal("invalid", "it says what was forgotten in this group")
 
     def check_name(self, name: str | None) -> None:
         """Raise Refusal: it is another's name."""
-        if name is not None and name in self.names:
-            raise Refusal("forbidden", f"the name it is shown under, {name!r}, {self.names[name]}")
+        whose = None if name is None else self.prepared.taken_names.get(name)
+        if whose is not None:
+            raise Refusal("forbidden", f"the name it is shown under, {name!r}, {whose}")
 
 
 def import_records(
@@ -121,7 +123,7 @@ class _Importer:
 
     def decide(self, asked: Asked, prepared: _Prepared, now: datetime) -> Outcome:
         payload: ImportRecords = asked.payload
-        taken = _Taken(prepared.forgotten, prepared.taken_names, [], [], Counter(), set())
+        taken = _Taken(prepared)
         if payload.turns and self.turn_logs is None:
             raise Refusal("invalid", OFF, field="payload.turns")
         if payload.turns and self.turn_logs is not None:

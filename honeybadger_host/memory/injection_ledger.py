@@ -30,13 +30,11 @@ log = structlog.get_logger()
 LEDGER_FILE: Final = "data/recalled.db"
 _MAX_ROWS: Final = 100_000  # about 10 MiB; the oldest are forgotten
 _SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS recalled (
-    number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
-    UNIQUE (grp, session, entry)
-);
-CREATE TABLE IF NOT EXISTS said (          -- turns and notes; `doc`: number in the search index
+DROP TABLE IF EXISTS recalled;             -- of earlier versions
+DROP TABLE IF EXISTS said;
+CREATE TABLE IF NOT EXISTS shown (         -- `doc`: number in the search index, of turns and notes
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL, turn INTEGER NOT NULL,
-    doc INTEGER NOT NULL, UNIQUE (grp, session, id)
+    doc INTEGER, UNIQUE (grp, session, id)
 );
 CREATE TABLE IF NOT EXISTS last (      -- when each entry was recalled last; entry '': since when that is known
     grp TEXT NOT NULL, entry TEXT NOT NULL, at REAL NOT NULL,
@@ -44,8 +42,7 @@ CREATE TABLE IF NOT EXISTS last (      -- when each entry was recalled last; ent
 ) WITHOUT ROWID;
 """
 _KEEP_LAST: Final = "INSERT INTO last VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at"
-_KEEP_SAID: Final = "INSERT OR REPLACE INTO said (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
-_KEEP: Final = "INSERT OR REPLACE INTO recalled (grp, session, entry, turn) VALUES (?, ?, ?, ?)"
+_KEEP: Final = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
 # Hashes of contexts without their texts, which earlier versions kept.
 _NO_LONGER_KEPT: Final = ("data/served.jsonl", "data/served.earlier.jsonl")
 # Errors that the file has no part in.
@@ -85,7 +82,7 @@ class InjectionLedger:
         found: dict[str, int] = {}
         with self._saying_failures():
             db = self._opened()
-            query = "SELECT entry, turn FROM recalled WHERE grp = ? AND session = ?"
+            query = "SELECT id, turn FROM shown WHERE grp = ? AND session = ? AND doc IS NULL"
             found.update(db.execute(query, (group, session)).fetchall())
         return found
 
@@ -94,7 +91,7 @@ class InjectionLedger:
         found: dict[str, tuple[int, int]] = {}
         with self._saying_failures():
             db = self._opened()
-            query = "SELECT id, turn, doc FROM said WHERE grp = ? AND session = ?"
+            query = "SELECT id, turn, doc FROM shown WHERE grp = ? AND session = ? AND doc IS NOT NULL"
             found.update({id_: (turn, doc) for id_, turn, doc in db.execute(query, (group, session))})
         return found
 
@@ -151,14 +148,11 @@ class InjectionLedger:
     def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
         group, session = injection.group, injection.session
         now = self._clock()
-        for table in ("recalled", "said"):
-            scrolled_out = f"DELETE FROM {table} WHERE grp = ? AND session = ? AND turn < ?"  # noqa: S608  one of two
-            db.execute(scrolled_out, (group, session, injection.oldest))
-        db.executemany(_KEEP, [(group, session, entry, injection.turn) for entry in injection.entries])
-        db.executemany(_KEEP_SAID, [(group, session, id_, injection.turn, doc) for id_, doc in injection.said])
-        for table in ("recalled", "said"):
-            too_many = f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?"  # noqa: S608  as above
-            db.execute(too_many, (_MAX_ROWS,))
+        scrolled_out = "DELETE FROM shown WHERE grp = ? AND session = ? AND turn < ?"
+        db.execute(scrolled_out, (group, session, injection.oldest))
+        db.executemany(_KEEP, [(group, session, entry, injection.turn, None) for entry in injection.entries])
+        db.executemany(_KEEP, [(group, session, id_, injection.turn, doc) for id_, doc in injection.said])
+        db.execute("DELETE FROM shown WHERE number <= (SELECT max(number) FROM shown) - ?", (_MAX_ROWS,))
         db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
 
     def all_of(self, group: str) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
@@ -167,7 +161,7 @@ class InjectionLedger:
         last: list[tuple[str, float]] = []
         with self._saying_failures():
             db = self._opened()
-            query = "SELECT session, entry, turn FROM recalled WHERE grp = ? ORDER BY number"
+            query = "SELECT session, id, turn FROM shown WHERE grp = ? AND doc IS NULL ORDER BY number"
             shown = db.execute(query, (group,)).fetchall()
             last = db.execute("SELECT entry, at FROM last WHERE grp = ? ORDER BY entry", (group,)).fetchall()
         return shown, last
@@ -177,9 +171,9 @@ class InjectionLedger:
         with self._saying_failures():
             db = self._opened()
             with _transaction(db):
-                for table in ("recalled", "said", "last", "contexts"):
-                    db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of four names
-                db.executemany(_KEEP, [(group, *row) for row in shown])
+                for table in ("shown", "last", "contexts"):
+                    db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of three names
+                db.executemany(_KEEP, [(group, *row, None) for row in shown])
                 db.executemany(_KEEP_LAST, [(group, *row) for row in last])
 
     def forget(
@@ -214,12 +208,10 @@ class InjectionLedger:
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA synchronous = FULL")
             with _transaction(db):
-                for table in ("recalled", "last"):
-                    of_one = f"DELETE FROM {table} WHERE grp = ? AND entry = ?"  # noqa: S608  one of two names
-                    db.executemany(of_one, [(group, entry) for entry in entries])
-                for table in ("recalled", "said"):
-                    of_session = f"DELETE FROM {table} WHERE grp = ? AND session = ?"  # noqa: S608  one of two names
-                    db.execute(of_session, (group, session))
+                of_group_and_entry = [(group, entry) for entry in entries]
+                db.executemany("DELETE FROM shown WHERE grp = ? AND id = ?", of_group_and_entry)
+                db.executemany("DELETE FROM last WHERE grp = ? AND entry = ?", of_group_and_entry)
+                db.execute("DELETE FROM shown WHERE grp = ? AND session = ?", (group, session))
                 contexts.remove(db, [number for number, is_gone in looked_at.items() if is_gone])
             db.execute("VACUUM")  # what went for its age was not overwritten
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

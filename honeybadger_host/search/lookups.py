@@ -122,11 +122,7 @@ class Lookups:
     def known(self, group: str, category: str, normalised: str) -> str | None:
         """Return the id of an indexed entry with exactly this text; see `labels.folded`."""
         query = "SELECT number, key, category, text FROM docs WHERE known_by = ?"
-        try:
-            rows = self._db.rows(query, (known_by(normalised),))
-        except WorldFailed as error:
-            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a text may be saved twice")
-            return None
+        rows = self._rows_for_save(query, (known_by(normalised),), "a text may be saved twice")
         for number, key, its_category, text in rows:
             if (self._db.group_of(number), its_category, folded(text)) == (group, category, normalised):
                 return str(key)
@@ -134,13 +130,20 @@ class Lookups:
 
     def named(self, group: str, category: str, name: str) -> str | None:
         """Return the id of an indexed entry of this name."""
-        query = "SELECT key FROM docs WHERE kind = 0 AND number >> 40 = ? AND category = ? AND name = ? LIMIT 1"
-        try:
-            rows = self._db.rows(query, (self._db.group(group), category, name))
-        except WorldFailed as error:
-            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a name may be given twice")
-            return None
+        query = (
+            "SELECT key FROM docs WHERE kind = 0 AND number >> 40 = (SELECT number FROM groups WHERE name = ?) "
+            "AND category = ? AND name = ? LIMIT 1"
+        )
+        rows = self._rows_for_save(query, (group, category, name), "a name may be given twice")
         return str(rows[0][0]) if rows else None
+
+    def _rows_for_save(self, query: str, values: Sequence[object], now_what: str) -> list[Any]:
+        """Return the rows of a query; none, which is logged, when the index cannot be used: a save goes on without."""
+        try:
+            return self._db.rows(query, values)
+        except WorldFailed as error:
+            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what=now_what)
+            return []
 
     def sizes(self, group: str, author: str | None = None) -> list[tuple[str, int, int]]:
         """Return (category, entries directly in it, bytes of their texts) of indexed entries, sorted.

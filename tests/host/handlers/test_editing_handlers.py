@@ -41,13 +41,6 @@ def test_a_category_has_a_name_once(room: Room) -> None:
     assert save(room, "more.md")["reinforced"] == 0  # the same text, and another document
 
 
-def test_two_saves_of_a_name_in_a_batch_conflict(room: Room) -> None:
-    (change,) = room.decide("save_memory", content="x", name="a.md").changes
-    assert isinstance(change, FileWritten)
-    room.unit.apply([change])
-    assert room.refused("save_memory", content="y", name="a.md").code == "conflict"
-
-
 def test_a_name_in_a_persons_file_counts(room: Room) -> None:
     put(room, "docs/mine.json", content="by hand", name="plan.md")
     room.index.compare("main")
@@ -277,12 +270,3 @@ def test_an_archived_entry_keeps_its_category(room: Room) -> None:
     assert isinstance(change, FileWritten)
     id_ = change.file.rpartition("/")[2].removesuffix(".json")
     assert room.refused("archive_memory", "operator", id=id_).code == "conflict"
-
-
-def test_a_new_entry_is_listed_without_the_index(room: Room) -> None:
-    saved = save(room, "a.md")
-    assert room.index.bring_up("main")
-    assert room.index.lookups.sizes("main") == [("docs", 1, 1)]
-    room.index._db.rows("DELETE FROM docs")  # what it knew is gone
-    (row,) = room.ask("list_memory_entries", category="docs", name="a.md")["entries"]
-    assert (row["id"], row["bytes"], row["begins"]) == (saved["id"], 1, "x")

@@ -272,10 +272,6 @@ def test_every_member_of_an_entry_is_cleaned_and_counted(room: Room) -> None:
     assert sum(saved["neutralised"].values()) - sum(kinds.values()) == 7
 
 
-def test_a_secret_below_its_title_is_one(room: Room) -> None:
-    assert "[REDACTED" in room.change("save_memory", title="Wi-Fi password", content="hunter22!")["content"]
-
-
 def test_too_much_for_an_entry_is_refused_with_limit(room: Room) -> None:
     saved = room.change("save_memory", content="x", tags=[f"a{n}" for n in range(20)], metadata={"a": "m" * 5000})
     for payload, says in (

@@ -97,12 +97,6 @@ def test_a_note_is_unpinned_unless_nothing_else_is_left(room: Room, before: byte
     assert change.text == b"# Ours\n\n" + after + b"\n\n## Rules\nBe kind."
 
 
-def test_what_was_neutralised_is_in_the_reply(room: Room) -> None:
-    result = room.change("update_memory", content="a\n## b\u202e", section="My\u200b list")
-    assert result["section"] == "My list"
-    assert result["neutralised"] == {"headings": 1, "bidi characters": 1, "zero-width characters": 1}
-
-
 def test_read_group_files_gives_each_file_as_it_is(room: Room) -> None:
     assert room.ask("read_group_files") == {"persona": None, "memory": None, "summary": None, "problems": []}
     (room.home / "groups/main/CLAUDE.md").write_text("You are a badger.\r\n")
@@ -157,27 +151,6 @@ def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
         "output_tokens": 2,
         "request": "r2",
     }
-
-
-@pytest.mark.parametrize(
-    ("role", "sender", "shown"),
-    [
-        ("assistant", None, "assistant"),
-        ("user", None, "user"),
-        ("system", None, "system"),
-        ("tool", None, "tool"),
-        ("user", "Maria", "Maria via researcher"),
-        ("user", "researcher", "researcher"),
-        ("user", " Maria Callas ", "Maria Callas via researcher"),
-        ("assistant", "小熊", "小熊 via researcher"),
-    ],
-)
-def test_a_turn_shows_its_sender_or_role(room: Room, role: str, sender: str | None, shown: str) -> None:
-    room.change("append_turn", role=role, content="x", **({} if sender is None else {"sender": sender}))
-    (message,) = room.ask("get_history")["messages"]
-    assert message["sender"] == shown
-    assert orjson.loads((room.home / "data/sessions/main/main.jsonl").read_bytes())["by"] == "researcher"
-    assert room.ask("get_history")["text"] == f"[{shown}]: x\n"
 
 
 # -------------------------------------------------------------------------------------------------------------- history

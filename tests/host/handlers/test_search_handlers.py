@@ -47,14 +47,6 @@ def test_tags_and_categories_are_the_same_whatever_their_case(room: Room, query:
     assert room.ask("list_memory_entries", category="hABITS")["total"] == 1
 
 
-def test_what_was_saved_through_the_road_is_found(room: Room) -> None:
-    saved = room.change("save_memory", content="User prefers dark mode", category="user-preferences")
-    room.index.touch(f"groups/main/{saved['file']}")
-    hit = room.ask("search_memory", query="dark modes")["hits"][0]
-    assert (hit["id"], hit["author"], hit["text"]) == (saved["id"], "researcher", "User prefers dark mode")
-    assert hit["source"] == f"groups/main/{saved['file']}"
-
-
 def test_a_hit_shows_points_and_a_cut_text(room: Room) -> None:
     put(room, "e1", "badger " + "x" * 3000)
     hit = room.ask("search_memory", query="badger")["hits"][0]

@@ -8,29 +8,7 @@ import orjson
 import pytest
 
 from honeybadger_host.handlers.entries.similar import Similar, what_differs
-from tests.host.handlers.room import Room
 from tests.host.indexes import index_of
-
-
-def test_a_save_names_similar_entries_and_merges_nothing(room: Room) -> None:
-    everybody = room.home / "groups/global/memory/general"
-    everybody.mkdir(parents=True)
-    (everybody / "rule.json").write_text('{"content": "User prefers dark mode at night"}')
-    room.index.read_all("main")
-    first = room.change("save_memory", content="User prefers dark mode")
-    assert first["similar"] == [{"id": "rule", "score": 0.67, "what_differs": "there: at, night"}]
-    other = room.change("save_memory", content="User prefers light mode", category="look")
-    assert other["similar"] == [{"id": first["id"], "score": 0.6, "what_differs": "there: dark; here: light"}]
-    same, *_ = room.change("save_memory", content="User prefers dark mode", category="look")["similar"]
-    assert same == {"id": first["id"], "score": 1.0, "what_differs": ""}
-    again = room.change("save_memory", content="User prefers dark mode")
-    assert (again["id"], again["reinforced"]) == (first["id"], 1)
-    assert first["id"] not in {one["id"] for one in again["similar"]}
-    taken = room.change("save_memory", content="User prefers light mode now", category="look", supersedes=[other["id"]])
-    assert other["id"] not in {one["id"] for one in taken["similar"]}
-    assert room.change("save_memory", content="The cat is called Ada")["similar"] == []
-    assert "similar" not in room.change("save_memory", content="User prefers dark mode", name="look.md")
-    assert room.ask("list_memory_categories")["total"] == 5
 
 
 @pytest.mark.parametrize(

@@ -109,24 +109,6 @@ def test_only_an_appended_note_is_read(index: Index, tmp_path: Path, monkeypatch
     assert index._writer._grown == {}
 
 
-def test_a_file_edited_while_read_is_indexed_as_saved(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexer, "READ_AT_ONCE", 4096)
-    path = tmp_path / FILE
-    notes = [f"\n## Notes (ann, 2026-11-21 06:05)\n- number {number}\n" for number in range(1000)]
-    path.write_text("".join(notes))
-    index.touch(FILE)
-    assert index.work()
-    notes[3] = notes[3].replace("number", "edited")
-    path.write_text("".join(notes))
-    with path.open("a") as file:
-        file.write("\n## Notes (ann, 2026-11-21 06:06)\n- one more\n")
-    texts = [text for _, text in indexed(index)]
-    assert len(texts) == 1001
-    assert {"- edited 3", "- one more"} <= set(texts)
-
-
 def test_rereading_many_notes_takes_little_memory(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

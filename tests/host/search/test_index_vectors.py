@@ -99,20 +99,6 @@ def test_vectors_stay_while_switched_off(world: World) -> None:
     assert list(world.find("automobile")) == ["e2"]
 
 
-def test_an_edited_entry_is_embedded_as_it_is_now(world: World) -> None:
-    world.entry("e1", "an automobile")
-    world.settle()
-    assert list(world.find("car")) == ["e1"]
-    world.entry("e1", "a boat")
-    assert world.find("car") == {}
-    world.settle()
-    assert world.find("car") == {}
-    assert len(world.vectors()) == 1
-    world.entry("e1", "a car")
-    world.settle()
-    assert list(world.find("automobile")) == ["e1"]
-
-
 def test_an_entry_is_embedded_with_its_names(world: World) -> None:
     world.entry("e1", "an automobile", title="Family", aliases=["our wheels"])
     world.settle()

@@ -132,15 +132,6 @@ def test_filters_hold_for_what_is_found_by_its_vector() -> None:
     assert list(ask(corpus, "car", Filters(category="cars"))) == [9]
 
 
-def test_a_removed_document_has_no_vector() -> None:
-    corpus = corpus_of("an automobile", "automobile", *OTHERS)
-    corpus.remove([0])
-    corpus.add([entry(1, "a boat")])
-    assert ask(corpus, "car") == {}
-    assert corpus.vectors is not None
-    assert len(corpus.vectors) == len(OTHERS)
-
-
 @given(st.lists(st.sampled_from(["car", "tea", "automobile", "window", "rain"]), min_size=1, max_size=4))
 def test_the_best_few_are_the_first_of_all(words: list[str]) -> None:
     texts = [f"{a} {b}" for a in ("car", "tea", "automobile", "rain") for b in ("window", "north", "noon", "tea")]
