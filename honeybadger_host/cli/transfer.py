@@ -122,13 +122,14 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
 
 @contextmanager
 def _owning(folder: Path) -> Iterator[SharedLog | None]:
-    """Own a home that several machines keep, see `cluster.operating.owning`; of one machine: yield None."""
+    """Own a home that several machines keep, see `cluster.operating.owning`; yield None for a home of one machine."""
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.storage.home import JOURNAL_FILE, check_home
     from honeybadger_host.storage.journal_transfer import is_shared
 
     check_home(folder)
-    if not ((folder / JOURNAL_FILE).exists() and is_shared(folder / JOURNAL_FILE)):
+    # A journal is read only with these settings: a kill may have left one without tables, which the load makes.
+    if not (load_settings(folder).settings.cluster.servers and is_shared(folder / JOURNAL_FILE)):
         yield None
         return
     from honeybadger_host.cli.cluster import reaching

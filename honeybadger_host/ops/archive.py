@@ -22,6 +22,7 @@ from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
 from honeybadger_host.storage.journal_opening import BEFORE
 
 FORMAT: Final = 1
+MAX_DEPTH: Final = 64  # of folders within each other
 MANIFEST: Final = "manifest.json"
 # Honeybadger's own parts of a home folder, in the order of copying. Other files of a project are not packed.
 PARTS: Final = ("data", "groups", "AGENT.md", "config")

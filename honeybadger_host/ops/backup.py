@@ -25,6 +25,7 @@ from honeybadger_host.errors import HomeError, HostError, JournalError
 from honeybadger_host.ops.archive import (
     FORMAT,
     MANIFEST,
+    MAX_DEPTH,
     NOT_COPIED,
     PARTS,
     Manifest,
@@ -45,7 +46,6 @@ _IPC: Final = "data/ipc"
 # Larger request files are not packed: a host refuses them under every setting.
 _MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 _MAX_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
-_MAX_DEPTH: Final = 64
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
 
 
@@ -158,7 +158,7 @@ class _Packer:
         status = os.fstat(fd)
         self.folders.append(_place(name, status))
         self._put(self.folders[-1], status.st_mtime)
-        if name.count("/") >= _MAX_DEPTH:
+        if name.count("/") >= MAX_DEPTH:
             self.left_out.append(f"{name}/*: too deep")
             return
         for entry in sorted(os.listdir(fd), key=lambda entry: (f"{name}/{entry}" != _IPC, entry)):

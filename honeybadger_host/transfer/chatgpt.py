@@ -1,4 +1,4 @@
-"""An export of ChatGPT: `conversations.json`, in which each conversation is a tree of messages."""
+"""Importer for exports of ChatGPT: `conversations.json`, in which each conversation is a tree of messages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
 
 
 def _is_typed(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    """Return whether a person typed a message with the role of the user: instructions of an account have it, too."""
+    """Return whether a person typed a message with the role `user`, which instructions of an account have, too."""
     kind = (message.get("content") or {}).get("content_type")
     of_program = metadata.get("is_user_system_message") or (message["author"].get("metadata") or {}).get("real_author")
     return kind in ("text", "multimodal_text") and not of_program
@@ -88,7 +88,7 @@ def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """Return what a message says in words; what else it has is named in brackets."""
+    """Return the text of a message; other content is named in brackets."""
     kind = content.get("content_type")
     if kind in _THINKING:
         return ""

@@ -1,4 +1,4 @@
-"""An export of Claude: `conversations.json`, `projects.json` and `memories.json`."""
+"""Importer for exports of Claude: `conversations.json`, `projects.json` and `memories.json`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROLES: Final[Mapping[str, Role]] = {"human": "user", "user": "user", "assistant
 
 
 def read_claude(file: SourceFile) -> Iterator[Found]:
-    """Yield the turns of conversations, the documents of projects, and what was remembered."""
+    """Yield the turns of conversations, the documents of projects, and memories."""
     if CONVERSATIONS.fullmatch(file.name):
         yield from read_elements(file, "conversation", _turns)
     elif _PROJECTS.fullmatch(file.name):
@@ -40,14 +40,14 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
             yield Skipped(at, f"it has not the form of a message: {error!r}")
             continue
         place = str(message.get("uuid") or number)
-        for index, file_text in enumerate(attached):  # nobody typed what a file says
+        for index, file_text in enumerate(attached):  # no person typed the text of a file
             yield SaidTurn(session, f"{place}/attached/{index}", at, "tool", file_text, last)
         if text:
             yield SaidTurn(session, place, at, role, text, last, tools=tools)
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return what a message says, and the tools it asks for."""
+    """Return the text of a message, and the tools that it calls."""
     blocks = message.get("content") or []
     texts = [block["text"] for block in blocks if block.get("type") == "text" and block.get("text")]
     tools = tuple(str(block["name"]) for block in blocks if block.get("type") == "tool_use" and block.get("name"))

@@ -1,4 +1,4 @@
-"""Claude Code: the transcripts of a project (`<session>.jsonl`), and its memory (Markdown files)."""
+"""Importer for Claude Code: transcripts of a project (`<session>.jsonl`) and its memory (Markdown files)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import orjson
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.markdown_import import facts_of
+from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
 
 NAME: Final = "claude-code"
-_MAX_LINE_LENGTH: Final = 64 * 1024 * 1024
 _OF_PROGRAM: Final = ("isMeta", "isCompactSummary", "toolUseResult", "sourceToolUseID")
 _NOT_TYPED: Final = ("<command-", "<local-command-", "<bash-", "<task-notification", "[Request interrupted")
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant"}
 
 
 def read_claude_code(file: SourceFile) -> Iterator[Found]:
-    """Yield the turns of a transcript, or the facts of memory. What tools returned stays where it is."""
+    """Yield the turns of a transcript, or the facts of memory. Results of tools are not imported."""
     if file.name.endswith(".jsonl"):
         yield from _transcript(file)
     elif file.name.endswith(".md"):
@@ -29,11 +29,11 @@ def read_claude_code(file: SourceFile) -> Iterator[Found]:
 
 
 def _transcript(file: SourceFile) -> Iterator[Found]:
-    pending: SaidTurn | None = None  # a model's message stands on several lines
+    pending: SaidTurn | None = None  # a model's message may take several lines
     try:
         with file.open() as opened:
             number = 0
-            while line := opened.readline(_MAX_LINE_LENGTH):
+            while line := opened.readline(MAX_PIECE_BYTES):
                 number += 1
                 turn = _turn(line, file, number) if line.strip() else None
                 if isinstance(turn, SaidTurn) and pending is not None and _is_one_answer(pending, turn):
@@ -53,7 +53,7 @@ def _transcript(file: SourceFile) -> Iterator[Found]:
 
 
 def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | None:
-    """Return what a line says; None: no person typed it, and the model did not say it in this conversation."""
+    """Return the turn in a line; None: it is no message of a person or of the model in this conversation."""
     where = f"{file.name}, line {number}"
     try:
         said = orjson.loads(line)
@@ -85,7 +85,7 @@ def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | No
 
 
 def _is_typed(said: Mapping[str, Any], text: str) -> bool:
-    """Return whether a person typed a message of the user: tools, commands and summaries have this role, too."""
+    """Return whether a person typed a message with the role `user`, which tools and summaries have, too."""
     origin = said.get("origin")
     if isinstance(origin, dict) and origin.get("kind", "human") != "human":
         return False
@@ -110,5 +110,5 @@ def _content(content: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _is_one_answer(before: SaidTurn, after: SaidTurn) -> bool:
-    """A model writes, asks for tools and goes on."""
+    """Return whether two messages are parts of one answer, such as before and after a tool call."""
     return before.role == after.role == "assistant" and (before.session, before.place) == (after.session, after.place)

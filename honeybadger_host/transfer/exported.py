@@ -1,12 +1,12 @@
-"""The form of an export of a group, and the checks before one is believed (docs/in-and-out.md).
+"""The form of an export of a group, and the checks of one that is read (docs/in-and-out.md).
 
 ```
-export.json      whose it is; size and digest of the five lists, which say everything else
+export.json      the group; size and digest of each of the five lists
 journal.jsonl    the changes, and the edits by people, oldest first
-receipts.jsonl   which requests are done
-recalled.jsonl   what contexts put before a model
-served.jsonl     empty: contexts that were served stay where they were
-files.jsonl      every file below files/: size, digest, time, and how the host saw it last
+receipts.jsonl   the requests that are done
+recalled.jsonl   the entries that contexts recalled
+served.jsonl     empty: contexts that were served are not exported
+files.jsonl      every file below files/: size, digest, time, and its state when the host last saw it
 files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl feedback.jsonl messages.jsonl
 ```
 """
@@ -33,7 +33,7 @@ from honeybadger_host.storage.journal_reader import CHANGE_KINDS
 from honeybadger_host.storage.journal_schema import EDIT_KINDS, Receipt, Row
 from honeybadger_host.storage.line_hunks import Hunk
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
-from honeybadger_host.transfer.places import ExportDamaged, file_of, place_of
+from honeybadger_host.transfer.places import MAX_PIECE_BYTES, ExportDamaged, file_of, place_of
 from honeybadger_host.work.task_states import TaskStates
 
 FORMAT: Final = 1
@@ -41,11 +41,10 @@ MANIFEST: Final = "export.json"
 JOURNAL: Final = "journal.jsonl"
 RECEIPTS: Final = "receipts.jsonl"
 RECALLED: Final = "recalled.jsonl"
-SERVED: Final = "served.jsonl"  # of earlier versions: the hashes of contexts, which say nothing without their texts
+SERVED: Final = "served.jsonl"  # always empty; earlier versions wrote hashes of contexts
 FILES: Final = "files.jsonl"
 LISTS: Final = (JOURNAL, RECEIPTS, RECALLED, SERVED, FILES)
 CONTENT: Final = "files"
-_MAX_LINE_LENGTH: Final = 64 * 1024 * 1024
 _DIGEST: Final = r"[0-9a-f]{64}"
 _Number = Annotated[int, Field(ge=0, lt=1 << 62)]
 
@@ -77,7 +76,7 @@ class Manifest(_Model):
 
     Args:
         seq: number of the last change or edit.
-        unsettled: place -> its oldest change that may not stand in it.
+        unsettled: place -> number of its oldest change that may not be in the file.
     """
 
     kind: Literal["honeybadger export"]
@@ -92,11 +91,11 @@ class Manifest(_Model):
 
 
 class SeenLine(_Model):
-    """How the host saw a file last, where a person has changed it since.
+    """A file as the host last saw it, if a person has changed it since.
 
     Args:
         digest: 16 bytes, hexadecimal.
-        text: None: it was not kept.
+        text: its text then; None: it was not kept.
     """
 
     size: _Number
@@ -108,8 +107,8 @@ class FileLine(_Model):
     """One file.
 
     Args:
-        size: None: a person has removed it, and the host has not looked since.
-        seen: `kept`: as it is, and its text was kept; `known`: as it is; None: never, or it is not a person's.
+        size: None: a person has removed it since the host last looked.
+        seen: `known`: unchanged since the host last looked; `kept`: also, its text was kept; None: never looked at.
     """
 
     file: str
@@ -120,7 +119,7 @@ class FileLine(_Model):
 
 
 class RecalledLine(_Model):
-    """An entry that a context put before a model, for a turn; without a session: when that was last."""
+    """An entry that a context recalled for a turn; without a session, the time of its last recall."""
 
     session: str | None = None
     entry: str
@@ -177,10 +176,11 @@ def event_line(event: Row) -> dict[str, Any]:
 
 
 def event_of(value: Any, group: str, shift: int) -> Row:
-    """Return what a line of `journal.jsonl` says, as a group and a journal have it. Raises ExportDamaged.
+    """Return the change or edit in a line of `journal.jsonl`. Raises ExportDamaged.
 
     Args:
-        shift: what is added to its number.
+        group: the group that it is loaded as.
+        shift: added to its number.
     """
     line = _checked(_Event, value)
     file = file_of(line.file, group)
@@ -208,7 +208,7 @@ def event_of(value: Any, group: str, shift: int) -> Row:
 
 
 def _check_data(kind: str, data: bytes) -> None:
-    """See that a host can read what a change says of itself: it does so at its start."""
+    """Raise an error if a host could not read the data of a change at its start."""
     if kind in REVISED_KINDS:
         revision_of(data)
     elif kind == TASK_RECORD:
@@ -220,19 +220,19 @@ def _check_data(kind: str, data: bytes) -> None:
 
 
 def receipt_line(receipt: Receipt) -> dict[str, Any]:
-    """Return a receipt as a line of `receipts.jsonl` has it."""
+    """Return a receipt as a line of `receipts.jsonl`."""
     line = {"seq": receipt.seq, "at": receipt.at, "by": receipt.sender, "request": receipt.request}
     return line | {"digest": receipt.digest.hex(), "reply": packed_line(receipt.reply)}
 
 
 def receipt_of(value: Any, group: str, shift: int) -> Receipt:
-    """Return what a line of `receipts.jsonl` says. Raises ExportDamaged."""
+    """Return the receipt in a line of `receipts.jsonl`. Raises ExportDamaged."""
     line = _checked(_Receipt, value)
     return Receipt(line.seq + shift, line.at, group, line.by, line.request, _hex(line.digest), bytes_of(line.reply))
 
 
 def file_line(value: Any) -> FileLine:
-    """Return what a line of `files.jsonl` says. Raises ExportDamaged."""
+    """Return the file in a line of `files.jsonl`. Raises ExportDamaged."""
     line = _checked(FileLine, value)
     if line.size is not None and (line.sha256 is None or line.mtime_ns is None):
         raise ExportDamaged(f"{line.file!a} is listed without its digest")
@@ -240,12 +240,12 @@ def file_line(value: Any) -> FileLine:
 
 
 def recalled_line(value: Any) -> RecalledLine:
-    """Return what a line of `recalled.jsonl` says. Raises ExportDamaged."""
+    """Return the recall in a line of `recalled.jsonl`. Raises ExportDamaged."""
     return _checked(RecalledLine, value)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return what an export says of itself. Raises ExportDamaged, HostError: it is of another version."""
+    """Return the manifest of an export. Raises ExportDamaged, HostError: it has another format."""
     try:
         value = orjson.loads(read_plain(folder / MANIFEST, 1 << 20))
     except orjson.JSONDecodeError:
@@ -260,10 +260,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_lines(folder: Path, name: str, listed: ListFile) -> Iterator[Any]:
-    """Yield the lines of a list; at its end it is known to be what the manifest says. Raises ExportDamaged."""
+    """Yield the lines of a list, and compare its digest with the manifest at its end. Raises ExportDamaged."""
     digest, size = hashlib.sha256(), 0
     with open(open_file(folder / name), "rb") as file:
-        while line := file.readline(_MAX_LINE_LENGTH):
+        while line := file.readline(MAX_PIECE_BYTES):
             digest.update(line)
             size += len(line)
             try:
@@ -275,7 +275,7 @@ def read_lines(folder: Path, name: str, listed: ListFile) -> Iterator[Any]:
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """Return what a small file holds. Raises ExportDamaged."""
+    """Return the bytes of a small file. Raises ExportDamaged."""
     with open(open_file(path), "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:

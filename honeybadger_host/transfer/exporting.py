@@ -1,6 +1,6 @@
-"""A group's export: all of it, so that another home can have the same group (docs/decisions/034-in-and-out.md).
+"""Export all of a group, so that another home can have the same group (docs/decisions/034-in-and-out.md).
 
-The home may be served meanwhile: what changed while the files were copied is copied again, until nothing has.
+A host may serve the home meanwhile: files that change while they are copied are copied again.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from honeybadger_host.transfer.exported import (
 )
 from honeybadger_host.transfer.places import is_plain, place_of
 
-_QUIET_SECONDS: Final = 1.0  # after its last change a group's files are written
-_MAX_SECONDS: Final = 60.0  # A group that changes all the time for longer is not copied
+_QUIET_SECONDS: Final = 1.0  # the files of a group are written this long after its last change
+_MAX_SECONDS: Final = 60.0  # a group that changes all the time for this long is not exported
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Exported:
     """The report of an export.
 
     Args:
-        left_out: what is not a plain file or hides, each with the reason.
+        left_out: files that are hidden or not plain, each with the reason.
     """
 
     files: int = 0
@@ -86,7 +86,7 @@ def export_group(
     """Export a group into a new folder, or a new archive when the name ends with .tar.gz or .tgz.
 
     Args:
-        tell: takes what is being done.
+        tell: called with the current step.
     Raises NotFound: there is no such group. Raises HostError: it cannot be read or written; then there is no export.
     """
     places = (*folders_of(group).values(), *single_files_of(group).values())
@@ -142,7 +142,7 @@ class _Exporter:
         return done
 
     def _copy_until_quiet(self) -> int:
-        """Copy all files; return the number of the change that they are copied with. Raises HostError."""
+        """Copy all files; return the number of the last change in them. Raises HostError."""
         deadline = time.monotonic() + _MAX_SECONDS
         seq = self._last()
         for file in self._walk():
@@ -162,7 +162,7 @@ class _Exporter:
         return last_of(self._journal, self._group)[0] if self._journal.exists() else 0
 
     def _wait_for_quiet(self, deadline: float) -> None:
-        """Wait until all that is in the journal is in the files, while a host writes them. Raises HostError."""
+        """Wait until a running host has written all changes of the group to its files. Raises HostError."""
         while self._journal.exists() and is_served(self._home):
             age = time.time() - last_of(self._journal, self._group)[1] / 1000
             if age > _QUIET_SECONDS or age < -_QUIET_SECONDS:
@@ -265,7 +265,7 @@ class _Exporter:
             yield {"entry": entry, "at": at}
 
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
-        """Yield what is known of each file, and of those that a person has removed since the host looked."""
+        """Yield the line of each file, and of each file that a person has removed since the host last looked."""
         known = self._known(seq)
         for place, copied in sorted(self._files.items()):
             line = {"file": place, "size": copied.size, "sha256": copied.sha256, "mtime_ns": copied.status.st_mtime_ns}
@@ -275,7 +275,7 @@ class _Exporter:
                 yield {"file": place, "size": None, "seen": _seen_line(seen)}
 
     def _known(self, seq: int) -> dict[str, tuple[Seen, list[Row]]]:
-        """Return place -> how each file was seen last, and the host's changes since."""
+        """Return place -> the file as the host last saw it, and the host's changes since."""
         known: dict[str, tuple[Seen, list[Row]]] = {}
         if not self._journal.exists():
             return known
@@ -294,7 +294,7 @@ class _Exporter:
     def _seen_as(
         self, place: str, copied: _Copied, seen: Seen | None, rows: Sequence[Row]
     ) -> str | dict[str, Any] | None:
-        """Return whether a file is as the host left it, and else how that was; None: no host ever looked at it."""
+        """Return the member `seen` of a file's line; None: no host has looked at the file."""
         if seen is None:
             return None
         is_as_known = "known" if seen.packed is None else "kept"

@@ -1,4 +1,4 @@
-"""Texts of an export that this home was told to forget: they are forgotten again right after the import."""
+"""Texts of an export that this home has forgotten before: they are forgotten again right after the import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ForgottenBefore:
     """Finds forgotten texts in the records of an export. Raises JournalError.
 
     Args:
-        groups: whose forgotten texts are looked for.
+        groups: the groups whose forgotten texts are looked for.
     """
 
     def __init__(self, journal: Path, groups: Collection[str]) -> None:
@@ -40,14 +40,14 @@ class ForgottenBefore:
                 self.look_into(b"".join(side))
 
     def look_into(self, data: bytes) -> None:
-        """Look for them in a text, in JSON, or in lines of JSON."""
+        """Look for forgotten texts in a text, in JSON, or in lines of JSON."""
         for known in self._known:
             for text in _texts(data):
                 self._parts.update(dict.fromkeys(known.found_in(text)))
             self._wholes.update((text, None) for text in said_in(data) if known.says_only(text))
 
     def plan(self, group: str) -> Forgetting | None:
-        """Return what to forget in the imported group; None when nothing was found."""
+        """Return what to forget in the imported group; None: nothing was found."""
         if not self._parts and not self._wholes:
             return None
         selector = orjson.dumps({"id": new_id()}).decode()
@@ -62,7 +62,7 @@ def _texts(data: bytes) -> Iterator[str]:
 
 
 def _values(data: bytes) -> list[Any]:
-    """Return JSON, or what lines of it say, or lines of one that is written over several; empty: it is a text."""
+    """Return the JSON values in a file, in its lines, or in parts of a document of several lines; empty: it is text."""
     if data.lstrip()[:1] not in (b"{", b"[", b'"'):
         return []
     with suppress(orjson.JSONDecodeError):

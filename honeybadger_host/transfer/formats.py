@@ -1,4 +1,4 @@
-"""The formats that are read, and which of them something is."""
+"""The formats of imports, and the detection of a format."""
 
 from __future__ import annotations
 
@@ -27,20 +27,19 @@ IMPORTERS: Final[Mapping[str, Importer]] = {
     other_memories.MCP: other_memories.read_mcp_memory,
 }
 FORMATS: Final = (OWN, *IMPORTERS)
-_MAX_LOOKED_AT: Final = 10_000
 _BEGINNING_BYTES: Final = 64 * 1024
 _GRAPH: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"(?:entity|relation)"')
 
 
 def is_own(path: Path) -> bool:
-    """Return whether something is an export of a group."""
+    """Return whether a path is an export of a group."""
     return (path / MANIFEST).is_file() if path.is_dir() else path.is_file() and tarfile.is_tarfile(path)
 
 
 def format_of(source: Source, path: Path) -> str:
-    """Return the format of something, by its files. Raises HostError: it may be several, or none."""
+    """Return the format of the files below a path. Raises HostError: it cannot be detected."""
     endings: set[str] = set()
-    for _, file in zip(range(_MAX_LOOKED_AT), source(), strict=False):
+    for file in source():
         if isinstance(file, Skipped):
             continue
         ending = file.name.rpartition(".")[2].lower()
@@ -53,7 +52,7 @@ def format_of(source: Source, path: Path) -> str:
         return claude_code.NAME
     if endings & {"md", "markdown"}:
         return "markdown"
-    raise HostError(f"the format of {path} cannot be seen by its files: say --from, one of {', '.join(FORMATS)}")
+    raise HostError(f"the format of {path} cannot be detected: say --from, one of {', '.join(FORMATS)}")
 
 
 def _beginning(file: SourceFile) -> bytes:

@@ -1,8 +1,8 @@
-"""Brings in what an importer found, by requests of the operator. Without a running host one is started for them.
+"""Import records by requests of the operator. If no host runs, one is started for them.
 
-A request has turns of one conversation, or an entry; its id is a digest of what it has and where that stood. The log
-has the ids of turns and the journal those of entries: so a second import has nothing to send, and one that was cut
-short goes on (docs/decisions/034-in-and-out.md).
+A request has turns of one conversation, or an entry; its id is a digest of their content and place. The log has the ids
+of imported turns, and the journal those of entries: a second import sends nothing, and an interrupted one continues
+(docs/decisions/034-in-and-out.md).
 """
 
 from __future__ import annotations
@@ -48,15 +48,14 @@ from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
 
 IMPORTED: Final = "imported"  # the category that imported entries are below
 _MAX_RECORDS: Final = 200
-_SHARE: Final = 0.7  # size limit of one request, in bytes
+_SHARE: Final = 0.7  # of the size limit of a request
+# Records that wait at a time: they delay others' requests for a third of a second. More if no host runs, as one is
+# started each time.
 _UNDER_WAY: Final = 2_000
-# Records that wait at the same time: they hold up others' requests for a third of a second. Without a host more of
-# them, as one is started for each such crowd.
 _UNDER_WAY_ALONE: Final = 50_000
 _MAX_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.002
 _IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
-_SESSIONS_HELD: Final = 8
 
 
 @dataclass(slots=True)
@@ -64,8 +63,8 @@ class Imported:
     """The report of an import.
 
     Args:
-        known: records that were there already.
-        skipped: what could not be read or taken, with file and line.
+        known: number of records that were imported before.
+        skipped: records that could not be read or were refused, with file and line.
     """
 
     turns: int = 0
@@ -90,8 +89,8 @@ class Import:
     """One import into a group.
 
     Args:
-        serve: serves the inbox it is given once. Raises HomeLocked when somebody else came first.
-        by: whom the records are by; None: the operator.
+        by: the author of the records; None: the operator.
+        serve: serves an inbox once. Raises HomeLocked if a host was started meanwhile.
     """
 
     def __init__(
@@ -109,13 +108,13 @@ class Import:
         self._mailbox = Mailbox.of(home, group, OPERATOR)
         self._under_way: deque[_Sent] = deque()
         self._waiting = 0
-        """Records in them."""
-        self._known: dict[str, frozenset[str]] = {}
-        """Session -> the ids of its imported turns, of the few that were looked at last."""
+        """Number of records in them."""
+        self._known: tuple[str, set[str]] = ("", set())
+        """The session that was looked at last, and the ids of its imported turns."""
         self.done = Imported()
 
     def run(self, found: Iterator[Found], *, is_dry: bool, tell: Callable[[str], object]) -> Imported:
-        """Bring in all that was found; a dry run only counts. Raises HostError."""
+        """Import all records; a dry run only counts them. Raises HostError."""
         if not is_dry:
             try:
                 self._mailbox.create()
@@ -141,7 +140,7 @@ class Import:
     # ------------------------------------------------------------------------------------------------------- requests
 
     def _requests(self, found: Iterator[Found]) -> Iterator[_Sent]:
-        """Yield the requests; those of a conversation sort by their ids as they follow each other."""
+        """Yield the requests. Ids of a conversation's requests sort in the order of its turns."""
         records: list[dict[str, Any]] = []
         where: dict[str, str] = {}
         session, first, size = "", 0, 0
@@ -171,7 +170,7 @@ class Import:
         return _Sent(request_id, data, where, is_turns=session is not None)
 
     def _records(self, found: Iterator[Found]) -> Iterator[tuple[dict[str, Any], str, int, str | None]]:
-        """Yield record, place, number in its conversation, and session of all that is not there yet."""
+        """Yield record, place, number in its conversation, and session of each record that is not imported yet."""
         reached: dict[str, tuple[int, datetime]] = {}
         done = self._done_requests()
         for one in found:
@@ -199,7 +198,7 @@ class Import:
                     reached[one.session] = number, last
 
     def _turns(self, said: SaidTurn, at: datetime) -> Iterator[dict[str, Any]]:
-        """Yield a turn as records: more than one where it is too long for a request."""
+        """Yield a turn as records: more than one if it is too long for a request."""
         most = self._most_bytes // 8  # characters: JSON writes some as six bytes
         for number, start in enumerate(range(0, len(said.content), most)):
             place = said.place if not number else f"{said.place}\0{number}"
@@ -241,23 +240,20 @@ class Import:
 
     @cached_property
     def _sessions(self) -> frozenset[str]:
-        """The logs that there were when the import began."""
+        """The names of the logs at the beginning of the import."""
         return frozenset(names_in(self._home / "data" / "sessions" / self._group))
 
-    def _known_turns(self, session: str) -> frozenset[str]:
-        """Return the ids of imported turns that a conversation has already."""
+    def _known_turns(self, session: str) -> set[str]:
+        """Return the ids of turns that were imported into a session before."""
         if f"{session}.jsonl" not in self._sessions:
-            return frozenset()
-        if (held := self._known.get(session)) is not None:
-            return held
-        known = self._imported_into(session)
-        while len(self._known) >= _SESSIONS_HELD:
-            del self._known[next(iter(self._known))]
-        return self._known.setdefault(session, frozenset(known))
+            return set()
+        if self._known[0] != session:
+            self._known = session, self._imported_into(session)
+        return self._known[1]
 
     @cached_property
     def _copied(self) -> set[str]:
-        """The ids of turns of this format that any session has, or gets now."""
+        """The ids of turns of this format in any session, including those of this import."""
         logs = names_in((self._home / turns_file(self._group, "")).parent)
         sessions = [name.removesuffix(".jsonl") for name in logs if name.startswith(f"{self._format}-")]
         return {turn for session in sessions for turn in self._imported_into(session)}
@@ -271,7 +267,7 @@ class Import:
         return known
 
     def _done_requests(self) -> set[str]:
-        """Return the entries that were imported before, including those that are gone since."""
+        """Return the ids of entries that were imported before, including those that were removed since."""
         journal = self._home / JOURNAL_FILE
         if not journal.exists():
             return set()
@@ -288,16 +284,16 @@ class Import:
             self._collect()
 
     def _publish(self, request_id: str, data: bytes) -> None:
-        """Drop a request, not durably: after a power cut the next import sends it again."""
+        """Send a request, not durably: after a power cut the next import sends it again."""
         try:
             self._mailbox.publish(request_id, data, is_durable=False)
         except OSError as error:
             raise HomeError(
-                f"cannot write into {self._mailbox.root}: {error.strerror}; import again, and it goes on"
+                f"cannot write into {self._mailbox.root}: {error.strerror}; import again to continue"
             ) from None
 
     def _collect(self) -> None:
-        """Take in the reply to the oldest request."""
+        """Process the reply to the oldest request."""
         sent = self._under_way.popleft()
         self._waiting -= len(sent.where)
         reply = self._reply(sent.id)
@@ -308,7 +304,7 @@ class Import:
             self._waiting += len(sent.where)
             return
         if reply.error is not None:
-            raise HostError(f"{reply.error.message}. What came before is in; import again, and it goes on")
+            raise HostError(f"{reply.error.message}. Earlier records are imported; import again to continue")
         result = reply.result or {}
         self._count(result["added"], is_turns=sent.is_turns)
         self.done.known += result["known"]
@@ -323,25 +319,25 @@ class Import:
         return Reply.model_validate(orjson.loads(data))
 
     def _end_earlier(self) -> None:
-        """Wait until the requests of an earlier import have been served, so that none is sent again."""
+        """Wait until the requests of an interrupted import have been served, so that none is sent again."""
         deadline = time.monotonic() + _MAX_SECONDS
         while [*(self._mailbox.root / REQUESTS).glob("import*-*.json")]:
             self._wait(deadline)
 
     def _wait(self, deadline: float) -> None:
-        """Wait a moment for the host, or be one. Raises HostError."""
+        """Wait a moment for the host, or serve the inbox. Raises HostError."""
         if time.monotonic() > deadline:
-            raise HostError(f"no answer within {_MAX_SECONDS:g} s; import again, and it goes on")
+            raise HostError(f"no answer within {_MAX_SECONDS:g} s; import again to continue")
         wait_or_serve(self._home, self._mailbox.root, self._serve, _LOOK_SECONDS)
 
 
 def _turns_id(session: str, first: int, records: list[dict[str, Any]]) -> str:
-    """Return the id of a request: it sorts by the number of its first turn."""
+    """Return the id of a request; ids sort by the number of the first turn."""
     return f"import-{first:010}-{_digest(session, *(record['id'] for record in records))[:24]}"
 
 
 def session_of(format_name: str, name: str) -> str:
-    """Return the session of a conversation of another program, by the name it has there."""
+    """Return the session for a conversation of another program with a name."""
     session = f"{format_name}-{name}"
     if len(session) <= 100 and SESSION.fullmatch(session):
         return session
@@ -363,7 +359,7 @@ def _line(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text as UTF-8 can have it."""
+    """Return a text without characters that UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""The elements of a JSON array, one at a time: an export of years of conversations does not fit into memory."""
+"""Read the elements of a JSON array one at a time, as an export of years of conversations may not fit into memory."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ from typing import IO, Any, Final, TypeAlias
 
 import orjson
 
+from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import Found, Skipped, SourceFile
 
 # Names of the conversation files of ChatGPT and Claude.
 CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
-# All up to the next bracket; nothing while a text goes on behind what was read.
+# Everything up to the next bracket outside of a string; no match if the string is not complete yet.
 _NEXT: Final = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
 _CHUNK: Final = 1 << 20
-_LARGEST: Final = 256 * 1024 * 1024
-
-
-# (element, where it stands, its file) -> what it says.
+# (element, its place for people, its file) -> records.
 ReadsOne: TypeAlias = Callable[[Mapping[str, Any], str, SourceFile], Iterator[Found]]
 
 
 class Broken(ValueError):
-    """The rest of the file cannot be read."""
+    """The rest of a file cannot be read."""
 
 
 def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found]:
-    """Yield the elements of a file; an unreadable one hides no other.
+    """Yield the records of all elements of a file, and each element that cannot be read.
 
     Args:
-        what: what one is called, for people.
+        what: the name of an element, for people.
     """
     number = 0
     try:
@@ -54,9 +52,9 @@ def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found
 
 
 def elements(file: IO[bytes]) -> Iterator[Any]:
-    """Yield the objects of an array, or the one object; for one that is not JSON the `orjson.JSONDecodeError`.
+    """Yield the objects of an array, or the only object. One that is not JSON is an `orjson.JSONDecodeError`.
 
-    Raises Broken: it ends too early, or one is too large.
+    Raises Broken: the file ends too early, or an object is too large.
     """
     buffer, at, begin, depth = b"", 0, -1, 0
     is_inside, wanted = False, _CHUNK
@@ -76,9 +74,9 @@ def elements(file: IO[bytes]) -> Iterator[Any]:
                     begin = -1
         keep = begin if begin >= 0 else at
         buffer, at, begin = buffer[keep:], at - keep, 0 if begin >= 0 else -1
-        if len(buffer) > _LARGEST:
-            raise Broken(f"it has more than {_LARGEST >> 20} MiB")
-        wanted = max(_CHUNK, len(buffer))  # a long one is not looked through again for each MiB
+        if len(buffer) > MAX_PIECE_BYTES:
+            raise Broken(f"it has more than {MAX_PIECE_BYTES >> 20} MiB")
+        wanted = max(_CHUNK, len(buffer))  # a long element is not scanned again for each MiB
     if begin >= 0:
         raise Broken("the file ends in the middle of it")
 

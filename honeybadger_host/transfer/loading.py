@@ -1,7 +1,7 @@
-"""A group made from its export, in a home that nobody serves: checked first, taken in by one commit, then put in place.
+"""Load a group from its export, into a home without a running host.
 
-The commit is the moment: before it nothing of the group is there, after it all will be. A host or a command that finds
-files still to be put in their place does that first.
+The export is checked first, then one commit takes it in, then its files are moved into place. Before the commit nothing
+of the group exists. If a kill interrupts the moves, the next host or command finishes them first.
 """
 
 from __future__ import annotations
@@ -64,11 +64,12 @@ _UNPACKED: Final = ".export"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A group that was loaded.
+    """The report of a load.
 
     Args:
-        shift: what was added to the numbers of its changes, as the journal had such numbers; 0: they are the same.
-        forgetting: what of it was forgotten in this home, and is to be forgotten again before it is served.
+        shift: added to the numbers of the group's changes, as the journal already had such numbers.
+        was_there: the group's name in the export.
+        forgetting: texts that this home has forgotten before, to be forgotten again before the group is served.
     """
 
     files: int
@@ -87,7 +88,7 @@ def load_export(
     tell: Callable[[str], object] = lambda doing: None,
     shared: SharedLog | None = None,
 ) -> Loaded:
-    """Make a group from an export, a folder or an archive. A group that has anything is refused.
+    """Load a group from a folder or an archive. The group must not have anything yet.
 
     Args:
         shared: the log of a home that several machines keep; then the home is this process's already.
@@ -115,7 +116,7 @@ def load_export(
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """Keep a home to ourselves, with a journal that is closed. Raises HostError."""
+    """Lock a home, with its journal closed. Raises HostError."""
     try:
         lock = HomeLock(home)
     except HomeLocked as error:
@@ -135,7 +136,7 @@ def _between(home: Path) -> Iterator[None]:
     """See that nothing is half done. Raises HostError."""
     finish_loading(home)
     if (begun := read_forgetting(home / JOURNAL_FILE)) is not None:
-        raise HostError(f"what is being forgotten in {begun.group} is not done: start a host, and it goes on")
+        raise HostError(f"a forget in {begun.group} was interrupted: start a host to finish it, then import again")
     yield
 
 
@@ -153,7 +154,7 @@ class _Loader:
         self._forgotten = ForgottenBefore(self._journal, {group, self._manifest.group})
 
     def check_empty(self) -> None:
-        """See that the group has nothing. Raises HostError."""
+        """Raise HostError if the group has anything."""
         now_what = "an export is loaded into a new group: name one that is not there yet"
         if last_of(self._journal, self._group)[0]:
             raise HostError(f"the journal has changes of {self._group}; {now_what}")
@@ -168,13 +169,13 @@ class _Loader:
                     raise HostError(f"{self._group} has {found.relative_to(self._home)}; {now_what}")
 
     def check(self) -> Loaded:
-        """Read all of it; change nothing. Raises HostError."""
+        """Read the whole export without changing anything. Raises HostError."""
         files = sum(1 for _ in self._file_lines(to=None))
         for event in self._events(self._shift):
             self._changes += 1
             self._forgotten.look_at(event)
             if event.seq > self._manifest.seq + self._shift:
-                raise ExportDamaged("it has changes behind its last one")
+                raise ExportDamaged("it has changes after its last one")
         for lines in (self._receipts(), self._lines(SERVED)):
             for _ in lines:
                 pass
@@ -183,7 +184,7 @@ class _Loader:
         return Loaded(files, self._changes, self._shift, self._manifest.group, plan)
 
     def load(self) -> Loaded:
-        """Check it, stage its files, take all in. Raises HostError."""
+        """Check the export, stage its files, and commit it. Raises HostError."""
         self._tell("checking")
         found = self.check()
         self._tell("copying files")
@@ -224,7 +225,7 @@ class _Loader:
         return [(session, entry, turn) for session, entry, turn in shown if turn is not None], last
 
     def _file_lines(self, to: Path | None) -> Iterator[FileLine]:
-        """Yield the files that there are, each after it was compared with its digest, and written below a home."""
+        """Yield the line of each file after comparing it with its digest; with `to`, stage the file below that home."""
         count = size = 0
         for value in self._lines(FILES):
             line = file_line(value)
@@ -255,7 +256,7 @@ class _Loader:
                 os.fsync(out.fileno())
 
     def _seen(self) -> Iterator[Seen]:
-        """Yield how the host is to know the files of people: what they changed and no host saw is still to be seen."""
+        """Yield people's files as the host last saw them, so that it notices later edits."""
         seq = self._manifest.seq + self._shift
         for value in self._lines(FILES):
             line = file_line(value)

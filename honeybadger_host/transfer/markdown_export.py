@@ -65,7 +65,7 @@ def _files(
 
 
 def _entry_text(entry: Entry) -> bytes:
-    """Return an entry as Markdown. Front matter is JSON values behind YAML keys: that is YAML, too."""
+    """Return an entry as Markdown with front matter. JSON values after YAML keys are valid YAML."""
     front: dict[str, Any] = {"title": entry.title, "aliases": [*entry.aliases], "tags": [*entry.tags]}
     front |= {"id": entry.id, "category": entry.category, "name": entry.name, "by": entry.by}
     for name, at in (("created", entry.created), ("updated", entry.updated)):
@@ -99,7 +99,7 @@ def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
 
 
 def _name(entry: Entry) -> str:
-    """Return what the file of an entry is called: its name, else its title, else its id."""
+    """Return the name of an entry's file: from its name, else its title, else its id."""
     name = entry.name or "".join(c if c.isalnum() or c in " -_." else " " for c in entry.title or "").strip()
     name = " ".join(name.split())[:_MAX_NAME_LENGTH].lstrip(".") or entry.id
     return name if name.endswith(".md") else f"{name}.md"

@@ -13,10 +13,10 @@ import orjson
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_in
+from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile
 
 _ENDINGS: Final = (".md", ".markdown")
-_LARGEST: Final = 16 * 1024 * 1024
 _FENCE: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _MEMBER: Final = re.compile(r"([A-Za-z_][\w -]*?)[ \t]*:(?:[ \t]+(.*))?")
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)")
@@ -35,12 +35,12 @@ def read_markdown(file: SourceFile) -> Iterator[Found]:
 
 
 def facts_of(file: SourceFile) -> Iterator[Fact | Skipped]:
-    """Yield what a Markdown file says: one fact, or several where it is longer than an entry may be."""
+    """Yield the text of a Markdown file as one fact, or as several if it is longer than an entry may be."""
     try:
         with file.open() as opened:
-            data = opened.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise ValueError(f"it has more than {_LARGEST >> 20} MiB")
+            data = opened.read(MAX_PIECE_BYTES + 1)
+        if len(data) > MAX_PIECE_BYTES:
+            raise ValueError(f"it has more than {MAX_PIECE_BYTES >> 20} MiB")
         text = data.removeprefix(BOM).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -72,7 +72,7 @@ def facts_of(file: SourceFile) -> Iterator[Fact | Skipped]:
 
 
 def front_matter(text: str) -> tuple[dict[str, Value], str]:
-    """Return the members of the front matter and what follows it. What is not plain YAML is left out of the members."""
+    """Return the members of the front matter, and the text after it. Members other than plain YAML are left out."""
     found = _FENCE.match(text)
     if found is None:
         return {}, text
@@ -125,7 +125,7 @@ def _time(members: Mapping[str, Value], names: tuple[str, ...]) -> datetime | No
 
 
 def _day_of(stem: str) -> datetime | None:
-    """Return the day that a daily note is named after."""
+    """Return the day in the name of a daily note; None: there is none."""
     try:
         day = date.fromisoformat(stem[:10]) if _DAY.match(stem) else None
     except ValueError:
@@ -134,7 +134,7 @@ def _day_of(stem: str) -> datetime | None:
 
 
 def _parts(text: str) -> list[str]:
-    """Return a text as pieces that an entry can have, cut before headings or at blank lines where there are any."""
+    """Return a text in pieces that fit into entries, cut before headings or at blank lines if possible."""
     parts: list[str] = []
     while len(text) > MAX_NOTE_CHARACTERS:
         begin = text[:MAX_NOTE_CHARACTERS]

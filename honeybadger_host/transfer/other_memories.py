@@ -1,4 +1,4 @@
-"""Facts of other memories: mem0's JSON, the graph of the MCP memory server."""
+"""Importers for mem0's JSON and for the graph of the MCP memory server."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_host.transfer.json_elements import read_elements
+from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile, time_of
 
 MEM0: Final = "mem0"
 MCP: Final = "mcp-memory"
-_MAX_LINE_LENGTH: Final = 64 * 1024 * 1024
 
 
 def read_mem0(file: SourceFile) -> Iterator[Found]:
-    """Yield the memories of what `get_all` or an export of mem0 returned."""
+    """Yield the memories in the result of mem0's `get_all`, or in an export of mem0."""
     if file.name.endswith(".json"):
         yield from read_elements(file, "memory", _memories)
 
@@ -46,7 +46,7 @@ def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterato
 
 
 def read_mcp_memory(file: SourceFile) -> Iterator[Found]:
-    """Yield an entry for each entity of a graph: what was observed of it, and how it relates to others."""
+    """Yield a fact for each entity of a graph, with its observations and relations."""
     if file.name.endswith((".jsonl", ".json")):
         yield from _graph(file)
 
@@ -55,7 +55,7 @@ def _graph(file: SourceFile) -> Iterator[Found]:
     entities: dict[str, tuple[str, list[str], str]] = {}
     try:
         with file.open() as opened:
-            for number, line in enumerate(iter(lambda: opened.readline(_MAX_LINE_LENGTH), b""), 1):
+            for number, line in enumerate(iter(lambda: opened.readline(MAX_PIECE_BYTES), b""), 1):
                 where = f"{file.name}, line {number}"
                 try:
                     match orjson.loads(line) if line.strip() else None:

@@ -7,18 +7,19 @@ from typing import Final
 from honeybadger_host.errors import HostError
 from honeybadger_host.storage.group_places import folders_of, single_files_of
 
-_MAX_NAME_LENGTH: Final = 255
+_MAX_NAME_BYTES: Final = 255
+MAX_PIECE_BYTES: Final = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once
 
 
 class ExportDamaged(HostError):
-    """An export is not what it was when it was made, or never was one."""
+    """An export was changed since it was made, or is not one."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the export is damaged, or is not one ({what}); nothing was changed")
 
 
 def place_of(file: str, group: str) -> str | None:
-    """Return where a file below the home lies in an export; None: it is not the group's."""
+    """Return the place in an export of a file below the home; None: the file is not the group's."""
     for place, single in single_files_of(group).items():
         if file == single:
             return place
@@ -29,7 +30,7 @@ def place_of(file: str, group: str) -> str | None:
 
 
 def file_of(place: str, group: str) -> str:
-    """Return where a file of an export goes, below the home. Raises ExportDamaged: it is not a place of a group's."""
+    """Return the path below the home of a place in an export. Raises ExportDamaged: no group has such a place."""
     first, *rest = place.split("/")
     if any(not is_plain(part) for part in (first, *rest)):
         raise ExportDamaged(f"{place!a} is not a name in a group")
@@ -43,9 +44,9 @@ def file_of(place: str, group: str) -> str:
 
 
 def is_plain(part: str) -> bool:
-    """Return whether a part of a path leads nowhere else and hides nothing."""
+    """Return whether a part of a path is a plain name: not hidden, no `..`, at most 255 bytes."""
     try:
         size = len(part.encode())
     except UnicodeEncodeError:
         return False
-    return 0 < size <= _MAX_NAME_LENGTH and not part.startswith(".") and "\0" not in part
+    return 0 < size <= _MAX_NAME_BYTES and not part.startswith(".") and "\0" not in part

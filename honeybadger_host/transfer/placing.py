@@ -1,4 +1,4 @@
-"""Files of a group that was loaded, put in their place; where a kill left that undone, a start of a host does it."""
+"""Move the files of a loaded group into place; after a kill the next start of a host finishes that."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from honeybadger_host.storage.group_places import folders_of, single_files_of
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_transfer import forget_loaded, read_loaded
 
-STAGING: Final = ".loading"  # files below `groups/` and `data/` that still wait to be put in their place
+STAGING: Final = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
 PARTS: Final = ("groups", "data")
 
 
 def finish_loading(home: Path) -> None:
-    """Put the files of a group in their place that the journal has taken in. Raises HostError."""
+    """Move the staged files of a group into place if the journal has the group; else remove them. Raises HostError."""
     journal = home / JOURNAL_FILE
     staged = [home / part / STAGING for part in PARTS]
     if not any(map(os.path.lexists, staged)):
@@ -43,15 +43,15 @@ def finish_loading(home: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise HomeError(
-            f"{group} was loaded and cannot be put in its place: {error.filename}: {error.strerror}. Move away what is "
-            "there; then start again, and it goes on"
+            f"the files of {group} cannot be moved into place: {error.filename}: {error.strerror}. Move away what is "
+            "there, then start again"
         ) from None
 
 
 def _make_way(target: Path) -> None:
-    """Empty a folder in which nothing is but what `init` made. Raises OSError: there is more.
+    """Empty a folder that has only files of `init`. Raises OSError: it has more.
 
-    The folder itself stays, for another to be renamed over it: at no moment is the group not there.
+    The folder itself stays, so that the group exists until another one is renamed over it.
     """
     for file in files_below(target):
         if is_template(file):
@@ -73,7 +73,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def is_template(file: Path) -> bool:
-    """Return whether a file is just what `init` made."""
+    """Return whether a file is unchanged since `init` made it."""
     if file.name != "CLAUDE.md" or file.is_symlink():
         return False
     template = (resources.files("honeybadger_host") / "templates" / "CLAUDE.md").read_bytes()

@@ -1,4 +1,4 @@
-"""The interface of importers: a function from a file of another program to its records, in their order."""
+"""The interface of importers: a function from a file of another program to its records, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, TypeAlias
+from typing import IO, TypeAlias
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
@@ -18,19 +18,17 @@ from honeybadger_host.storage.files import NotRegular, kind_of, open_plain
 from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.transfer.unpacking import most_unpacked
 
-_ENCRYPTED: Final = 1
-
 
 @dataclass(frozen=True, slots=True)
 class SaidTurn:
-    """One turn of a conversation; those of one conversation come one after the other.
+    """One turn of a conversation. The turns of a conversation follow one another.
 
     Args:
-        session: the conversation, the same for the same one each time.
-        place: what tells it from the others of the conversation, the same each time.
+        session: the name of the conversation, the same in each import.
+        place: a key of the turn, unique in its conversation and the same in each import.
         where: file and line, for people.
-        at: None: when the one before was said.
-        is_copied: its program copies turns into other conversations: the same place there is the same turn.
+        at: None: the time of the turn before.
+        is_copied: its program copies turns into other conversations; the same place there is the same turn.
     """
 
     session: str
@@ -46,12 +44,12 @@ class SaidTurn:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that is worth an entry.
+    """A text that becomes an entry.
 
     Args:
-        place: what tells it from all others of its format, the same each time.
-        where: the file it stood in.
-        category: names with / between them; any characters.
+        place: a key of the fact, unique in its format and the same in each import.
+        where: its file.
+        category: names separated by slashes; any characters.
     """
 
     place: str
@@ -68,7 +66,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something that could not be read: where, and why."""
+    """Something that could not be read, with its place and the reason."""
 
     where: str
     why: str
@@ -82,7 +80,7 @@ class SourceFile:
     """A file to read.
 
     Args:
-        name: below what was named, with slashes.
+        name: relative to the path that was named, with slashes.
     """
 
     name: str
@@ -94,14 +92,14 @@ class SourceFile:
         return PurePosixPath(self.name).stem
 
 
-# The files to read, ordered by name, the same each time.
+# Returns the files to read, ordered by name, the same each time.
 Source: TypeAlias = Callable[[], Iterator[SourceFile | Skipped]]
-# A file -> what it says; nothing for one that is not of the format.
+# A file -> its records; none if it is not of the format.
 Importer: TypeAlias = Callable[[SourceFile], Iterator[Found]]
 
 
 def read_all(source: Source, importer: Importer) -> Iterator[Found]:
-    """Yield what all files say, and which of them cannot be read."""
+    """Yield the records of all files, and the files that cannot be read."""
     for file in source():
         if isinstance(file, Skipped):
             yield file
@@ -171,7 +169,7 @@ def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
             yield Skipped(shown, "its name leads elsewhere")
         elif mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
             yield Skipped(shown, f"{kind_of(mode)} is not read")
-        elif info.flag_bits & _ENCRYPTED:
+        elif info.flag_bits & 1:
             yield Skipped(shown, "it is encrypted")
         elif info.file_size > most_unpacked(info.compress_size):
             yield Skipped(shown, "it unpacks to far more than it can hold")
@@ -181,7 +179,7 @@ def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
 
 
 def time_of(value: object) -> datetime | None:
-    """Return a time that a file says, RFC 3339 (without a zone UTC) or seconds since the epoch; None: it says none."""
+    """Return the time in a value: RFC 3339 (UTC if without a zone) or seconds since the epoch; None: it is no time."""
     if isinstance(value, str):
         return time_in(value)
     try:

@@ -1,4 +1,4 @@
-"""Archives from elsewhere, unpacked without believing them: no links or devices, no way out, no bombs."""
+"""Unpack archives that nobody vouches for: no links, devices, paths that lead out, or decompression bombs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import IO, Final
 
 from honeybadger_host.errors import HostError
-from honeybadger_host.ops.archive import BROKEN
+from honeybadger_host.ops.archive import BROKEN, MAX_DEPTH
 from honeybadger_host.storage.files import make_folders, open_new
 from honeybadger_host.transfer.exported import CONTENT, LISTS, MANIFEST
 from honeybadger_host.transfer.places import ExportDamaged, is_plain
 
-_MAX_RATIO: Final = 250
-_FREE_BYTES: Final = 64 * 1024 * 1024
-_MAX_FILES: Final = 5_000_000
-_KEPT_FREE: Final = 16 * 1024 * 1024
-_DEEPEST: Final = 64
+_MAX_RATIO: Final = 250  # of unpacked to packed bytes
+_ALWAYS_ALLOWED_BYTES: Final = 64 << 20
 
 
 class Bomb(HostError):
@@ -47,9 +44,9 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path, room: _Room
     shown = ascii(member.name)
     first, *rest = member.name.split("/")
     is_known = (first in (MANIFEST, *LISTS) and not rest) or first == CONTENT
-    if not is_known or len(rest) > _DEEPEST or not all(map(is_plain, rest)):
+    if not is_known or len(rest) > MAX_DEPTH or not all(map(is_plain, rest)):
         raise ExportDamaged(f"{shown} is not a name of an export")
-    room.take(0)
+    room.take(tarfile.BLOCKSIZE)  # its header, so that many empty files are a bomb, too
     target = to / member.name
     if member.isdir():
         make_folders(target)
@@ -70,22 +67,20 @@ def _copy(content: IO[bytes], out: IO[bytes], room: _Room) -> None:
 
 
 def most_unpacked(packed: int) -> int:
-    """Return how many bytes so many packed ones may hold; a small archive may be packed as closely as it likes."""
-    return max(_FREE_BYTES, packed * _MAX_RATIO)
+    """Return the number of bytes that an archive of this size may unpack to."""
+    return max(_ALWAYS_ALLOWED_BYTES, packed * _MAX_RATIO)
 
 
 class _Room:
-    """How much an archive may still unpack to."""
+    """The number of bytes that an archive may still unpack to."""
 
     def __init__(self, archive: Path, to: Path) -> None:
         self._archive = archive
         disk = os.statvfs(to)
-        self._left = min(most_unpacked(archive.stat().st_size), disk.f_bavail * disk.f_frsize - _KEPT_FREE)
-        self._files = _MAX_FILES
+        self._left = min(most_unpacked(archive.stat().st_size), disk.f_bavail * disk.f_frsize)
 
     def take(self, size: int) -> None:
-        """Take some of it; without a size one file. Raises Bomb."""
+        """Subtract bytes that are unpacked. Raises Bomb."""
         self._left -= size
-        self._files -= not size
-        if self._left < 0 or self._files < 0:
+        if self._left < 0:
             raise Bomb(self._archive)
