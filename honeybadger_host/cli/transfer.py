@@ -129,7 +129,8 @@ def _owning(folder: Path) -> Iterator[SharedLog | None]:
 
     check_home(folder)
     # A journal is read only with these settings: a kill may have left one without tables, which the load makes.
-    if not (load_settings(folder).settings.cluster.servers and is_shared(folder / JOURNAL_FILE)):
+    is_clustered = bool(load_settings(folder).settings.cluster.servers)
+    if not (is_clustered and (folder / JOURNAL_FILE).exists() and is_shared(folder / JOURNAL_FILE)):
         yield None
         return
     from honeybadger_host.cli.cluster import reaching
