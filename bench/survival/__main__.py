@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import random
 import re
 import sys
@@ -11,7 +12,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from bench.survival.context import LANGUAGES, TURNS, rows
+import structlog
+
+from bench.survival.context import TURNS, Row, rows
 from bench.survival.models import KINDS, answer
 from bench.survival.world import BEGIN, PER_LANGUAGE, SAYS, conversation, corrections
 from honeybadger_host.curation.asking import WrongAnswer, read_answer
@@ -122,13 +125,18 @@ def main() -> int:
         lies, lost = sum(each.lies.total() for each in outcomes), sum(each.lost for each in outcomes)
         print(f"| {name} | {lies} | {known} of {asked} | {safe} of {asked} | {lost} |", flush=True)
         is_met &= all(each.is_good for each in outcomes) if not takes_text else lies > 0 and safe < asked
-    print("\n| language | what a context has | questions answered | characters |\n|---|---|---|---|")
-    for language in LANGUAGES:
-        of_it = [row for row in rows() if row[0] == language]
-        for _, way, answered, characters in of_it:
-            print(f"| {language} | {way} | {answered} of {TURNS // 4} | {characters:,} |")
-        least, room = of_it[0][2:]
-        is_met &= all(answered >= least and characters <= 1.2 * room for _, _, answered, characters in of_it)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    print(
+        "\n| language | what answers | questions | characters of the summary | of the context |\n|---|---|---|---|---|"
+    )
+    least: dict[str, Row] = {}
+    for row in rows():
+        print(
+            f"| {row.language} | {row.way} | {row.answered} of {TURNS // 4} | {row.characters:,} | {row.of_context:,} |"
+        )
+        least.setdefault(row.language, row)
+        is_met &= row.answered >= least[row.language].answered
+        is_met &= row.characters <= 1.2 * least[row.language].characters
     print("met" if is_met else "**missed**")
     return 0 if is_met else 1
 

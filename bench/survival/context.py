@@ -1,20 +1,48 @@
-"""What a summary answers about long conversations in three languages, beside 500 words of people's newest turns."""
+"""What a context answers about long conversations in three languages, and 500 words of people's newest turns."""
 
 from __future__ import annotations
 
+import json
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Final, NamedTuple
 
+import anyio
+
+from bench.hosting import running
 from bench.survival.world import BEGIN
-from honeybadger_host.curation.consolidation import Consolidated, Material, operations_of
-from honeybadger_host.curation.said import sentences_of
+from honeybadger_agent import SyncClient
+from honeybadger_agent.models.model import ModelSaid, Prompt
+from honeybadger_agent.models.scripted import ScriptedModel
+from honeybadger_host.compose import build
+from honeybadger_host.configuration import load_settings
+from honeybadger_host.curation.asking import Asker, Budgets
+from honeybadger_host.curation.consolidations import Consolidations
+from honeybadger_host.memory.turn_log import dump_turn, turns_file
+from honeybadger_host.storage.home import make_home
 from honeybadger_host.text.turn import Turn
 
 TURNS: Final = 240
 WORDS: Final = 500
+_WINDOW: Final = 50  # the default of `consolidation.memory_window`
+_SUMMARY: Final = "\n## Conversation Summary\n"
+_RECENT: Final = "\n## Recent Conversation\n"
+_NUMBERED_FACT: Final = re.compile(r"^  (\d+\.\d+) .*\d{4}", re.MULTILINE)
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+
+
+class Row(NamedTuple):
+    """What answers questions: how many, and the characters of the minutes and of the whole context."""
+
+    language: str
+    way: str
+    answered: int
+    characters: int
+    of_context: int
 
 
 class Language(NamedTuple):
@@ -97,29 +125,62 @@ def newest(turns: Sequence[Turn]) -> str:
     return "\n".join(reversed(kept))
 
 
-def rows() -> Iterator[tuple[str, str, int, int]]:
-    """Yield language, way, questions answered of those with a fact, and characters."""
+def rows() -> Iterator[Row]:
+    """Yield what answers the questions about each conversation, of which a host consolidates turn after turn."""
     for language in LANGUAGES:
-        turns = [*conversation(language)]
-        tokens = [token(n) for n in range(TURNS // 2) if n % 2]
-        material = Material("main", turns, [], [], {}, lambda turn: turn.role == "user")
-        facts = {turn.number: any(each in turn.content for each in tokens) for turn in turns if turn.role == "user"}
-        # an ideal chooser: the last sentence of each turn that has a fact, the newest forty
-        last = [f"{number}.{_last(turns[number - 1])}" for number, has in facts.items() if has]
-        chosen = Consolidated(summary=tuple(last[-40:]))
-        ways = {
-            "people's turns, newest first, 500 words": newest(turns),
-            "summary.md without a model": _summary(Consolidated(summary=()), material),
-            "summary.md, a model that chooses well": _summary(chosen, material),
-        }
-        for way, text in ways.items():
-            yield language, way, sum(each in text for each in tokens), len(text)
+        text = newest([*conversation(language)])
+        yield Row(language, "people's turns, newest first, 500 words", _answered(text), len(text), 0)
+    with tempfile.TemporaryDirectory() as folder:
+        for way, has_model in (("without a model", False), ("with a model that chooses well", True)):
+            home = Path(folder) / f"{has_model}"
+            make_home(home)
+            for said in [*range(_WINDOW + 1, TURNS, _WINDOW // 2), TURNS]:
+                _consolidate(home, said, has_model=has_model)
+            with running(home, ["model.name=offline"]):
+                for language in LANGUAGES:
+                    context = SyncClient(home, language, "bee", session="main", timeout_seconds=60).get_context().system
+                    summary = context.partition("\n## Conversation Summary\n")[2].partition(
+                        "\n## Recent Conversation\n"
+                    )[0]
+                    yield Row(language, f"a context, {way}", _answered(context), len(summary), len(context))
 
 
-def _last(turn: Turn) -> int:
-    return len(sentences_of(turn.content))
+def _consolidate(home: Path, said: int, *, has_model: bool) -> None:
+    """Consolidate each conversation as it is after so many turns."""
+    for language in LANGUAGES:
+        path = home / turns_file(language, "main")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        turns = [*conversation(language)][:said]
+        path.write_bytes(b"".join(dump_turn(turn, f"r{turn.number}") for turn in turns))
+    host = build(home, load_settings(home).settings)
+
+    async def opened() -> ScriptedModel:
+        return ScriptedModel(choose, piece_characters=100_000)
+
+    async def run() -> None:
+        slot = host.pipeline.writer_slot
+        asker = Asker(host.journal, lambda: slot, opened, str, Budgets(), max_output_tokens=4096)
+        uses = replace(host.curator._uses, asker=asker if has_model else None)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.pipeline.run)
+            for language in LANGUAGES:
+                while await Consolidations(uses).consolidate(language, "main"):
+                    pass
+            tasks.cancel_scope.cancel()
+
+    try:
+        anyio.run(run)
+    finally:
+        host.close()
 
 
-def _summary(answer: Consolidated, material: Material) -> str:
-    made = operations_of(answer, material, "bench", prose=False)
-    return next(each.result or "" for each in made if each.op == "write_summary")
+def choose(prompt: Prompt) -> ModelSaid:
+    """Answer as an honest model: each sentence with a fact is one, and the newest of them are the summary."""
+    before, _, turns = str(prompt.messages[-1]).replace("\\n", "\n").partition("## Conversation to Process")
+    known, new = _NUMBERED_FACT.findall(before), _NUMBERED_FACT.findall(turns)
+    answer = {"facts": [{"take": each} for each in new], "history": new[-5:], "summary": [*known, *new]}
+    return ModelSaid(json.dumps(answer))
+
+
+def _answered(text: str) -> int:
+    return sum(token(n) in text for n in range(TURNS // 2) if n % 2)

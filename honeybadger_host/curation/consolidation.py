@@ -49,14 +49,14 @@ class Material:
         session: the session of the turns.
         turns: the turns to consolidate, oldest first.
         earlier: the turns of the session before them that the log still has, oldest first.
-        summary: the picks of the summary so far, in the order said.
+        summary: the turns of the summary so far, oldest first.
         notes: id -> note of the group.
     """
 
     session: str
     turns: Sequence[Turn]
     earlier: Sequence[Turn]
-    summary: Sequence[Pick]
+    summary: Sequence[Turn]
     notes: Mapping[str, NotePlace]
     is_person: Callable[[Turn], bool]
 
@@ -115,7 +115,7 @@ class Consolidated(Answered):
 def request_text(material: Material) -> str:
     """Return the question to a model: numbered notes, sections, the summary so far, and the turns, oldest first."""
     notes = [_note_line(number, name, material.notes[name]) for number, name in material.given.items()]
-    summary = [numbered_turn(pick.turn, f"{pick.turn.number}", is_person=True) for pick in material.summary]
+    summary = [numbered_turn(each, f"{each.number}", is_person=True) for each in material.summary]
     turns = [numbered_turn(each, f"{each.number}", is_person=material.is_person(each)) for each in material.turns]
     return (
         f"## Current Long-term Memory\n{''.join(notes) or '(empty)'}"

@@ -24,9 +24,8 @@ from honeybadger_host.curation.consolidation import (
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, proposed, taken
-from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, counts_of
+from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import settled, stored
-from honeybadger_host.curation.said import Pick, quoted_in
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.watermarks import Watermark, begins_after, kept_turns
 from honeybadger_host.text.phrases import FORGOTTEN
@@ -97,11 +96,12 @@ class Consolidations:
         first, end = due[0].number, due[count - 1].number
         before = [turn for turn in known if turn.number < first]
         now = [turn for turn in known if first <= turn.number <= end]
-        summary = self._summary_so_far(group, session, mark, before)
+        told = self._told(group, mark)
+        summary = [turn for turn in before if turn.number in told]
         material = Material(session, now, before, summary, self._notes(group), self._is_said)
         passes = 0 if mark is None else mark.passes
-        told = hashlib.sha256(f"{session}\0{first}\0{passes}".encode()).hexdigest()[:6]
-        name = f"{_named(session)}{end}-{told}"
+        digest = hashlib.sha256(f"{session}\0{first}\0{passes}".encode()).hexdigest()[:6]
+        name = f"{_named(session)}{end}-{digest}"
         return _Plan(material, name, again is not None, again is not None or count < len(due))
 
     def _is_said(self, turn: Turn) -> bool:
@@ -116,13 +116,14 @@ class Consolidations:
             return {}
         return {} if memory is None else notes_of(group, memory.text.encode())
 
-    def _summary_so_far(self, group: str, session: str, mark: Watermark | None, turns: Sequence[Turn]) -> list[Pick]:
-        """Return the picks of the session's last summary; none when its proposal cannot be read."""
-        evidence: list[Evidence] = []
+    def _told(self, group: str, mark: Watermark | None) -> set[int]:
+        """Return the numbers of the turns in the session's last summary; none when its proposal cannot be read."""
+        told: set[int] = set()
         for each in stored(self._uses.home, group, lambda name, _: mark is not None and name == mark.proposal):
             for operation in () if each.proposal is None else each.proposal.operations:
-                evidence += operation.evidence if operation.op == "write_summary" and not operation.by else ()
-        return quoted_in(evidence, {(session, turn.number): turn for turn in turns})
+                if operation.op == "write_summary":
+                    told |= {quote.turn for quote in operation.evidence}
+        return told
 
     def _waits(self, group: str, session: str) -> bool:
         """Return whether a consolidation of this session waits for a person to decide, or to mend its file."""

@@ -25,7 +25,6 @@ DIRECTIVES_FOLDER: Final = "config/directives"
 DirectiveName: TypeAlias = Literal["consolidation", "prose", "enrichment", "dream", "pref-dream", "memory-rules"]
 NAMES: Final[tuple[DirectiveName, ...]] = get_args(DirectiveName)
 RULES: Final = "{memory-rules}"  # on a line of its own in a prompt: the rules for what is remembered go there
-MAX_CHARACTERS: Final = 32_768
 # Members of an answer that the host reads: a prompt that names none of them gets no usable answer.
 _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "consolidation": ("facts", "history_entry"),
@@ -100,8 +99,6 @@ def problem_of(name: DirectiveName, text: str) -> str | None:
     """Return the problem of a directive's text and the remedy; None when the text is good."""
     if not text.strip():
         return "is blank: write the prompt, or remove the file"
-    if len(text) > MAX_CHARACTERS:
-        return f"has {len(text)} characters, the limit is {MAX_CHARACTERS}: shorten it"
     wanted = _ANSWERED.get(name, ())
     if wanted and not any(member in text for member in wanted):
         return f"does not ask for `{wanted[0]}`, by which the answer is read: say how the JSON of the answer looks"

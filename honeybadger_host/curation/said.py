@@ -150,19 +150,6 @@ def picked(refs: Iterable[str], turns: Turns, session: str = "") -> list[Pick]:
     return sorted(picks, key=lambda pick: (pick.turn.at, pick.place))
 
 
-def quoted_in(evidence: Iterable[Evidence], turns: Turns) -> list[Pick]:
-    """Return the picks that quotes were made from, without quotes whose turns are gone or have changed."""
-    found: dict[tuple[str, int], set[int]] = {}
-    for each in evidence:
-        place = (each.session, each.turn)
-        begin = turns[place].content.find(each.quote) if place in turns else -1
-        if begin >= 0:
-            spans = sentences_of(turns[place].content)
-            end = begin + len(each.quote)
-            found.setdefault(place, set()).update(n for n, span in enumerate(spans) if begin <= span[0] < end)
-    return [Pick(place[0], turns[place], tuple(sorted(chosen))) for place, chosen in found.items() if chosen]
-
-
 def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
     """Return a turn for a model: `[2026-05-07 18:03] USER [tools: a, b]: ann`, then its sentences.
 

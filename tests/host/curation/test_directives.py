@@ -10,7 +10,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.curation.directives import (
-    MAX_CHARACTERS,
     NAMES,
     RULES,
     DirectiveName,
@@ -75,7 +74,6 @@ def test_rules_of_ones_own_stand_in_the_prompts_that_have_a_place_for_them(
 
 BROKEN: dict[str, tuple[DirectiveName, bytes, str]] = {
     "blank": ("dream", b" \n", "is blank: write the prompt, or remove the file"),
-    "too long": ("memory-rules", b"x" * (MAX_CHARACTERS + 1), "has 32769 characters, the limit is 32768: shorten it"),
     "huge": ("memory-rules", b"x" * (1 << 21), "the limit is 1048576"),
     "not UTF-8": ("memory-rules", b"\xff\xfe", "is not UTF-8 (line 1): save it as UTF-8"),
     "another answer": ("consolidation", b"Write a haiku.", "does not ask for `facts`, by which the answer"),

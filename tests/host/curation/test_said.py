@@ -15,7 +15,6 @@ from honeybadger_host.curation.said import (
     fact,
     minutes,
     picked,
-    quoted_in,
     sentences_of,
     uncopied,
 )
@@ -80,7 +79,6 @@ def test_numbers_name_sentences_ranges_and_turns_and_what_is_not_there_is_left_o
     ]
     quotes = [each for pick in picks for each in pick.evidence()]
     assert {(each.by, each.at) for each in quotes} == {("ann", AT)}
-    assert [pick.sentences for pick in quoted_in(quotes, turns)] == [(0, 1), (0, 2, 3)]
 
 
 def test_a_fact_is_a_whole_short_turn_or_the_sentences_with_those_before_them() -> None:
