@@ -187,7 +187,13 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
     new = (operation.get("result") or "").splitlines()
     for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[3:]:
         yield "   " + paint(line, _COLOURS[line[0]]) if line[0] in _COLOURS else f"   {line}"
-    for each in operation.get("evidence", []):
+    evidence = operation.get("evidence", [])
+    if operation["op"] in ("write_history", "write_summary"):  # its lines say who said what, and when
+        turns = dict.fromkeys(f"{each['session']}#{each['turn']}" for each in evidence)
+        if turns:
+            yield f"   said in {', '.join(turns)}"
+        evidence = []
+    for each in evidence:
         by = f" by {each['by']}" if each.get("by") else ""
         yield f"   said in {each['session']}#{each['turn']}{by}: {' '.join(each['quote'].split())[:200]}"
     if operation.get("waits"):
