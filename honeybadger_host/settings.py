@@ -44,8 +44,8 @@ class Ipc(Section):
         0.25,
         ge=0.01,
         le=60,
-        description="Seconds between two looks into all inboxes. With file events they are for new inboxes, and each "
-        "fourth is into all: a lost event costs at most four times this, more in a home of over 500 groups.",
+        description="Seconds between two looks into all inboxes. With file events they are four times as far apart, "
+        "which is how late a request is found whose event was lost; more in a home of over 500 groups.",
     )
     watch: bool = Field(
         True, description="false: no file events, the sweep finds everything (for network file systems)."

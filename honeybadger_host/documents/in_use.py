@@ -178,10 +178,9 @@ class DocumentsInUse:
         for file in [*islice(self._backlog, _MAX_DOCUMENTS)]:
             with self.lock, contextlib.suppress(WorldFailed):
                 self.load(file)
-        unkept = [one for one in self.every() if one.unkept_seq]
-        is_over = time.monotonic() - self._kept_at > _KEEP_SECONDS and up_to > self._kept_up_to
-        if not (now or is_over or self._are_marks_due or len(unkept) >= _MAX_DOCUMENTS):
+        if not (now or self._is_due(up_to)):
             return
+        unkept = [one for one in self.every() if one.unkept_seq]
         with self.lock:
             changed = [one for one in unkept if not one.pending_seq and one.left != NEVER_SEEN][:_MAX_DOCUMENTS]
             seen = [self.mark_of(document) for document in changed if document.is_there]
@@ -194,6 +193,14 @@ class DocumentsInUse:
         for document in changed:
             document.unkept_seq = 0
         self._kept_at, self._kept_up_to, self._are_marks_due = time.monotonic(), up_to, False
+
+    def are_marks_due(self, up_to: int) -> bool:
+        """Return whether `keep_marks` has anything to do. Any thread."""
+        return bool(self._backlog) or self._is_due(up_to)
+
+    def _is_due(self, up_to: int) -> bool:
+        is_over = time.monotonic() - self._kept_at > _KEEP_SECONDS and up_to > self._kept_up_to
+        return is_over or self._are_marks_due or sum(bool(one.unkept_seq) for one in self.every()) >= _MAX_DOCUMENTS
 
     def keep_marks_soon(self) -> None:
         self._are_marks_due = True

@@ -15,6 +15,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
+from honeybadger_host.documents.document import Found
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.memory.working_memory_store import is_over
 from honeybadger_host.ops.clock import WallClock
@@ -126,19 +127,25 @@ async def _record_edits(host: Host) -> None:
                 took = time.monotonic() - now
                 changed_at = now + took + max(_SWEEP_CHANGED_SECONDS, _PAUSE_FACTOR * took)
             async with host.forgetter.recording:
-                if not host.forgetter.is_interrupted:
-                    await _take_in_saves(host, limiter)
-                await host.in_writers_place(lambda: in_use.keep_marks(host.projections.written_seq))
+                are_marks_due = host.forgetter.is_interrupted or await _take_in_saves(host, limiter)
+                if are_marks_due:
+                    await host.in_writers_place(lambda: in_use.keep_marks(host.projections.written_seq))
         await anyio.sleep(EDITS_SECONDS)
 
 
-async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> None:
-    """Merge people's saves of documents into the newest versions."""
-    saves = host.projections.documents.saves
-    found = await anyio.to_thread.run_sync(saves.look, limiter=limiter)
+async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> bool:
+    """Merge people's saves of documents into the newest versions; return whether marks are to be kept."""
+    saves, in_use = host.projections.documents.saves, host.projections.documents.in_use
+
+    def look() -> tuple[list[Found], bool]:
+        return saves.look(), in_use.are_marks_due(host.projections.written_seq)
+
+    found, are_marks_due = await anyio.to_thread.run_sync(look, limiter=limiter)
     await host.edited_entries.follow(found)
     if most := 2 * len(found) + saves.overtaken:
         _tell_edits(host, await host.pipeline.commit_edits(partial(host.projections.take_in, found), most))
+        are_marks_due = True
+    return are_marks_due
 
 
 def _tell_edits(host: Host, edits: Sequence[Row]) -> None:

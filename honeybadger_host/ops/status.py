@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -37,25 +37,18 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
         cluster: returns the status of this machine in its cluster; None: there is no cluster.
     """
     throttle = Throttle(60.0)
-    large, measure_at = list[str](), 0.0
-    proposals, review = WaitingProposals(host.home), dict[str, int]()
-    unread, damaged = list[dict[str, Any]](), list[str]()
+    proposals = WaitingProposals(host.home)
+    looked, look_at = dict[str, Any](), 0.0
     while True:
-        if time.monotonic() >= measure_at:
+        if time.monotonic() >= look_at:
             begun = time.monotonic()
-            large = await anyio.to_thread.run_sync(_large_memories, host)
-            review = await anyio.to_thread.run_sync(_waiting_for_review, host, proposals)
-            damaged = (await anyio.to_thread.run_sync(host.projections.documents.saves.damaged))[:_MAX_SHOWN]
             try:
-                unread = await anyio.to_thread.run_sync(_removed_unread, host)
+                looked = await anyio.to_thread.run_sync(_look, host, proposals)
             except (JournalError, WorldFailed) as error:  # such as too many open files: the next round tries again
                 if throttle.passes("status", str(error)) is not None:
                     log.warning("status.failed", error=str(error))
-            measure_at = time.monotonic() + rest_after(time.monotonic() - begun)
-        status = _status(host, watcher, large)
-        status["review"] = review
-        status["removed_unread"] = unread
-        status["damaged"] = damaged
+            look_at = time.monotonic() + rest_after(time.monotonic() - begun)
+        status = _status(host, watcher) | looked
         if cluster is not None:
             status["cluster"] = cluster()
         try:
@@ -72,7 +65,7 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
         await anyio.sleep(STATUS_SECONDS)
 
 
-def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict[str, Any]:
+def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
     """Return the host's status, without anybody's texts."""
     counters = host.counters
     inboxes = list(host.spool.inboxes.values())  # the pipeline's threads add and remove meanwhile
@@ -101,7 +94,6 @@ def _status(host: Host, watcher: Watcher, large_memories: Sequence[str]) -> dict
             ],
             "waiting": sum(len(one.names) for inbox in inboxes for one in inbox.both[1:]),
         },
-        "large_memories": large_memories,
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
         "requests": {
             "total": counters.total,
@@ -165,6 +157,16 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
         "tokens_today": sum(row.tokens for row in spent),
         "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:_MAX_SHOWN],
         "budgets": [] if asker is None else [budget._asdict() for budget in asker.budgets],
+    }
+
+
+def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
+    """Return the members of the status for which files are looked at. Raises JournalError, WorldFailed."""
+    return {
+        "large_memories": _large_memories(host),
+        "review": _waiting_for_review(host, proposals),
+        "damaged": host.projections.documents.saves.damaged()[:_MAX_SHOWN],
+        "removed_unread": _removed_unread(host),
     }
 
 

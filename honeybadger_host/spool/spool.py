@@ -84,6 +84,20 @@ class Spool:
         return sum(len(inbox.names) for inbox in list(self._folders.values()))
 
     @property
+    def folders(self) -> list[str]:
+        """The folders that are listed: `data/ipc`, its groups, and the `requests/` and `turns/` of all senders."""
+        return [*self._listings, *self._folders]
+
+    def is_listed(self, folder: str) -> bool:
+        """Return whether a folder is the `requests/` or `turns/` of a sender. Any thread."""
+        return folder in self._folders
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether files are looked at again later, for somebody is still writing them. Any thread."""
+        return any(inbox.waiting for inbox in list(self._folders.values()))
+
+    @property
     def queues(self) -> set[str]:
         """The names of all queues; see `Inbox.queue`."""
         return {*self._queues}
@@ -94,15 +108,11 @@ class Spool:
     # ------------------------------------------------------------------------------------------------------- looking
 
     def mark(self, folder: str | None) -> None:
-        """Note that something came into a folder of requests or turns; None: look everywhere. Any thread."""
+        """Note that something came into a folder of requests or turns; None: sweep. Any thread."""
         if folder is None:
             self._is_everywhere = True
         else:
             self._marked.add(folder)
-
-    def mark_new(self) -> None:
-        """Look for new inboxes, and at files that were not finished. Any thread."""
-        self._marked.add(self._ipc)
 
     def mark_only(self, path: str) -> None:
         """Look into one sender's inbox next, and into others only when something comes there."""
@@ -110,27 +120,21 @@ class Spool:
         self._marked.add(f"{path}/{REQUESTS}")
 
     def look(self, now: float) -> None:
-        """List the inboxes where something came; in a sweep all, or those that are new or wait for something."""
-        marked = {self._marked.pop() for _ in range(len(self._marked))}  # other threads add meanwhile
-        if self._is_everywhere or not marked <= self._folders.keys():
-            self._sweep(marked, now)
-        else:
-            for folder in marked:
-                self._look_into(self._folders[folder], now)
-
-    def _sweep(self, marked: Collection[str], now: float) -> None:
+        """List the inboxes where something came, and new ones; in a sweep all."""
         begun = time.thread_time()
+        marked = {self._marked.pop() for _ in range(len(self._marked))}  # other threads add meanwhile
         is_everywhere, self._is_everywhere = self._is_everywhere, False
         if is_everywhere and now >= self._distrust_at:
             self._distrust_at = now + _DISTRUST_SECONDS
             self.distrust()
         known = self._folders
-        self.discover()
-        for folder, inbox in self._folders.items():
-            if is_everywhere or inbox.waiting or folder in marked or folder not in known:
-                self._look_into(inbox, now)
-        self.sweeps += 1
+        if is_everywhere or not marked <= known.keys():
+            self.discover()
+        new = () if self._folders is known else self._folders.keys() - known.keys()
+        for folder in self._folders if is_everywhere else self._folders.keys() & {*marked, *new}:
+            self._look_into(self._folders[folder], now)
         if is_everywhere:
+            self.sweeps += 1
             self.sweep_cost = time.thread_time() - begun
 
     def _look_into(self, inbox: Inbox, now: float) -> None:
@@ -338,6 +342,7 @@ class Spool:
         """Return the folders that may be groups or senders; listed again only when the folder changed."""
         now = time.monotonic()
         unchanged, names = self._listings.get(folder, (Unchanged(), ()))
+        self.listen(folder)
         try:
             status = os.stat(folder)
             if unchanged.holds(status):

@@ -12,6 +12,7 @@ import errno
 import functools
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
@@ -56,7 +57,7 @@ class Watcher:
         self._hint = hint
         self._backend: _InotifyBackend | None = None
         self._watched: dict[str, tuple[_Identity, _Callback]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         """Held to begin or end a watch."""
         self._failed_until = 0.0
         self._refused: dict[str, tuple[_Identity, float]] = {}
@@ -83,8 +84,11 @@ class Watcher:
         for folder in [known for known in self._watched if known not in folders]:
             self._remove(folder)
         self._refused = {folder: refused for folder, refused in self._refused.items() if folder in folders}
-        found = [self._watch(folder, every, now, looks_closely=looks_closely) for folder, every in folders.items()]
-        self.unwatched = found.count(False)
+        unwatched = 0
+        for folder, every in folders.items():
+            with self._lock:
+                unwatched += not self._watch(folder, every, now, looks_closely=looks_closely)
+        self.unwatched = unwatched
 
     def _begin(self, many: int, now: float) -> bool:
         """Start the backend; return whether there is one."""
@@ -100,7 +104,7 @@ class Watcher:
         return True
 
     def _watch(self, folder: str, every: bool, now: float, *, looks_closely: bool) -> bool:
-        """Watch a folder unless that is done; return False where it is there and only the sweep finds it."""
+        """Watch a folder unless that is done; return False where it is there and only the sweep finds it. Locked."""
         assert self._backend is not None  # noqa: S101  `ensure` began it
         watched = self._watched.get(folder)
         is_watched = watched is not None and folder not in self._backend.dropped
@@ -117,9 +121,8 @@ class Watcher:
         if now < self._failed_until or (refused == identity and now < until):
             return False
         try:
-            with self._lock:
-                callback = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
-                self._watched[folder] = (identity, callback)
+            callback = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
+            self._watched[folder] = (identity, callback)
         except OSError as error:
             if error.errno in _LIMITS:
                 self._failed_until = now + _RETRY_SECONDS
@@ -132,14 +135,21 @@ class Watcher:
         return True
 
     def listen(self, folder: str) -> None:
-        """Tell of the next arrival in this folder: to be called before a look into it, which finds what came so far."""
+        """Tell of the next arrival in this folder: to be called before a look into it, which finds what came so far.
+
+        A folder that is not watched yet is from now on, until `ensure` is called without it.
+        """
         with self._lock:
+            if self._backend is None:
+                return
             watched = self._watched.get(folder)
-            if watched is not None and self._backend is not None:
-                try:
-                    self._backend.listen(watched[1])
-                except OSError:
-                    self._backend.dropped.add(folder)  # `ensure` watches it anew, or says why that is impossible
+            if watched is None:
+                self._watch(folder, False, time.monotonic(), looks_closely=False)
+                return
+            try:
+                self._backend.listen(watched[1])
+            except OSError:
+                self._backend.dropped.add(folder)  # `ensure` watches it anew, or says why that is impossible
 
     def is_alive(self) -> bool:
         return self._backend is not None and self._backend.is_alive()

@@ -194,16 +194,14 @@ def test_a_name_that_a_listing_shows_twice_is_taken_once(place: Place, monkeypat
         assert place.take_all() == [f"{number}.json" for number in range(9)]
 
 
-def test_a_look_for_new_boxes_finds_those_and_unfinished_files(place: Place) -> None:
-    roots = [place.sender("main", name) for name in ("alice", "bob")]
-    boxes = {box.sender: box for box in place.sweep()}
-    boxes["bob"].waiting["b.json"] = (0.0, 5.0)
-    for root, name in zip(roots, ("a", "b"), strict=True):
-        (root / "requests" / f"{name}.json").write_bytes(b"{}")
-    place.sender("main", "carol", "c.json")
-    place.spool.mark_new()
+def test_something_new_makes_a_look_find_what_is_new(place: Place) -> None:
+    alice = place.sender("main", "alice")
+    place.sweep()
+    (alice / "requests" / "a.json").write_bytes(b"{}")
+    carol = place.sender("main", "carol", "c.json")
+    place.spool.mark(str(carol / "requests"))
     place.spool.look(5.0)
-    assert place.take() == ["main/bob/b.json", "main/carol/c.json"]
+    assert place.take() == ["main/carol/c.json"]
     place.sweep()
     assert place.take() == ["main/alice/a.json"]
 

@@ -167,6 +167,18 @@ def test_a_box_tells_once_that_something_came_until_it_is_looked_into(watched: W
         watched.watcher.listen(str(box))
 
 
+def test_a_folder_is_watched_once_it_is_listened_to(watched: Watched, tmp_path: Path, folder: Path) -> None:
+    new = tmp_path / "new"
+    watched.ensure(folder)
+    watched.watcher.listen(str(new))
+    new.mkdir()
+    (new / "a.json").write_text("x")
+    watched.watcher.listen(str(new))
+    before = watched.count(new)
+    (new / "b.json").write_text("x")
+    wait_for(lambda: watched.count(new) > before)
+
+
 def test_what_comes_between_listening_and_looking_is_told_again(watched: Watched, folder: Path) -> None:
     watched.ensure(folder, every=False)
     for number in range(200):
