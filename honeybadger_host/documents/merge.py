@@ -92,6 +92,40 @@ def merge(base: bytes, newest: bytes, saved: bytes) -> bytes:
     return _joined([*merged, *units[at:]])
 
 
+class Overlapping(ValueError):
+    """Both sides changed the same lines.
+
+    Args:
+        line: the first of them, from 0, in the base.
+    """
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"line {line + 1} is not as it was")
+        self.line = line
+
+
+def merge_lines(base: bytes, newest: bytes, saved: bytes) -> bytes:
+    """Return the newest text with what makes `saved` of `base`, line by line. Raises Overlapping."""
+    if not base.endswith(b"\n") and newest.startswith(base + b"\n"):  # a note was written below a last line without end
+        base, saved = base + b"\n", saved if saved.endswith(b"\n") else saved + b"\n"
+    lines, theirs, ours = lines_of(base), lines_of(newest), lines_of(saved)
+    merged: list[bytes] = []
+    at = 0
+    for piece in _pieces(hunks_between(lines, theirs), hunks_between(lines, ours)):
+        mine, other = _side(lines, piece, piece.ours), _side(lines, piece, piece.theirs)
+        merged += lines[at : piece.start]
+        if not (piece.ours and piece.theirs):
+            merged += mine if piece.ours else other
+        elif mine == other:
+            merged += other
+        elif piece.start == piece.end:
+            merged += other if other[: len(mine)] == mine else mine + other  # what was put back since stands there
+        else:
+            raise Overlapping(max(piece.ours[0].at, piece.theirs[0].at))
+        at = piece.end
+    return _joined([*merged, *lines[at:]])
+
+
 def _each_once(theirs: Sequence[Hunk], ours: Sequence[Hunk]) -> tuple[list[Hunk], Sequence[Hunk]]:
     """Return the hunks of both sides without what came on both in the other side's: it is to be there once."""
     both = Counter(unit.strip() for hunk in ours for unit in hunk.added if unit.strip())

@@ -1,8 +1,4 @@
-"""Undoing a person's edit of a file: the old lines come back, where the edit's own are still as it left them.
-
-What the file was right after the edit is known from the journal. The difference to what it holds now says where the
-lines of the edit stand by now, and whether somebody changed them since.
-"""
+"""Undoing a person's edit of a file: the text before it is merged into what was made of the text after it since."""
 
 from __future__ import annotations
 
@@ -10,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from honeybadger_agent.wire import Refusal
+from honeybadger_host.documents.document import is_json
 from honeybadger_host.documents.history import around, read_past
+from honeybadger_host.documents.merge import Overlapping, merge_lines
+from honeybadger_host.documents.merge_json import merge_json, values_in
 from honeybadger_host.storage.changes import (
     EDIT_UNDONE,
     NOTE_EDITED,
@@ -27,15 +26,7 @@ from honeybadger_host.storage.changes import (
 from honeybadger_host.storage.edits import edit_of, edited_lines, is_edit
 from honeybadger_host.storage.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import (
-    Hunk,
-    Overlapping,
-    apply_hunks,
-    carried_over,
-    hunks_between,
-    is_there_again,
-    lines_of,
-)
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import put_back_lines
 
 TEXT: Final[WholeKind] = "text"
@@ -49,15 +40,14 @@ class UndoneEdit:
     """An edit that is to be undone, or the undoing of one.
 
     Args:
-        left: the lines of the file as the edit left it.
-        hunks: what makes the lines before of those.
+        before, after: what the file held then.
         was_there: there was such a file before.
         since: what was done to the file after it, oldest first.
     """
 
     event: Row
-    left: Sequence[bytes]
-    hunks: Sequence[Hunk]
+    before: bytes
+    after: bytes
     was_there: bool
     since: Sequence[Row]
 
@@ -71,7 +61,7 @@ def undone_edit(journal: Path, event: Row) -> UndoneEdit:
     before, after = around(past, event.seq)
     if not (before.is_known and after.is_known):
         raise _conflict(event, f"how {event.file} was right before or after change {event.seq} is not known")
-    return UndoneEdit(event, after.lines, hunks_between(after.lines, before.lines), before.is_there, since)
+    return UndoneEdit(event, before.text, after.text, before.is_there, since)
 
 
 def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
@@ -81,56 +71,41 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
         held: what the file holds now; None: there is none.
     """
     event, group, file = undone.event, undone.event.group, undone.event.file
-    lines = lines_of(held or b"")
     name = file.removeprefix(f"groups/{group}/")
-    if name.endswith(".json") and lines != undone.left:
-        raise _conflict(event, f"{file} {'is gone' if held is None else 'was changed'} since{_named(undone)}")
-    hunks = _hunks_now(undone, lines)
-    text = b"".join(apply_hunks(lines, hunks))
-    if held is None and not text:
-        raise _conflict(event, f"{file} is gone since")
+    if held is None and undone.after:
+        raise _conflict(event, f"{file} is gone since{_named(undone)}")
+    text = _text_without(undone, held or b"")
+    if text == (held or b""):
+        raise _conflict(event, f"nothing of change {event.seq} is left to be undone in {file}{_named(undone)}")
     if name in APPENDED:
         if held is None:
             return Added.of(APPENDED[name], group, text), "restored"
         try:
-            is_edit = event.kind == NOTE_EDITED
-            return put_back_lines(group, file, held, hunks, NOTE_EDITED if is_edit else EDIT_UNDONE), "put_back"
+            kind: Literal["note_edited", "edit_undone"] = NOTE_EDITED if event.kind == NOTE_EDITED else EDIT_UNDONE
+            hunks = hunks_between(lines_of(held), lines_of(text))
+            return put_back_lines(group, file, held, hunks, kind), "put_back"
         except UnicodeDecodeError:
             raise _conflict(event, f"lines of change {event.seq} are not UTF-8") from None
-    kind: WholeKind = "entry" if name.endswith(".json") else TEXT
+    whole: WholeKind = "entry" if is_json(file) else TEXT
     if held is not None and not text and not undone.was_there:
-        return FileRemoved(group, kind, file, held), "removed"
-    return FileWritten(group, kind, file, text, held), "restored" if held is None else "put_back"
+        return FileRemoved(group, whole, file, held), "removed"
+    return FileWritten(group, whole, file, text, held), "restored" if held is None else "put_back"
 
 
-def _hunks_now(undone: UndoneEdit, lines: Sequence[bytes]) -> list[Hunk]:
-    """Return what undoes an edit in the lines that the file has now. Raises Refusal."""
-    left = [*undone.left]
-    if left and not left[-1].endswith(b"\n") and lines[len(left) - 1 : len(left)] == [left[-1] + b"\n"]:
-        left[-1] += b"\n"  # the host wrote a note below a last line without an end
-    since = hunks_between(left, lines)
-    missing = [hunk for hunk in undone.hunks if not is_there_again(hunk, since)]
-    if undone.hunks and not missing:
-        why = f"what change {undone.event.seq} took out of {undone.event.file} is there again"
-        raise _conflict(undone.event, f"{why}{_named(undone)}")
+def _text_without(undone: UndoneEdit, held: bytes) -> bytes:
+    """Return what a file is to hold without an edit. Raises Refusal: the same was changed since."""
+    event, before, after = undone.event, undone.before, undone.after
+    if is_json(event.file):
+        text = merge_json(after, held, before)
+        if held != after and values_in(text) != values_in(merge_json(after, before, held)):
+            raise _conflict(event, f"{event.file} was changed since in the same members{_named(undone)}")
+        return text
     try:
-        hunks = carried_over(missing, since)
+        return merge_lines(after, held, before)
     except Overlapping as error:
-        shown = left[error.line].decode("utf-8", "replace").rstrip() if error.line < len(left) else ""
-        why = f"line {error.line + 1} of {undone.event.file}, which change {undone.event.seq} left as {shown[:60]!r}"
-        raise _conflict(undone.event, f"{why}, was changed since{_named(undone)}") from None
-    return [_ended(hunk, lines) for hunk in hunks]
-
-
-def _ended(hunk: Hunk, lines: Sequence[bytes]) -> Hunk:
-    """Return a hunk for lines as they stand now, in which each line that another follows has an end."""
-    end = hunk.at + len(hunk.removed)
-    at, added = hunk.at, [*hunk.added]
-    if added and end < len(lines) and not added[-1].endswith(b"\n"):
-        added[-1] += b"\n"
-    if added and at and not lines[at - 1].endswith(b"\n"):
-        at, added = at - 1, [lines[at - 1] + b"\n", *added]
-    return Hunk(at, lines[at:end], added)
+        shown = lines_of(after)[error.line].decode("utf-8", "replace").rstrip()
+        why = f"line {error.line + 1} of {event.file}, which change {event.seq} left as {shown[:60]!r}"
+        raise _conflict(event, f"{why}, was changed since{_named(undone)}") from None
 
 
 def _named(undone: UndoneEdit) -> str:

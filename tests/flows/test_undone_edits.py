@@ -131,7 +131,7 @@ def test_lines_that_were_deleted_come_back_once_though_undo_is_asked_twice(stood
     assert file.read_text() == before
     settle(home)
     message = cli_error("undo", edit.seq, home=home)
-    assert f"what change {edit.seq} took out of groups/main/{name} is there again (changes since: " in message
+    assert f"nothing of change {edit.seq} is left to be undone in groups/main/{name} (changes since: " in message
     assert file.read_text() == before
 
 
@@ -189,7 +189,9 @@ def test_an_edit_is_undone_without_a_running_host_and_once(stood: HostProcess, s
     told = cli_json("undo", edit.seq, home=stood.home)
     assert told == {"seq": edit.seq + 1, "group": "main", "file": "MEMORY.md", "did": "put_back"}
     assert stranger.memory_text() == before
-    assert "was changed since (changes since" in cli_error("undo", edit.seq, home=stood.home)
+    assert "is left to be undone in groups/main/MEMORY.md (changes since" in cli_error(
+        "undo", edit.seq, home=stood.home
+    )
 
 
 @pytest.mark.parametrize("file", ["config/agents/ada/soul.md", "groups/global/CLAUDE.md"])

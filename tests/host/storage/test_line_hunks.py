@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.storage import line_hunks
-from honeybadger_host.storage.line_hunks import (
-    Overlapping,
-    apply_hunks,
-    carried_over,
-    hunks_between,
-    lines_of,
-    reversed_hunks,
-)
+from honeybadger_host.storage.line_hunks import apply_hunks, hunks_between, lines_of, reversed_hunks
 
 _LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"", b"d"]), max_size=30).map(b"".join).map(lines_of)
 
@@ -27,19 +20,6 @@ def test_hunks_make_one_text_of_the_other_and_back(before: list[bytes], after: l
     assert apply_hunks(before, hunks) == after
     assert apply_hunks(after, reversed_hunks(hunks)) == before
     assert bool(hunks) == (before != after)
-
-
-@given(_LINES, _LINES, _LINES)
-def test_hunks_are_carried_over_to_what_others_made_of_the_text_or_overlap(
-    before: list[bytes], mine: list[bytes], others: list[bytes]
-) -> None:
-    hunks, since = hunks_between(before, mine), hunks_between(before, others)
-    try:
-        carried = carried_over(hunks, since)
-    except Overlapping:
-        return
-    assert len(apply_hunks(others, carried)) == len(mine) + len(others) - len(before)
-    assert carried_over(hunks, []) == hunks
 
 
 @given(st.binary(max_size=50))
