@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from honeybadger_host.memory.served import Served
 from honeybadger_host.storage.changes import Change
@@ -38,6 +38,7 @@ class Outcome:
 
 
 Prepared = TypeVar("Prepared")
+MAX_REPLY_BYTES: Final = 1 << 20  # about as many bytes of turns or entries are in one reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,5 +2,6 @@
 
 May import: search, memory, storage, text, errors, settings.
 
-Reading order: `text` (parts in a budget), `parts`, `recollections`, `recall`, `maker` (puts them together), `past`.
+Reading order: `text` (parts in a budget), `parts`; `recollections`, `subject`, `recall`; `maker` (puts them together)
+and `earlier` (contexts of earlier moments).
 """

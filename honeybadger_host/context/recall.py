@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_MAX_ENTRIES: Final = 8
-_FEW: Final = 8  # turns and notes for a message that shares one rare word with memory
+_FEW: Final = 8  # entries; turns and notes for a message that shares one rare word with memory
 _LOOKED_AT: Final = 32  # best hits whose speakers the message may name
 _MAX_NEAR_MISSES: Final = 5
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
@@ -242,7 +241,7 @@ class ContextRecall:
             expired = index.lookups.expired(asked.group, asked.now.timestamp()) if has_entries else []
             # a hit that shares no word with the message would fail `objection` and take the place of another
             filters = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
-            limit = _MAX_ENTRIES + len(asked.entries) + _MAX_NEAR_MISSES
+            limit = _FEW + len(asked.entries) + _MAX_NEAR_MISSES
             entries = (
                 search(corpus, asked.message, now=asked.now, limit=limit, filters=filters, vector=vector)
                 if has_entries
@@ -268,7 +267,7 @@ class ContextRecall:
         if not hits.entries and not asked.entries:
             return [], []
         good = {hit.key: hit for hit in hits.entries if objection(hit) is None}
-        new = [hit for hit in good.values() if hit.key not in earlier][:_MAX_ENTRIES]
+        new = [hit for hit in good.values() if hit.key not in earlier][:_FEW]
         known = lookups.entries(asked.group, earlier) if earlier else {}
         numbers = {key: number for key, number in known.items() if number not in hits.expired}
         found = lookups.show([*(hit.number for hit in new), *numbers.values()])
@@ -278,7 +277,7 @@ class ContextRecall:
             if key in numbers and numbers[key] in found:
                 recollections.append(_recollection(found[numbers[key]], "in_view", turn, good.get(key)))
         missed = [
-            (hit, objection(hit) or f"{_MAX_ENTRIES} others match better")
+            (hit, objection(hit) or f"{_FEW} others match better")
             for hit in hits.entries
             if hit not in new and hit.key not in earlier
         ]

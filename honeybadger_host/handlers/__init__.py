@@ -5,7 +5,7 @@ not know the spool.
 
 Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo` with `undo_edits`, `rewind`;
 `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns/` and `delegation`; `tasks`
-and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
+and `task_runs`; `review/`; `importing`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from honeybadger_host.handlers import (
     importing,
     messages,
     notes,
-    proposals,
     rewind,
     search,
     sessions,
@@ -38,7 +37,8 @@ from honeybadger_host.handlers.context import ContextHandler
 from honeybadger_host.handlers.entries import archiving, changing_many, editing, listing, saving
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.handlers.reviewing import reviewed
+from honeybadger_host.handlers.review import proposals
+from honeybadger_host.handlers.review.waiting import reviewed
 from honeybadger_host.handlers.turns import asking
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.withdrawing import Withdrawing

@@ -13,7 +13,7 @@ import structlog
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import MAX_NUMBER, AppendTurn, AppendTurns, GetHistory, GetTurns, KeyedTurn, Refusal
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
+from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.speakers import Speakers, speaker_of
 from honeybadger_host.memory.markdown.budget import format_history
@@ -31,7 +31,6 @@ from honeybadger_host.text.turn import Turn
 log = structlog.get_logger()
 
 _DEFAULT_TURNS: Final = 100
-_MAX_REPLY_BYTES: Final = 1 << 20  # about this many bytes of turns go into one reply
 
 OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
 
@@ -263,7 +262,7 @@ def get_turns(turn_logs: TurnLogs, documents: Sessions) -> QueryHandler:
             if not payload.whole and (logged.is_withdrawn or not deletion.shows(turn)):
                 continue
             size += len(logged.line)
-            if len(turns) == limit or (turns and size > _MAX_REPLY_BYTES):
+            if len(turns) == limit or (turns and size > MAX_REPLY_BYTES):
                 return {"turns": turns, "has_more": True}
             more = {"sender": turn.sender, "key": turn.key, "data": data_in(logged.line), "by": turn.by}
             turns.append({**_message(turn), **more, **({"withdrawn": True} if logged.is_withdrawn else {})})

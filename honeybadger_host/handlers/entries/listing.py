@@ -13,7 +13,7 @@ import orjson
 
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
-from honeybadger_host.handler_kinds import Asked, QueryHandler
+from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, QueryHandler
 from honeybadger_host.handlers.entries.places import named_entry
 from honeybadger_host.memory.entries.entry import Entry, entry_file, marks_of, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -32,7 +32,6 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 _DEFAULT_LIMIT: Final = 200
 _MAX_BEGINNING: Final = 160
-_MAX_REPLY_BYTES: Final = 1 << 20
 
 
 def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
@@ -162,7 +161,7 @@ class _Listing:
         for each in listed:
             data, entry = self._read(group, each) or (b"", None)
             size += len(data)
-            if rows and size > _MAX_REPLY_BYTES:
+            if rows and size > MAX_REPLY_BYTES:
                 return rows, True
             rows.append(_row(each) if entry is None else {**_row(each), **_text(entry, data)})
         return rows, False

@@ -3,6 +3,8 @@
 Account numbers (an IBAN is on every invoice), public keys, hashes, ids and one-time codes are not credentials. A
 password that is a plain word is not found, because `the password is wrong` looks the same.
 Source: docs/decisions/010-secrets.md.
+
+Reading order: `rules`, `token_formats`, `keyword_rules`.
 """
 
 from __future__ import annotations

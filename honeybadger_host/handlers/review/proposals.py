@@ -22,7 +22,7 @@ from honeybadger_host.curation.proposal_files import proposal_file, proposal_in,
 from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome, QueryHandler, WaitingHandler
-from honeybadger_host.handlers.reviewing import Accepting
+from honeybadger_host.handlers.review.waiting import Accepting
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
