@@ -1,6 +1,6 @@
-"""Agents of this home: who each is, which model it uses, which tools it may use (`config/agents/<id>.json`, AM5).
+"""Agents of this home: identity, model and allowed tools of each (`config/agents/<id>.json`, AM5).
 
-The files are people's. A broken one is reported and keeps what it said before; the others are not affected.
+People write these files. A broken file is reported, and its earlier version counts; the others are not affected.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Agent:
 
 
 class Agents:
-    """The agents, read again when a file changed. `refresh` on one thread at a time; the rest on any.
+    """The agents, read again when a file changes. `refresh` runs on one thread at a time, the rest on any.
 
     Args:
         default: id of the agent that answers when nobody is asked for; it is there without a file, too.
@@ -106,14 +106,14 @@ class Agents:
         self._home = home
         self.default = default
         self.problems: Mapping[str, str] = {}
-        """File below the home folder -> what is wrong with it."""
+        """File below the home folder -> the reason why it cannot be used."""
         self._stamps: Mapping[str, tuple[int, int, int]] = {}
         built_in = _built_in(default)
         self.current: Mapping[str, Agent] = {default: built_in}
         self.refresh()
 
     def identity_of(self, sender: str) -> Identity:
-        """Return who a sender is: nobody, when it is not an agent of this home that has a file."""
+        """Return the identity of a sender; `NOBODY` if it is no agent with a file."""
         agent = self.current.get(sender)
         if agent is None:
             return NOBODY
@@ -137,7 +137,7 @@ class Agents:
         return None if agent is None else agent.tools
 
     def forbids(self, sender: str, type_name: str) -> str | None:
-        """Return why a sender may not ask for this, None when it may."""
+        """Return why a sender may not make a request of a type; None: it may."""
         agent = self.current.get(sender)
         if type_name in DELEGATION and (agent is None or not agent.delegates_to):
             return f"{sender} cannot give tasks to others: there is no delegates_to in {AGENTS_FOLDER}/{sender}.json"
@@ -146,7 +146,7 @@ class Agents:
         return f"agent {sender} has no tool {type_name}: {AGENTS_FOLDER}/{sender}.json lists those it has"
 
     def refresh(self) -> None:
-        """Read what changed. What cannot be read stays as it was, and is said once."""
+        """Read the files that changed. One that cannot be used is logged once, and its earlier version counts."""
         stamps = agent_files(self._home)
         if stamps == self._stamps:
             return
@@ -180,7 +180,7 @@ class Agents:
 
 
 def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
-    """Return the names of the files there are, each with what changes when it is saved.
+    """Return the names of the agents' files, each with a signature that changes when the file is saved.
 
     A folder with a profile is an agent as it is, without a file beside it (AM5).
     """

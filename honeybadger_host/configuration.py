@@ -1,4 +1,4 @@
-"""The settings of a home, where each value came from, and what else is read from the environment.
+"""The settings of a home with the origin of each value, and all other uses of the environment.
 
 Order: command line flag, environment (`HONEYBADGER_IPC__SWEEP_SECONDS`), `config/honeybadger.toml`, default.
 This is the only module that reads the environment and the configuration file.
@@ -153,7 +153,7 @@ def user_folders() -> tuple[Path, Path]:
 
 
 def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
-    """Return the key for a provider of models, empty when there is none, and what a person sets it with.
+    """Return the key for a provider of models (empty: none is set), and the name of its variable.
 
     `HONEYBADGER_OPENAI_API_KEY` in the environment, or a credential of systemd (`LoadCredential=openai_api_key:FILE`);
     for the provider of `model.name` also `HONEYBADGER_MODEL_API_KEY` and `model_api_key`. No variable of other
@@ -179,7 +179,7 @@ def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
 
 
 def host_zone() -> str:
-    """Return the IANA name of the host's time zone; UTC when the system names none, or an unknown one."""
+    """Return the IANA name of the host's time zone; UTC if the system names none or an unknown one."""
     name = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
     try:
         return ZoneInfo(name).key
@@ -188,12 +188,12 @@ def host_zone() -> str:
 
 
 def notify_socket() -> str | None:
-    """Return systemd's notification socket, or None when systemd did not start us."""
+    """Return systemd's notification socket; None: systemd did not start this process."""
     return os.environ.get("NOTIFY_SOCKET") or None
 
 
 def watchdog_seconds() -> float | None:
-    """Return how often systemd wants to hear from us at least, or None."""
+    """Return systemd's watchdog interval in seconds; None: it has none."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     return int(microseconds) / 1_000_000 if microseconds.isdigit() and int(microseconds) > 0 else None
 
@@ -281,7 +281,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
             if not isinstance(value, dict):
                 raise SettingsError(f"{path}: {name} is a section: write [{name}] and its settings below")
         elif value == {} and any(removed.startswith(f"{name}.") for removed in REMOVED_SETTINGS):
-            del tree[name]  # `init` of an earlier version wrote its head
+            del tree[name]  # earlier versions of `init` wrote its heading
         else:
             first = next(iter(_flatten({name: value}))) if value else name
             raise _unknown(first if first in REMOVED_SETTINGS else name, str(path), [*Settings.model_fields, *_names()])
@@ -289,7 +289,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _declared_twice(path: Path, error: str) -> str:
-    """Return which two lines declare the same table; empty: the error is another one."""
+    """Return the two lines that declare the same table, in words; empty: it is another error."""
     found = _TWICE.match(error)
     if found is None:
         return ""

@@ -30,7 +30,7 @@ _SQLITE_MAY_CLEAR: Final = frozenset({7, 8, 10, 13, 14})
 
 
 class HostError(Exception):
-    """Base of everything the host raises on purpose. Its text says what, which, what now."""
+    """Base of the errors that the host raises on purpose. Its text says what is wrong, where, and what to do."""
 
     exit_code: ClassVar[int] = 1
 
@@ -64,11 +64,11 @@ class NotFound(HostError):
 
 
 class WorldFailed(HostError):
-    """The world failed before anything was changed; trying again later may work."""
+    """Disk, memory or network failed before anything was changed; a later attempt may succeed."""
 
 
 def may_clear(error: BaseException | None) -> bool:
-    """Return whether an error, or its cause, is a fault of the disk or the machine that may pass."""
+    """Return whether an error or its cause is a fault of the disk or the machine that may pass."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _MAY_CLEAR:
             return True
@@ -79,7 +79,7 @@ def may_clear(error: BaseException | None) -> bool:
 
 
 class FileProblem(HostError):
-    """A file that people keep for the group cannot be served; the others are not affected."""
+    """A file that people write cannot be served; other files are not affected."""
 
     def __init__(self, file: str, message: str) -> None:
         super().__init__(f"{file} {message}")

@@ -1,4 +1,4 @@
-"""The models that answer turns: opened when the first turn needs them, with the key that the environment has."""
+"""The models that answer turns, opened when the first turn needs them, with keys from the environment."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from honeybadger_host.configuration import model_key
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import Model as Settings
 
-RETRIES = 2  # how often a model is asked again after a failure that may pass, before any text came
+RETRIES = 2  # of a request to a model that failed before any text came
 _OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
 
 
 def missing_extra(name: str) -> str | None:
-    """Return what a model needs that is not installed, and how to install it."""
+    """Return the library that a model lacks, and how to install it; None: none is missing."""
     if name.partition(":")[0] in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:
         return f"{name} needs pydantic-ai, which is not installed: {HOST_EXTRA.format('llm')}"
     return None
 
 
 def what_is_missing(name: str) -> str | None:
-    """Return why no model of this name can answer here."""
+    """Return why no model of this name can answer here; None: one can."""
     try:
         split_name(name)
     except ModelFailed as error:
@@ -58,7 +58,7 @@ class Models:
             await model.aclose()
 
     def _opened(self, name: str) -> Model:
-        """Open a model; a provider's library takes seconds to import, so not on the loop."""
+        """Open a model on a thread: a provider's library takes seconds to import."""
         from honeybadger_agent.models import ModelSettings, open_model, split_name
 
         ours = self._settings

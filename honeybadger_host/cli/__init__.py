@@ -1,4 +1,4 @@
-"""`honeybadger-host`: what an operator types. Heavy parts are imported by the command that needs them."""
+"""The program `honeybadger-host`. Each command imports the heavy modules that it needs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ app.add_typer(service.app, name="service")
 
 
 def main() -> None:
-    """Run a command; an error of ours becomes one line and its exit code."""
+    """Run a command; an error of the host becomes one line and its exit code."""
     gc.set_threshold(100_000)  # what is imported stays: looking through it for garbage, also
     atexit.register(gc.freeze)  # at the end, is a fifth of a call
     try:
@@ -111,7 +111,7 @@ def init(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a home folder, ready to run. What exists is not touched."""
+    """Make a home folder, ready to run. Existing files are not touched."""
     from honeybadger_agent.home import default_file, register_home
     from honeybadger_host.storage.home import make_home
 
@@ -165,7 +165,7 @@ def status(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether a host serves the home, and how it does. Exit code 7 when none does."""
+    """Show whether a host serves the home, and its status. Exit code 7: none does."""
     folder = home_of(home)
     if not watch:
         _print_status(folder, as_json=as_json)
@@ -206,7 +206,7 @@ def _print_status(folder: Path, *, as_json: bool) -> None:
 
 @app.command()
 def doctor(home: Home = None, as_json: AsJson = False) -> None:
-    """Check what an operator can mend, the worst last. Exit code 1 when something is a problem."""
+    """Check what an operator can mend, the worst last. Exit code 1: there is a problem."""
     from honeybadger_host.observe import warnings_to_stderr
     from honeybadger_host.ops.doctor import examine
 
@@ -234,7 +234,7 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
 
 
 def _checks_of(folder: Path) -> list[Callable[[Path], Iterator[Finding]]]:
-    """Return the checks that only a home of several machines needs."""
+    """Return the additional checks of a home that several machines keep."""
     from honeybadger_host.configuration import load_settings
 
     try:

@@ -1,4 +1,4 @@
-"""How a command asks the host, which is started for this one request where none runs."""
+"""Requests of commands to the host; if none runs, one is started for the request."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from honeybadger_host.errors import HostError, NotFound
 if TYPE_CHECKING:  # it takes long to import
     from honeybadger_agent.wire import Reply, Request
 
-_SAVING_SECONDS: Final = 3.0  # A file that somebody has just saved is free within this time
+_SAVING_SECONDS: Final = 3.0  # a file that was just saved can be changed after this time
 
 
 def check_group(folder: Path, group: str) -> None:
-    """See that a home has such a group. Exits when it has none."""
+    """Exit with an error if a home has no such group."""
     from honeybadger_host.storage.home import JOURNAL_FILE
     from honeybadger_host.storage.journal_reader import LogFilter, read_log
 
@@ -30,12 +30,12 @@ def check_group(folder: Path, group: str) -> None:
         return
     if not any((folder / part / group).is_dir() for part in ("groups", "data/sessions")):
         if (folder / JOURNAL_FILE).exists() and read_log(folder / JOURNAL_FILE, LogFilter(group), 1):
-            return  # its files are on another machine, or somebody removed the folder
+            return  # its files are on another machine, or its folder was removed
         raise NotFound(f"{folder} has no group {group!r}")
 
 
 def inbox_group(folder: Path) -> str:
-    """Return a group in whose inbox to ask for what is of all groups. Raises NotFound."""
+    """Return any group, for requests that belong to all. Raises NotFound: there is none."""
     from honeybadger_host.storage.group_places import groups_in
 
     found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)
@@ -53,7 +53,7 @@ def asked_of(
     *,
     session: str | None = None,
 ) -> Mapping[str, Any]:
-    """Return what the host answers the operator, and start it for this one request where none runs.
+    """Return the host's answer to the operator; if none runs, start one for this request.
 
     Args:
         payload: None is as if it were not given.
@@ -81,7 +81,7 @@ def asked_of(
 
 
 def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | None = None) -> Reply:
-    """Return the host's reply to the operator; where none runs, one is started for this request."""
+    """Return the host's reply to the operator; if none runs, start one for this request."""
     from honeybadger_agent.wire import Consolidate, Dream, Forget, Undo
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.ops.operator_client import ask
@@ -99,7 +99,7 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
         while True:
             reply = ask(folder, group, request, serve=serve, session=session)
             is_final = reply.error is None or reply.error.code != "unavailable" or time.monotonic() > until
-            if is_final or isinstance(request, Consolidate | Dream):  # each time they ask a model, which costs
+            if is_final or isinstance(request, Consolidate | Dream):  # each attempt asks a model, which costs
                 return reply
             time.sleep(0.2)
 
@@ -109,7 +109,7 @@ def _wrong_option(message: str) -> typer.BadParameter:
 
 
 def print_warnings_only(call: typer.Context) -> None:
-    """Keep what the parts of a host log out of a command's output: warnings go to standard error."""
+    """Keep the host's log out of a command's output: only warnings go to standard error."""
     from honeybadger_host.observe import warnings_to_stderr
 
     call.with_resource(warnings_to_stderr())

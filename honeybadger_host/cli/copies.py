@@ -1,4 +1,4 @@
-"""Commands that copy a home: `backup`, `restore`."""
+"""The commands `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def restore(
     force: Annotated[bool, typer.Option("--force", help="Move what the home has aside first.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a home from a backup, after checking all of it. Exit code 1 when the doctor finds a problem with it."""
+    """Restore a home from a backup after checking all of it. Exit code 1: the doctor finds a problem."""
     from honeybadger_host.configuration import environment_home
     from honeybadger_host.ops.doctor import examine
     from honeybadger_host.ops.restore import restore as restore_

@@ -35,7 +35,7 @@ def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
 
 @app.command("retry")
 def dead_retry(name: str, home: Home = None) -> None:
-    """Put a dead letter back into its inbox, as after a fault was mended."""
+    """Put a dead letter back into its inbox, after its cause was mended."""
     from honeybadger_host.spool.dead_letter_files import find_dead, retry_dead
 
     folder = home_of(home)
@@ -45,7 +45,7 @@ def dead_retry(name: str, home: Home = None) -> None:
 
 @app.command("drop")
 def dead_drop(name: str, home: Home = None) -> None:
-    """Remove a dead letter for good."""
+    """Delete a dead letter permanently."""
     from honeybadger_host.spool.dead_letter_files import drop_dead, find_dead
 
     drop_dead(find_dead(home_of(home), name))

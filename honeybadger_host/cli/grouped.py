@@ -1,4 +1,4 @@
-"""The commands of `honeybadger-host`: how `--help` groups them, and other names that people type."""
+"""The groups of commands in `--help`, and aliases of commands."""
 
 from __future__ import annotations
 

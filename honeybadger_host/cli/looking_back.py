@@ -1,4 +1,4 @@
-"""Commands that look back: whose each line is, a file as it was, what two moments differ in."""
+"""Commands that look back: authors of lines, earlier files and contexts, differences, rewind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OfGroup = Annotated[str | None, typer.Argument(help="As MEMORY.md, below the gro
 
 
 def named_by(group: str, file: str | None) -> tuple[str, str]:
-    """Return a group and a file of it, which may be given as one. Raises typer.BadParameter."""
+    """Return a group and one of its files, given as two words or as one. Raises typer.BadParameter."""
     if file is None:
         group, _, file = group.removeprefix("groups/").partition("/")
     if not file:
@@ -42,7 +42,7 @@ def blame(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print who wrote each line of a file, and when. Of an entry: each member."""
+    """Print who wrote each line of a file, and when. For an entry: each member."""
     from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
     from honeybadger_host.storage.atomic_files import read_whole
     from honeybadger_host.storage.edits import is_edit
@@ -83,7 +83,7 @@ def blame(
 
 
 def file_of(home: Path, group: str, file: str) -> str:
-    """Return a file of a group, below the home; an entry's may be named by its id. Raises NotFound.
+    """Return the path of a group's file below the home; an entry may be named by its id. Raises NotFound.
 
     It is there, or the journal has changes of it.
     """
@@ -113,7 +113,7 @@ def show(
     as_of: Annotated[str | None, AsOf] = None,
     home: Home = None,
 ) -> None:
-    """Print a file as it was at a moment, else as it is.
+    """Print a file as it is, or as it was at a moment.
 
     What the journal cannot know is said, not guessed.
     """
@@ -161,7 +161,7 @@ def why(
         print(f"turn {said['turn']} by {said['sender']} was answered from context {shown['hash']}", file=sys.stderr)
     try:
         result = asked_of(call, folder, group, "preview_context", {"as_of": shown["hash"]}, session=session)
-    except NotFound:  # it was too long ago, or something in it was forgotten
+    except NotFound:  # it is too old, or a text in it was forgotten
         wanted = {"as_of": str(shown["seq"]), "agent": said["sender"]}
         result = asked_of(call, folder, group, "preview_context", wanted, session=session)
     print_context(result, explain=explain, as_json=as_json)
@@ -176,7 +176,7 @@ def rewind(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a group's files back to an earlier moment. It makes new changes, all or none of them."""
+    """Bring a group's files back to an earlier moment. It makes new changes: all or none."""
     wanted = {"to": to, "dry_run": dry_run or None}
     result = asked_of(call, home_of(home), group, "rewind", wanted)
     lines = [
@@ -250,7 +250,7 @@ def last_change(journal: Path, group: str, only: str | None) -> int:
 
 
 def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
-    """Return the last change up to a moment that somebody typed: a number, a time, or a context's hash."""
+    """Return the number of the last change at a moment: a number, a time, or a context's hash."""
     from honeybadger_host.memory.injection_ledger import InjectionLedger
     from honeybadger_host.memory.moments import moment_of
 

@@ -1,4 +1,4 @@
-"""Commands about what a group remembers: its context, its search, its changes and their undoing."""
+"""Commands about memory: `context`, `search`, `log`, `undo`, `stop`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def context(
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the context an agent would get now, or got once. Works with and without a running host."""
+    """Print the context an agent gets now, or got earlier. Works with and without a running host."""
     wanted = {"agent": agent, "message": message, "budget_tokens": budget, "as_of": as_of}
     result = asked_of(call, home_of(home), group, "preview_context", wanted, session=session)
     print_context(result, explain=explain, as_json=as_json)
 
 
 def print_context(result: Mapping[str, Any], *, explain: bool, as_json: bool) -> None:
-    """Print a context; of an earlier one say on standard error whether it is what was served."""
+    """Print a context; for an earlier one say on standard error whether it was served like this."""
     from honeybadger_agent.cli.explaining import explanation_of
     from honeybadger_agent.cli.terminal import here
     from honeybadger_agent.wire import ContextResult
@@ -78,7 +78,7 @@ def search(
     explain: Annotated[bool, typer.Option("--explain", help="Print what each hit earned from what.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search what a group remembers and what was said in it. Works with and without a running host."""
+    """Search a group's memory and conversations. Works with and without a running host."""
     from honeybadger_agent.cli.explaining import hit_lines
     from honeybadger_agent.wire import SearchResult
 
@@ -126,7 +126,7 @@ def log_(
 
 
 def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
-    """Return a change as JSON. Of an edit by a person the text is its lines, each with what happened to it."""
+    """Return a change as JSON; the text of a person's edit is its lines with their signs."""
     from honeybadger_host.storage.edits import edit_of, is_edit
     from honeybadger_host.storage.line_hunks import signed_lines
 
@@ -162,7 +162,7 @@ def undo(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Undo changes, agents' and people's, the newest first. Works with and without a running host."""
+    """Undo changes of agents and people, newest first. Works with and without a running host."""
     folder = home_of(home)
     print_warnings_only(call)
     numbers = sorted(set(seqs), reverse=True)
@@ -184,7 +184,7 @@ def undo(
 
 
 def _check_each(folder: Path, seqs: Sequence[int]) -> None:
-    """Raise HostError if one of several changes is not there, or of a kind that is never undone."""
+    """Raise HostError if one of the changes does not exist or cannot be undone."""
     from honeybadger_agent.wire import Refusal
     from honeybadger_host.handlers.undo import check_kind
 
@@ -207,7 +207,7 @@ def _event(folder: Path, seq: int) -> Row:
 
 
 def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
-    """Undo a change; return which file that changed, and the result. Raises HostError."""
+    """Undo a change; return its file and the result. Raises HostError."""
     from honeybadger_agent.wire import Undo
 
     row = _event(folder, seq)
@@ -229,7 +229,7 @@ def stop_turn(
     sender: Annotated[str | None, typer.Option(help="Whose, where several senders used the same id.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """End an agent's answer, and keep what was said. A message that still waits is refused."""
+    """Stop an agent's answer and keep its text so far. A message that still waits is refused."""
     if group is None:
         raise typer.BadParameter(
             "name the group whose agent is to stop; the host itself is stopped with Ctrl-C where it "

@@ -55,7 +55,7 @@ def notes_edit(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a note another text. It is signed by the operator from then on; `undo` takes that back."""
+    """Edit a note. It is then signed by the operator; `undo` reverts that."""
     folder = home_of(home)
     id_, found = _one(_notes_of(call, folder, group), group, note)
     wanted = _edited(found.text) if text is None else text
@@ -68,7 +68,7 @@ def notes_edit(
 
 @app.command("rm")
 def notes_rm(call: typer.Context, group: str, note: NoteId, home: Home = None, as_json: AsJson = False) -> None:
-    """Move a note to the archive, where nothing recalls it. `undo` brings it back; `forget` destroys it."""
+    """Move a note to the archive: it is no longer recalled. `undo` brings it back; `forget` deletes it."""
     folder = home_of(home)
     id_, _ = _one(_notes_of(call, folder, group), group, note)
     result = asked_of(call, folder, group, "archive_memory", {"id": id_})
@@ -84,7 +84,7 @@ def _notes_of(call: typer.Context, folder: Path, group: str) -> Mapping[str, Not
 
 
 def _one(notes: Mapping[str, NotePlace], group: str, named: str) -> tuple[str, NotePlace]:
-    """Return the note with an id, or whose id begins so. Raises NotFound, BadParameter."""
+    """Return the note with an id or the beginning of one. Raises NotFound, BadParameter."""
     whole = named if "#" in named else f"MEMORY.md#{named}"
     found = [id_ for id_ in notes if id_.startswith(whole)]
     if not found:
@@ -112,7 +112,7 @@ def _lines(rows: list[dict[str, Any]], left_out: int) -> Iterator[str]:
 
 
 def _edited(text: str) -> str:
-    """Return a text after the user's editor. Raises HostError: it cannot be started, or it failed."""
+    """Return a text as edited in the user's editor. Raises HostError: it cannot be started, or it failed."""
     from honeybadger_host.configuration import editor_of_user
 
     editor = editor_of_user()

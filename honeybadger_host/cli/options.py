@@ -27,7 +27,7 @@ Overrides = Annotated[
 
 
 def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
-    """Return the home a command is about: the one that is named, else as clients find it. Raises HomeError.
+    """Return the home of a command: the named one, or else found as clients do. Raises HomeError.
 
     Args:
         is_unserved: the command needs a home without a host, so the one around the current folder comes first.
@@ -48,7 +48,7 @@ def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
 
 
 def flags_of(overrides: list[str] | None) -> dict[str, Any]:
-    """Return what `--set` says. Raises SettingsError."""
+    """Return the settings in `--set` options. Raises SettingsError."""
     flags: dict[str, Any] = {}
     for item in overrides or ():
         name, equals, value = item.partition("=")
@@ -71,7 +71,7 @@ def print_some(what: str, lines: Sequence[str]) -> None:
 
 
 def tell(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print what a command found: as JSON where that is asked for, else its lines for people."""
+    """Print a result: as JSON with `--json`, else its lines."""
     if as_json:
         print_json(value)
     else:
@@ -79,7 +79,7 @@ def tell(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
 
 
 def paint(text: str, colour: str) -> str:
-    """Return a text in a colour, on a terminal on which colours are wanted."""
+    """Return a text in a colour if standard output is a terminal with colours."""
     return typer.style(text, fg=colour) if takes_styles(sys.stdout) else text
 
 
@@ -88,7 +88,7 @@ def moment(milliseconds: int) -> str:
 
 
 def milliseconds_of(text: str, option: str) -> int:
-    """Return a time that somebody typed as milliseconds since the epoch; without a zone it is UTC, as times are shown.
+    """Return a typed time as milliseconds since the epoch; without a zone it is UTC.
 
     Args:
         option: what it was typed for.
@@ -100,7 +100,7 @@ def milliseconds_of(text: str, option: str) -> int:
 
 
 def check_files(home: Path) -> None:
-    """Raise HomeError where another machine keeps the home's files up, and those here are of some day before."""
+    """Raise HomeError if another machine writes the home's files, so that those here are old."""
     from honeybadger_host.storage.home import JOURNAL_FILE
     from honeybadger_host.storage.journal_transfer import are_files_behind
 

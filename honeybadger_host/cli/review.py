@@ -34,7 +34,7 @@ def review(
     every: Annotated[bool, typer.Option("--all", help="List those that are decided, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Decide what curation proposes. Without an action each operation is asked about, one after another.
+    """Decide about proposals of curation. Without an action, each operation is asked about.
 
     An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
     """
@@ -99,7 +99,7 @@ def dream(
 
 
 class _Host:
-    """The proposals of one group, asked of the host."""
+    """The proposals of one group, from the host."""
 
     def __init__(self, call: typer.Context, folder: Path, group: str) -> None:
         self._call = call
@@ -180,7 +180,7 @@ def _shown(proposal: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of an operation: what it is, its difference, its evidence, its gates."""
+    """Yield the lines of an operation: title, difference, evidence, gates."""
     why = f": {operation['why']}" if operation.get("why") else ""
     yield f"{operation['n']}. {operation['op']} ({operation['state']}){why}"
     old = [line for source in operation.get("sources", []) for line in before.get(source, f"({source})").splitlines()]
@@ -203,7 +203,7 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
 
 
 def _go_through(host: _Host) -> None:
-    """Ask about each operation that waits, or that a gate refuses."""
+    """Ask about each operation that waits or that a gate refused."""
     from honeybadger_agent.wire.proposals import UNDECIDED
 
     rows = [row for row in host.rows()["proposals"] if not row.get("problem")]

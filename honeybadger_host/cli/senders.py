@@ -44,7 +44,7 @@ def sender_token(
     revoke: Annotated[bool, typer.Option("--revoke", help="Take back all tokens of the sender.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token with which a client speaks as a sender over HTTP, and print it once.
+    """Make a token for a sender's client over HTTP, and print it once.
 
     `honeybadger-agent mcp --http` takes it. Only its SHA-256 is kept, in config/tokens.json.
     """

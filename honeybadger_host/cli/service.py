@@ -64,7 +64,7 @@ def service_install(
     root: Below = Path("/"),
     dry_run: DryRun = False,
 ) -> None:
-    """Write the systemd unit and what it needs, then start it, where systemd runs. What was there is kept as *.old."""
+    """Write the systemd unit and its files, and start it if systemd runs. Earlier files are kept as *.old."""
     from honeybadger_host.ops import systemd
 
     plan = _plan(home, user, closed, command)
@@ -85,7 +85,7 @@ def service_install(
 
 @app.command("uninstall")
 def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: DryRun = False) -> None:
-    """Stop the service and remove what `service install` wrote. The home folder stays, and so does its user."""
+    """Stop the service and remove the files of `service install`. The home and its user stay."""
     from honeybadger_host.configuration import user_folders
     from honeybadger_host.ops import systemd
 
@@ -116,7 +116,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many lines, the newest.")] = 50,
 ) -> None:
-    """Print the log of the host, where systemd runs it."""
+    """Print the log of a host that systemd runs."""
     from honeybadger_host.configuration import user_folders
     from honeybadger_host.ops import systemd
 

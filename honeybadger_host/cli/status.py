@@ -1,4 +1,4 @@
-"""The status of a host as people read it."""
+"""The output of `status` and `doctor`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
 def print_finding(finding: Finding) -> None:
-    """Print a line of the doctor's, and what to do below it."""
+    """Print a finding of the doctor, with its advice on the next line."""
     level = paint(f"{finding.level:8}", _COLOURS[finding.level])
     advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
     print(f"{level}  {finding.check}: {finding.message}{advice}", flush=True)
 
 
 def print_status(folder: Path, status_: dict[str, Any]) -> None:
-    """Print the status of the host that serves a home, a line or more for each of its parts."""
+    """Print the status of the host that serves a home: a line or more for each part."""
     if not status_:
         print(f"a host serves {folder}; it has not written its status yet")
         return
@@ -47,7 +47,7 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     if review := status_.get("review"):
         _print_review(review)
     for file in status_.get("damaged", ()):
-        print(paint(f"damaged   {file} is not JSON any more: its last good version is served", "yellow"))
+        print(paint(f"damaged   {file} is no longer valid JSON: its last good version is served", "yellow"))
         _print_warning("mend it; what agents change meanwhile waits and is merged then")
     for removed in status_.get("removed_unread", ()):
         when = moment(removed["at"])
@@ -65,7 +65,7 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
 
 
 def _as_of(written_at: float) -> str:
-    """Return when the status was written, in red when that is too long ago."""
+    """Return the time of the status, in red if it is late."""
     as_of = f"as of {moment(int(written_at * 1000))}"
     age = time.time() - written_at
     if age > _OLD_SECONDS:
@@ -83,7 +83,7 @@ def _print_follower(status_: dict[str, Any], as_of: str) -> None:
 
 
 def _print_inboxes(status_: dict[str, Any]) -> None:
-    """Print how many inboxes and waiting requests there are, and each limit, memory and inbox to look at."""
+    """Print the numbers of inboxes and waiting requests, and warnings about limits, memory and inboxes."""
     pending, stuck = count_of(status_["pending"], "request waits", "requests wait"), status_["stuck"]
     cannot = paint(f", {stuck} cannot be removed", "yellow") if stuck else ""
     print(f"inboxes   {status_['boxes']}, {pending}{cannot}")
@@ -103,7 +103,7 @@ def _print_requests(status_: dict[str, Any]) -> None:
 
 
 def _print_journal(status_: dict[str, Any]) -> None:
-    """Print how far the journal is, and the cluster's log; and the files that the host cannot write now."""
+    """Print the positions of the journal and of the cluster's log, and files that cannot be written."""
     journal, cluster = status_["journal"], status_.get("cluster")
     young = journal["seq"] - journal["projected_seq"]  # written, too; a start would look whether they are still there
     written = f"the last {young} on their way into the files" if young else "all in the files"
@@ -124,7 +124,7 @@ def _print_agents(turns: dict[str, Any], agents: dict[str, Any]) -> None:
 
 
 def _print_review(review: dict[str, int]) -> None:
-    """Print how many proposals wait, and the groups with the most of them."""
+    """Print the number of waiting proposals, and the groups with the most of them."""
     groups = sorted(review.items(), key=lambda group: -group[1])
     named = ", ".join(f"{group} {count}" for group, count in groups[:_MAX_NAMED])
     more = f" and {len(groups) - _MAX_NAMED} groups more" if len(groups) > _MAX_NAMED else ""
@@ -141,7 +141,7 @@ def _print_tasks(tasks: dict[str, Any]) -> None:
 
 
 def _print_search(index: dict[str, Any], watcher: dict[str, Any]) -> None:
-    """Print what the index holds and still has to read, and the watcher when it misses something."""
+    """Print the sizes of the index and of its backlog, and warnings about the watcher."""
     waits = f", {count_of(index['waiting'], 'file is', 'files are')} still to be read" if index["waiting"] else ""
     if index["without_vector"]:
         waits += f", {count_of(index['without_vector'], 'document has', 'documents have')} no vector yet"
@@ -152,7 +152,7 @@ def _print_search(index: dict[str, Any], watcher: dict[str, Any]) -> None:
 
 
 def _print_warning(text: str) -> None:
-    """Print a line in yellow, below the part of the status that it is about."""
+    """Print a warning in yellow below its part of the status."""
     print(paint(f"{'':10}{text}", "yellow"))
 
 
@@ -164,7 +164,7 @@ def _print_push(target: dict[str, Any]) -> None:
 
 
 def _print_curation(curation: dict[str, Any]) -> None:
-    """Print what was consolidated since the start, what runs and what waits; nothing when there is nothing of it."""
+    """Print the jobs of curation: done since the start, running and waiting."""
     spent = f", {curation['tokens_today']} tokens today" if curation["tokens_today"] else ""
     if curation["consolidations"] or curation["running"] or spent:
         runs = f", now {', '.join(curation['running'])}" if curation["running"] else ""

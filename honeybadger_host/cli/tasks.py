@@ -1,4 +1,4 @@
-"""The command `tasks`: what agents do by themselves."""
+"""The command `tasks`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that take a group out of a home, and what another home or another program remembers into one."""
+"""The commands `export` and `import`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def export(
     markdown: Annotated[bool, typer.Option("--markdown", help="Plain files for people, without the log.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take out all that a group remembers, for `import` elsewhere. Works with and without a running host."""
+    """Export all of a group, for `import` elsewhere. Works with and without a running host."""
     from honeybadger_agent.mailbox import checked_name
     from honeybadger_host.transfer.exporting import export_group
     from honeybadger_host.transfer.markdown_export import export_markdown
@@ -58,7 +58,7 @@ def export(
 
 @contextmanager
 def _naming() -> Iterator[None]:
-    """Turn a name that no group may have into wrong usage."""
+    """Report a name that no group may have as wrong usage."""
     from honeybadger_agent.mailbox import BadName
 
     try:
@@ -78,7 +78,7 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take in an export, or what another program remembers."""
+    """Import an export of a group, or another program's memory."""
     from honeybadger_host.transfer.formats import FORMATS, OWN, is_own
 
     if format_ is not None and format_ not in FORMATS:
@@ -97,7 +97,7 @@ def import_(
 
 
 def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bool) -> _Told:
-    """Take in an export of Honeybadger; return the report as JSON and as lines."""
+    """Import an export of Honeybadger; return the report as JSON and as lines."""
     from honeybadger_host.transfer.loading import load_export
 
     doing = deque([f"reading {path}"], maxlen=1)
@@ -141,7 +141,7 @@ def _owning(folder: Path) -> Iterator[SharedLog | None]:
 
 
 def _import(folder: Path, group: str, path: Path, format_: str | None, by: str | None, dry_run: bool) -> _Told:
-    """Take in another program's memory; return the report as JSON and as lines."""
+    """Import another program's memory; return the report as JSON and as lines."""
     from honeybadger_host import daemon
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.storage.home import check_home
