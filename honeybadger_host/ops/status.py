@@ -28,6 +28,7 @@ log = structlog.get_logger()
 
 STATUS_SECONDS = 1.0  # between two writes of the status file: `status` is at most two seconds old
 _MAX_SHOWN: Final = 20
+_REACHED_SECONDS: Final = 600.0  # how long the status names a sender that was over a limit
 
 
 async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, Any]] | None) -> None:
@@ -195,10 +196,15 @@ def _removed_unread(host: Host) -> list[dict[str, Any]]:
 def _limits(host: Host, now: float) -> dict[str, Any]:
     """Return the rate limits, how often each was reached, and by whom in the last ten minutes."""
     limiter = host.pipeline.limiter
-    lately = [f"{group}/{sender}: {limit}" for group, sender, limit in limiter.lately(now)]
+    reached: list[tuple[float, str]] = []
+    for inbox in list(host.spool.inboxes.values()):
+        for limit, at in inbox.refused_at.items():
+            if now - at <= _REACHED_SECONDS:
+                reached.append((at, f"{inbox.group}/{inbox.sender}: {limit}"))
+    reached.sort(reverse=True)
     return {
         "shares": asdict(limiter.shares),
         "refused": dict(limiter.hits),
         "replies_trimmed": host.replies.trimmed,
-        "reached_lately": lately[:_MAX_SHOWN],
+        "reached_lately": [who for _, who in reached[:_MAX_SHOWN]],
     }

@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
+from honeybadger_host.spool.rate_limits import LimitName
 from honeybadger_host.storage.file_cache import Unchanged
 from honeybadger_host.storage.files import Incoming, Signature, identity_of, open_folder, open_new, read_incoming
 
@@ -45,7 +46,8 @@ class Inbox:
         empty: holds while `requests/` is as it was when nothing was in it that is not held.
         room: how many of `names` are within what may wait; those behind them are refused.
         over: names taken that are refused without being read.
-        replies, reply_bytes: at most so many lie in `replies/`; less when the sender removed some.
+        refused_at: limit -> when a request of the sender was last refused for it, monotonic seconds.
+        replies, reply_bytes: upper bounds of the files in `replies/` and of their bytes: the sender removes some.
     """
 
     group: str
@@ -63,10 +65,11 @@ class Inbox:
     empty: Unchanged = field(default_factory=Unchanged)
     room: float = 0
     over: set[str] = field(default_factory=set)
+    refused_at: dict[LimitName, float] = field(default_factory=dict)
     replies: int = 0
     reply_bytes: int = 0
     folder: str = REQUESTS
-    """Return the folder of its files: `requests/`, or `turns/` of the inbox that is its `front`."""
+    """The folder of its files: `requests`, or `turns` in the inbox of turns that belongs to its `front`."""
     front: Inbox | None = None
     turns: Inbox | None = None
     requests: str = field(init=False)

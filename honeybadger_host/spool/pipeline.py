@@ -399,7 +399,8 @@ class Pipeline:
             return False
         limit, refusal = over
         request.refuse(refusal)
-        self.limiter.note_hit(inbox.group, inbox.sender, limit, now)
+        self.limiter.hits[limit] += 1
+        (inbox.front or inbox).refused_at[limit] = now
         if self._throttle.passes("limit", inbox.group, inbox.sender, limit) is not None:
             log.warning("limit.reached", group=inbox.group, sender=inbox.sender, limit=limit, why=refusal.message)
         return True

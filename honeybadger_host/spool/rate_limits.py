@@ -20,8 +20,6 @@ KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed
 BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
 _MIN_KEPT: Final = 1024
-_MAX_NAMED: Final = 1000
-_RECENT_SECONDS: Final = 600.0
 # Requests a second that every host serves; from it follows how long a full inbox is told to wait.
 _PENDING_PER_SECOND: Final = 1000
 
@@ -85,7 +83,7 @@ class Buckets:
 
 
 class Limiter:
-    """Says who is over a share, remembers who was lately, and counts how often.
+    """Says who is over a share, and counts how often.
 
     Attributes:
         hits: limit -> requests refused since the start.
@@ -95,11 +93,9 @@ class Limiter:
         self.shares = shares
         self.hits: Counter[LimitName] = Counter()
         self._buckets = Buckets(shares.requests_per_second, shares.requests_per_second * BURST_SECONDS)
-        self._recent: dict[tuple[str, str, LimitName], float] = {}
-        """(sender, limit) -> last refusal, in monotonic seconds; the newest is last."""
 
     def admit(self, group: str, sender: str, now: float) -> tuple[LimitName, Refusal] | None:
-        """Take a token of the sender; when there is none return why."""
+        """Take a token of the sender; return the limit and the refusal when there is none."""
         if not (seconds := self._buckets.take((group, sender), now)):
             return None
         most = self.shares.requests_per_second
@@ -108,25 +104,11 @@ class Limiter:
         )
 
     def over_pending(self, pending: int) -> tuple[LimitName, Refusal]:
-        """Return what is said of a request that waits behind too many others of its sender."""
+        """Return the limit and the refusal of a request that waits behind too many others of its sender."""
         return "pending", _refusal(
             f"more than {self.shares.pending_files} requests of this sender wait",
             max(1.0, pending / _PENDING_PER_SECOND),
         )
-
-    def note_hit(self, group: str, sender: str, limit: LimitName, now: float) -> None:
-        """Count a refusal."""
-        self.hits[limit] += 1
-        key = (group, sender, limit)
-        self._recent.pop(key, None)
-        self._recent[key] = now
-        if len(self._recent) > _MAX_NAMED:
-            del self._recent[next(iter(self._recent))]
-
-    def lately(self, now: float) -> list[tuple[str, str, LimitName]]:
-        """Return who was refused within ten minutes and for what, newest first. Any thread."""
-        recent = reversed(self._recent.copy().items())  # a list of pairs allocates, and other threads run meanwhile
-        return [key for key, at in recent if now - at <= _RECENT_SECONDS]
 
 
 def _refusal(why: str, seconds: float) -> Refusal:

@@ -84,7 +84,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """It is beyond the limit of its inbox and was not read."""
+    """A request over the limit of its inbox, which was not read."""
 
 
 # Asking becomes one of the next three; Decided may still become Refused.
@@ -140,7 +140,7 @@ class QueuedRequest:
 
 @dataclass(slots=True)
 class RequestBatch:
-    """One request during one pass of the pipeline."""
+    """The requests of one pass of the pipeline, with their open inboxes."""
 
     requests: list[QueuedRequest]
     opened: dict[Inbox, OpenInbox] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from honeybadger_host.spool.beside import Beside
-from honeybadger_host.spool.rate_limits import Limiter, Shares
 from honeybadger_host.spool.turn_queue import TurnQueue
 from honeybadger_host.storage.atomic_files import WholeFiles
 
@@ -39,9 +38,6 @@ def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[in
                 beside._queries.clear()
 
         return lambda: beside.busy, count
-    if name == "Limiter.lately":
-        limiter = Limiter(Shares(requests_per_second=100))
-        return lambda: limiter.lately(1.0), lambda number: limiter.note_hit("main", str(number), "rate", 1.0)
     files = WholeFiles(folder)
 
     def load(number: int) -> None:
@@ -52,7 +48,7 @@ def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[in
     return lambda: files.below("groups"), load
 
 
-@pytest.mark.parametrize("name", ["Beside.busy", "Limiter.lately", "WholeFiles.below"])
+@pytest.mark.parametrize("name", ["Beside.busy", "WholeFiles.below"])
 def test_what_any_thread_may_read_can_be_read_while_it_changes(name: str, tmp_path: Path) -> None:
     read, change = case_of(name, tmp_path)
     is_over = threading.Event()

@@ -7,7 +7,7 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.spool.rate_limits import Buckets, Limiter, LimitName, Shares
+from honeybadger_host.spool.rate_limits import Buckets, Limiter, Shares
 
 ALICE = ("main", "alice")
 
@@ -69,21 +69,3 @@ def test_zero_is_no_limit_and_nothing_is_kept() -> None:
     limits = limiter()
     assert {limits.admit("main", f"s{number}", now=0.0) for number in range(3000)} == {None}
     assert len(limits._buckets) == 0
-
-
-def test_who_was_over_lately_is_named_newest_first() -> None:
-    limits = limiter()
-    hits: list[tuple[LimitName, float]] = [("rate", 0.0), ("pending", 59.0), ("rate", 60.0), ("rate", 60.0)]
-    for limit, now in hits:
-        limits.note_hit(*ALICE, limit, now)
-    assert limits.lately(61.0) == [(*ALICE, "rate"), (*ALICE, "pending")]
-    assert limits.lately(700.0) == []
-    assert limits.hits == {"rate": 3, "pending": 1}
-
-
-def test_the_number_of_those_who_are_named_is_bounded() -> None:
-    limits = limiter()
-    for number in range(5000):
-        limits.note_hit("main", f"s{number}", "rate", 0.0)
-    assert len(limits.lately(0.0)) == 1000
-    assert limits.hits["rate"] == 5000
