@@ -66,7 +66,7 @@ class DueDreams:
 
     def _is_due(self, group: str, now: datetime) -> bool:
         dreamt = _newest([signature_of(f"{self.home}/{dreamt_file(group)}")])
-        since = max(dreamt or self.ledger.last_recalled(group)[1], self._looked.get(group, _BEGINNING))
+        since = max(dreamt or self.ledger.known_since(), self._looked.get(group, _BEGINNING))
         run = next_run(self.schedule, min(since, now))  # a time from a clock that was ahead must not delay it
         if run is None or run > now:
             return False

@@ -32,16 +32,13 @@ _MAX_ROWS: Final = 100_000  # about 10 MiB; the oldest are forgotten
 _SCHEMA: Final = """
 DROP TABLE IF EXISTS recalled;             -- of earlier versions
 DROP TABLE IF EXISTS said;
+DROP TABLE IF EXISTS last;
 CREATE TABLE IF NOT EXISTS shown (         -- `doc`: number in the search index, of turns and notes
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL, turn INTEGER NOT NULL,
     doc INTEGER, UNIQUE (grp, session, id)
 );
-CREATE TABLE IF NOT EXISTS last (      -- when each entry was recalled last; entry '': since when that is known
-    grp TEXT NOT NULL, entry TEXT NOT NULL, at REAL NOT NULL,
-    PRIMARY KEY (grp, entry)
-) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS begun (one INTEGER PRIMARY KEY, at REAL NOT NULL);
 """
-_KEEP_LAST: Final = "INSERT INTO last VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at"
 _KEEP: Final = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
 # Hashes of contexts without their texts, which earlier versions kept.
 _NO_LONGER_KEPT: Final = ("data/served.jsonl", "data/served.earlier.jsonl")
@@ -95,14 +92,12 @@ class InjectionLedger:
             found.update({id_: (turn, doc) for id_, turn, doc in db.execute(query, (group, session))})
         return found
 
-    def last_recalled(self, group: str) -> tuple[dict[str, datetime], datetime]:
-        """Return entry id -> when a context had it last, and since when that is known."""
-        rows, since = [], self._clock()
+    def known_since(self) -> datetime:
+        """Return when the ledger was begun."""
+        since = self._clock()
         with self._saying_failures():
-            db = self._opened()
-            rows = db.execute("SELECT entry, at FROM last WHERE grp = ?", (group,)).fetchall()
-            (since,) = db.execute("SELECT at FROM last WHERE grp = '' AND entry = ''").fetchone()
-        return {entry: _time(at) for entry, at in rows}, _time(since)
+            (since,) = self._opened().execute("SELECT at FROM begun").fetchone()
+        return datetime.fromtimestamp(since, UTC)
 
     def served(self, group: str, hash_: str) -> ServedContext | None:
         """Return the newest context of a group with a hash that begins so. Raises sqlite3.Error, OSError."""
@@ -147,34 +142,29 @@ class InjectionLedger:
 
     def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
         group, session = injection.group, injection.session
-        now = self._clock()
         scrolled_out = "DELETE FROM shown WHERE grp = ? AND session = ? AND turn < ?"
         db.execute(scrolled_out, (group, session, injection.oldest))
         db.executemany(_KEEP, [(group, session, entry, injection.turn, None) for entry in injection.entries])
         db.executemany(_KEEP, [(group, session, id_, injection.turn, doc) for id_, doc in injection.said])
         db.execute("DELETE FROM shown WHERE number <= (SELECT max(number) FROM shown) - ?", (_MAX_ROWS,))
-        db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
 
-    def all_of(self, group: str) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
-        """Return all of a group: session, entry and turn, oldest first; and when each entry was recalled last."""
+    def all_of(self, group: str) -> list[tuple[str, str, int]]:
+        """Return all entries of a group: session, entry and turn, oldest first."""
         shown: list[tuple[str, str, int]] = []
-        last: list[tuple[str, float]] = []
         with self._saying_failures():
             db = self._opened()
             query = "SELECT session, id, turn FROM shown WHERE grp = ? AND doc IS NULL ORDER BY number"
-            shown = db.execute(query, (group,)).fetchall()
-            last = db.execute("SELECT entry, at FROM last WHERE grp = ? ORDER BY entry", (group,)).fetchall()
-        return shown, last
+            shown += db.execute(query, (group,)).fetchall()
+        return shown
 
-    def take_in(self, group: str, shown: Iterable[tuple[str, str, int]], last: Iterable[tuple[str, float]]) -> None:
+    def take_in(self, group: str, shown: Iterable[tuple[str, str, int]]) -> None:
         """Replace a group's rows by those that `all_of` returned in another home."""
         with self._saying_failures():
             db = self._opened()
             with _transaction(db):
-                for table in ("shown", "last", "contexts"):
-                    db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of three names
+                for table in ("shown", "contexts"):
+                    db.execute(f"DELETE FROM {table} WHERE grp = ?", (group,))  # noqa: S608  one of two names
                 db.executemany(_KEEP, [(group, *row, None) for row in shown])
-                db.executemany(_KEEP_LAST, [(group, *row) for row in last])
 
     def forget(
         self,
@@ -208,9 +198,7 @@ class InjectionLedger:
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA synchronous = FULL")
             with _transaction(db):
-                of_group_and_entry = [(group, entry) for entry in entries]
-                db.executemany("DELETE FROM shown WHERE grp = ? AND id = ?", of_group_and_entry)
-                db.executemany("DELETE FROM last WHERE grp = ? AND entry = ?", of_group_and_entry)
+                db.executemany("DELETE FROM shown WHERE grp = ? AND id = ?", [(group, entry) for entry in entries])
                 db.execute("DELETE FROM shown WHERE grp = ? AND session = ?", (group, session))
                 contexts.remove(db, [number for number, is_gone in looked_at.items() if is_gone])
             db.execute("VACUUM")  # what went for its age was not overwritten
@@ -235,7 +223,7 @@ class InjectionLedger:
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms
             self._db.executescript(_SCHEMA + contexts.TABLES)
-            self._db.execute("INSERT OR IGNORE INTO last VALUES ('', '', ?)", (self._clock(),))
+            self._db.execute("INSERT OR IGNORE INTO begun VALUES (1, ?)", (self._clock(),))
             for file in _NO_LONGER_KEPT:
                 (self._home / file).unlink(missing_ok=True)
         return self._db
@@ -265,7 +253,3 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("BEGIN IMMEDIATE")
     with db:
         yield
-
-
-def _time(at: float) -> datetime:
-    return datetime.fromtimestamp(at, UTC)

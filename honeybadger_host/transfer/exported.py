@@ -119,12 +119,11 @@ class FileLine(_Model):
 
 
 class RecalledLine(_Model):
-    """An entry that a context recalled for a turn; without a session, the time of its last recall."""
+    """An entry that a context recalled for a turn."""
 
-    session: str | None = None
+    session: str
     entry: str
-    turn: _Number | None = None
-    at: float | None = None
+    turn: _Number
 
 
 class _Event(_Model):

@@ -258,11 +258,9 @@ class _Exporter:
         if not (self._home / LEDGER_FILE).exists():
             return
         with closing(InjectionLedger(self._home)) as ledger:
-            shown, last = ledger.all_of(self._group)
+            shown = ledger.all_of(self._group)
         for session, entry, turn in shown:
             yield {"session": session, "entry": entry, "turn": turn}
-        for entry, at in last:
-            yield {"entry": entry, "at": at}
 
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield the line of each file, and of each file that a person has removed since the host last looked."""

@@ -190,9 +190,8 @@ class _Loader:
         self._tell("copying files")
         for _ in self._file_lines(to=self._home):
             pass
-        shown, last = self._recalled()
         with closing(InjectionLedger(self._home)) as ledger:
-            ledger.take_in(self._group, shown, last)
+            ledger.take_in(self._group, self._recalled())
         self._tell("writing the journal")
         unsettled = {
             file_of(place, self._group): first + self._shift for place, first in self._manifest.unsettled.items()
@@ -218,11 +217,9 @@ class _Loader:
     def _receipts(self) -> Iterator[Receipt]:
         return (receipt_of(value, self._group, self._shift) for value in self._lines(RECEIPTS))
 
-    def _recalled(self) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
-        lines = [*map(recalled_line, self._lines(RECALLED))]
-        shown = [(line.session, line.entry, line.turn) for line in lines if line.session is not None]
-        last = [(line.entry, line.at) for line in lines if line.at is not None]
-        return [(session, entry, turn) for session, entry, turn in shown if turn is not None], last
+    def _recalled(self) -> list[tuple[str, str, int]]:
+        lines = map(recalled_line, self._lines(RECALLED))
+        return [(line.session, line.entry, line.turn) for line in lines]
 
     def _file_lines(self, to: Path | None) -> Iterator[FileLine]:
         """Yield the line of each file after comparing it with its digest; with `to`, stage the file below that home."""

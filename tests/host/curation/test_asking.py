@@ -11,7 +11,6 @@ import pytest
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.curation.asking import ATTEMPTS, Asker, Budgets, OverBudget, Question, TooOften
-from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent
 
@@ -19,13 +18,10 @@ QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the s
 
 
 def asker(
-    journal: Journal,
-    sleep: Callable[[float], Awaitable[None]] | None = None,
-    budgets: Budgets | None = None,
-    answer: str = "{}",
+    journal: Journal, sleep: Callable[[float], Awaitable[None]] | None = None, budgets: Budgets | None = None
 ) -> Asker:
     """Return what asks a model that answers at once, or sleeps first."""
-    model = ScriptedModel([ModelSaid(answer, input_tokens=7, output_tokens=2)])
+    model = ScriptedModel([ModelSaid("{}", input_tokens=7, output_tokens=2)])
     if sleep is not None:
         model.delay_seconds, model.sleep = 1.0, sleep
 
@@ -52,21 +48,6 @@ def test_a_question_that_the_host_stops_in_order_is_asked_again_however_often(jo
     for _ in range(ATTEMPTS + 1):
         anyio.run(stopped)
     assert anyio.run(answered) == "{}"
-
-
-def test_a_question_that_a_full_disk_stops_is_asked_again_however_often(journal: Journal) -> None:
-    pages = journal._writer.execute("PRAGMA page_count").fetchone()[0]
-    long = "A note. " * 20_000
-
-    async def asked() -> str:
-        return (await asker(journal, answer=long).ask(QUESTION)).text
-
-    for _ in range(ATTEMPTS + 1):
-        journal._writer.execute(f"PRAGMA max_page_count = {pages + 2}")
-        with pytest.raises(WorldFailed, match="no space"):
-            anyio.run(asked)
-    journal._writer.execute("PRAGMA max_page_count = 1000000")
-    assert anyio.run(asked) == long
 
 
 def test_a_question_that_kills_cut_short_is_given_up(journal: Journal) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 
-from bench.curation import group_of
 from honeybadger_host.curation.candidates import Item, alike, identical
 
 
@@ -42,12 +39,3 @@ def test_a_real_duplicate_is_found_among_many_texts_of_one_template() -> None:
     found = alike(items(*many, "User likes warm bread in the morning.", "In the morning the user likes warm bread."))
     assert ("e3000", "e3001") in [pair.ids for pair in found]
     assert len(found) <= 500
-
-
-def test_memory_grows_by_the_entry_and_stays_small() -> None:
-    every = group_of(1_000)
-    tracemalloc.start()
-    alike(every)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 5 * 1024 * 1024

@@ -74,10 +74,8 @@ def test_rules_of_ones_own_stand_in_the_prompts_that_have_a_place_for_them(
 
 BROKEN: dict[str, tuple[DirectiveName, bytes, str]] = {
     "blank": ("dream", b" \n", "is blank: write the prompt, or remove the file"),
-    "huge": ("memory-rules", b"x" * (1 << 21), "the limit is 1048576"),
     "not UTF-8": ("memory-rules", b"\xff\xfe", "is not UTF-8 (line 1): save it as UTF-8"),
     "another answer": ("consolidation", b"Write a haiku.", "does not ask for `facts`, by which the answer"),
-    "an old answer": ("dream", b"Answer with operations and result.", "does not ask for `join`"),
     "a wrong placeholder": (
         "dream",
         b"join\n{memory_rules}\n",

@@ -98,16 +98,3 @@ def test_a_group_that_is_talking_dreams_when_it_is_quiet(world: World) -> None:
     assert world.due.groups() == []
     world.now += timedelta(seconds=1)
     assert world.due.groups() == ["main"]
-
-
-def test_a_clock_that_was_ahead_keeps_no_group_awake(world: World) -> None:
-    world.now = datetime(2027, 6, 1, tzinfo=UTC)
-    world.dream()
-    world.at(2, 12)
-    world.change()
-    world.due = world.started()
-    assert world.at(3, 4) == []
-    world.now = datetime(2027, 6, 2, 4, tzinfo=UTC)
-    world.change()
-    world.now += timedelta(minutes=1)
-    assert world.due.groups() == ["main"]

@@ -8,12 +8,14 @@ from typing import Any
 
 import anyio
 
+from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.curation.dream import FOLDED
 from honeybadger_host.curation.dreams import Dreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.curation.snapshot import decided_before, take
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
+from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
@@ -83,3 +85,10 @@ def test_a_pass_looks_at_a_thousand_of_many_entries_and_says_how_many_it_left_ou
     assert (dreamt.looked_at, dreamt.left_out) == (1000, 100)
     ((proposal, _),) = dreamt.proposals
     assert len(proposal.operations[0].sources) > 90
+
+
+def test_what_agents_and_tasks_say_is_not_a_persons(uses: PassDependencies) -> None:
+    def said(by: str) -> Turn:
+        return Turn(1, NOW, "user", by, by, "I like tea.", 3)
+
+    assert [uses.is_person(said(by)) for by in ("ann", "bee", SCHEDULER)] == [True, False, False]

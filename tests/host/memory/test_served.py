@@ -131,7 +131,7 @@ def test_a_loaded_group_has_no_earlier_contexts(tmp_path: Path) -> None:
     told = [context(1), context(2, group="second")]
     for one in told:
         ledger.note(one)
-    ledger.take_in("main", [], [])
+    ledger.take_in("main", [])
     assert ledger.served("main", hash_of(told[0])) is None
     assert ledger.served("second", hash_of(told[1])) is not None
 
