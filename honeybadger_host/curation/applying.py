@@ -58,7 +58,9 @@ SECTION: Final = "Notes"
 # Member of a joined entry's metadata: id, author, category and times of each entry that it is made of.
 MADE_OF: Final = "made_of"
 _UNSIGNABLE: Final = str.maketrans("(),", "   ")  # a signature cannot hold these characters
-_PLACES: Final = 4  # possible files of a new entry: the first free one is taken
+# Possible files of a new entry, of which the first free one is taken: a join of equal texts takes the second, since one
+# of its sources has the first.
+_PLACES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)

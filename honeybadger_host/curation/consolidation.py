@@ -37,7 +37,7 @@ from honeybadger_host.text.turn import Turn
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
 MAX_FACTS: Final = 20  # turns that become notes in a pass: a model that names all of them fills no MEMORY.md
 _MAX_TEXT: Final = 8_000  # characters of a history or a summary by a model: 500 words are 3,000
-_MAX_SECTION: Final = 80
+_MAX_SECTION: Final = 80  # characters, as the protocol allows
 _MAX_NOTES_TOKENS: Final = 8_000  # of a question; the turns have 12,000
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from honeybadger_host.curation.asking import Answered
 from honeybadger_host.curation.candidates import Pair, identical
 from honeybadger_host.curation.passes import MAX_TOKENS
-from honeybadger_host.curation.proposal import ONLY_A_PERSON, Operation
+from honeybadger_host.curation.proposal import MAX_TEXT, ONLY_A_PERSON, Operation
 from honeybadger_host.curation.said import (
     Refs,
     Turns,
@@ -33,11 +33,10 @@ ANTI_PATTERNS: Final = "anti-patterns"
 ANTI_PATTERN: Final = "anti-pattern"
 DOMAINS: Final = ("general", "code", "writing", "tools", "planning", "communication", "data")
 _MAX_SAID_TOKENS: Final = 4_000  # of people's turns in a question: a third of what entries may have
-_MAX_RESULT: Final = 65_536  # characters of an entry
 # Share of words above which entries are joined without a person; with 0.5 careless joins cost 1.6 points of recall.
 _JOINED_FROM: Final = 0.8
 _MAX_JOIN: Final = 1_000  # characters of an entry joined without a person: longer ones are found worse
-_MAX_ALIASES: Final = 5
+_MAX_ALIASES: Final = 5  # of those that a model names for an entry: more make each search find it
 _WORD: Final = re.compile(r"\w+")
 FOLDED: Final = "the same text, byte for byte"  # reason of a join by code, which leaves recall the same
 
@@ -77,7 +76,7 @@ def folds(snapshot: Snapshot) -> list[Operation]:
     for ids in identical([item for item in snapshot.items if item.id in snapshot.entries]):
         free = tuple(each for each in ids if each not in snapshot.protected)
         oldest = snapshot.entries[ids[0]]
-        if len(free) > 1 and len(oldest.content) <= _MAX_RESULT:
+        if len(free) > 1 and len(oldest.content) <= MAX_TEXT:
             category = snapshot.entries[free[0]].category
             found.append(Operation(n=1, op="merge", sources=free, result=oldest.content, category=category, why=FOLDED))
     return found
@@ -189,7 +188,7 @@ def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]])
     """Yield the join of at least two entries, oldest first: all their sentences, each once."""
     entries = sorted((snapshot.entries[one] for one in ids if one in snapshot.entries), key=snapshot.age)
     result = joined(entry.content for entry in entries)
-    if len(entries) < 2 or len(result) > _MAX_RESULT:
+    if len(entries) < 2 or len(result) > MAX_TEXT:
         return
     names = tuple(entry.id for entry in entries)
     is_found = all(any((one, other) in likes for other in names) for one in names)

@@ -37,7 +37,6 @@ from honeybadger_host.text.turn import Turn
 log = structlog.get_logger()
 
 _NAMED: Final = "enrichment-"
-_MAX_ID_CHARACTERS: Final = 40  # a proposal's name is at most 64 characters long
 _MIN_CHARACTERS: Final = 200  # shorter texts, and those of two sentences, are found as well whole
 _MIN_SENTENCES: Final = 3
 
@@ -61,10 +60,9 @@ def enrichment_of(entry_id: str) -> str:
 def saved_in(written: Iterable[Change]) -> Iterator[Saved]:
     """Yield the new entries of a batch that are long enough for several facts."""
     for change in written:
-        if isinstance(change, FileWritten) and change.kind == "entry" and change.replaces is None:
-            name = name_in(change.file)
-            if len(change.data) >= _MIN_CHARACTERS and len(name) <= _MAX_ID_CHARACTERS:
-                yield Saved(change.group, name)
+        is_new = isinstance(change, FileWritten) and change.kind == "entry" and change.replaces is None
+        if is_new and len(change.data) >= _MIN_CHARACTERS:
+            yield Saved(change.group, name_in(change.file))
 
 
 @dataclass(frozen=True, slots=True)

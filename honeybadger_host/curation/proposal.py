@@ -23,6 +23,7 @@ VERSION: Final = 1
 RULES: Final = "rules"  # `by` of a proposal that no model made
 ONLY_A_PERSON: Final = "only a person retires"  # `waits` of each retirement
 MAX_OPERATIONS: Final = 2000  # a pass looks at 1,000 entries at most
+MAX_TEXT: Final = 65_536  # characters of a result: twice those of the longest note or entry that an agent may save
 
 Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 Op: TypeAlias = Literal["add", "merge", "retire", "refine", "write_history", "write_summary", "write"]
@@ -43,7 +44,7 @@ GateName: TypeAlias = Literal[
 _At: TypeAlias = Annotated[Time, PlainSerializer(show_time)]
 _Name: TypeAlias = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 _Digest: TypeAlias = Annotated[str, shaped("[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits")]
-_Text: TypeAlias = Annotated[str, StringConstraints(max_length=65_536)]
+_Text: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
 _Number: TypeAlias = Annotated[Count, Field(ge=1)]
 
 

@@ -11,8 +11,8 @@ from honeybadger_host.work.times import Schedule, next_run, runs
 
 Missed: TypeAlias = Literal["skip", "latest", "all"]
 
-MAX_MADE_UP: Final = 24  # runs that are made up for with `all`: the newest
-SKIP_GRACE_SECONDS: Final = 60.0
+MAX_MADE_UP: Final = 24  # missed runs that `all` makes up for, the newest: a day of an hourly task
+SKIP_GRACE_SECONDS: Final = 60.0  # a run with `skip` may begin this late: a busy host has not missed it
 
 
 @dataclass(frozen=True, slots=True)

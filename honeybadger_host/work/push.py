@@ -37,11 +37,11 @@ from honeybadger_host.work.messages import Message, members_of, read_messages
 log = structlog.get_logger()
 
 DELIVERY_SECONDS = 30.0  # how long one delivery may take
-FIRST_PAUSE_SECONDS = 1.0
+FIRST_PAUSE_SECONDS = 1.0  # after a failed delivery; each further one doubles it
 MAX_PAUSE_SECONDS = 600.0
 _LOOK_SECONDS: Final = 60.0  # between two looks for messages that nothing told of
-_READ_AT_ONCE: Final = 100
-_MAX_SAID: Final = 200
+_READ_AT_ONCE: Final = 100  # messages
+_MAX_SAID: Final = 200  # characters of a program's error, in the log and the status
 _SINCE: Final = ""  # stands for all groups: the newest message when the host first saw a target
 
 

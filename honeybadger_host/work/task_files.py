@@ -20,10 +20,10 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.times import Interval, Once, Schedule, read_cron, read_zone
 
-LARGEST_BYTES: Final = 65_536
+MAX_TASK_BYTES: Final = 65_536  # of a task's file: its description has at most 32,768 characters
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
-_MAX_AHEAD: Final = 10  # runs that anybody looks ahead
+_MAX_AHEAD: Final = 10  # runs that an interval must have before the year 9999
 _ID: Final = re.compile(TASK_ID)
 
 
@@ -99,8 +99,8 @@ def tasks_of(home: Path, group: str) -> Iterator[str]:
 
 def parse_task(data: bytes) -> TaskFile:
     """Return the task in a file. Raises ValueError: what is wrong with it."""
-    if len(data) > LARGEST_BYTES:
-        raise ValueError(f"it has {len(data)} bytes, the limit is {LARGEST_BYTES}")
+    if len(data) > MAX_TASK_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, the limit is {MAX_TASK_BYTES}")
     task = checked(TaskFile, read_json(data))
     if (blank := blank_member(task)) is not None:
         raise ValueError(f"{blank} is blank")

@@ -22,7 +22,7 @@ Event: TypeAlias = Literal[
 ]
 TaskKey: TypeAlias = tuple[str, str]  # group and id
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_WHY_LENGTH: Final = 500
+_MAX_WHY_LENGTH: Final = 500  # characters; the log has the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class TaskStates:
     def __init__(self, records: Iterable[tuple[str, bytes]]) -> None:
         self._states: dict[TaskKey, TaskState] = {}
         self._decided: dict[TaskKey, TaskState] = {}
+        # called on the writer's thread with each task whose record was written or whose file the host changed
         self.changed: Callable[[TaskKey], object] = lambda key: None
-        """Called with each task that something became of, or whose file the host changed; on the writer's thread."""
         for group, data in records:
             state = _STATE.validate_json(data)
             self._states[group, state.task] = state
