@@ -199,7 +199,17 @@ def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk]) -> None:
 
 
 def _whose(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> list[Origin]:
-    """Return whose lines are that come; what the operator puts back is whose it was."""
-    if not isinstance(origin, Row) or (origin.sender != OPERATOR and origin.kind != NOTE_RESTORED):
+    """Return whose lines are that come.
+
+    What the operator puts back is whose it was; so are lines of notes that come back with a save, the first half of
+    which lacked them.
+    """
+    if not isinstance(origin, Row):
         return [origin] * len(lines)
-    return [gone[line].pop() if gone[line] else origin for line in reversed(lines)][::-1]
+    is_back = origin.sender == OPERATOR or origin.kind == NOTE_RESTORED
+    found: list[Origin] = []
+    for line in reversed(lines):
+        earlier = gone[line][-1] if gone[line] else origin
+        is_noted = is_edit(origin) and isinstance(earlier, Row) and is_append(earlier)
+        found.append(gone[line].pop() if gone[line] and (is_back or is_noted) else origin)
+    return found[::-1]

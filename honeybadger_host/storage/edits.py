@@ -307,7 +307,7 @@ class EditReader:
 
     def unread(self, since: int) -> list[Row]:
         """Return the edits since a time that took notes which their author may not have read, newest first."""
-        query = f"SELECT * FROM changes WHERE {IS_UNREAD} AND at >= ? ORDER BY seq DESC"  # noqa: S608  a constant
+        query = f"SELECT * FROM changes WHERE {IS_UNREAD} AND at >= ? ORDER BY at DESC, seq DESC"  # noqa: S608  a constant
         return [Row._make(row) for row in self.rows(query, (since,))]
 
     def newest_of(self, files: Collection[str]) -> dict[str, tuple[str, int]]:

@@ -23,7 +23,7 @@ from honeybadger_host.storage.home import make_home
 from tests.cluster.servers import Servers, reached
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
-TABLES: Final = ("changes", "receipts", "turns", "spent", "edits", "lines", "seen", "tasks", "emptied", "tombstones")
+TABLES: Final = ("changes", "receipts", "turns", "spent", "seen", "tasks", "emptied", "tombstones", "texts")
 
 
 def dump(journal: Path) -> dict[str, list[tuple[object, ...]]]:

@@ -97,7 +97,7 @@ def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byt
     edit(persona, persona.read_text() + "\nAlways answer in French.\n")
     kept = "".join(line for line in a.box.memory.read_text().splitlines(keepends=True) if "deletes" not in line)
     edit(a.box.memory, kept)
-    wait_for(lambda: len(a.dump()["edits"]) >= 2, what="the edits are recorded")
+    wait_for(lambda: edits_of(a) >= 2, what="the edits are recorded")
     a.box.note("n3", "a note behind the edit")
     a.box.reply("n3")
     wait_for(lambda: a.position() == b.position(), what="b has come as far")
@@ -106,11 +106,16 @@ def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byt
     for file in ("groups/main/CLAUDE.md", "groups/main/MEMORY.md"):
         assert (b.home / file).read_bytes() == (a.home / file).read_bytes(), file
     assert "deletes" not in b.box.memory_text()
-    edits = len(b.dump()["edits"])
+    edits = edits_of(b)
     b.box.make().note("n4", "a note on b")
     b.box.reply("n4")
     wait_for(lambda: seen(b, "groups/main/MEMORY.md") > 1, what="b looked at the file")
-    assert len(b.dump()["edits"]) == edits, "what b itself wrote is not an edit of a person"
+    assert edits_of(b) == edits, "what b itself wrote is not an edit of a person"
+
+
+def edits_of(machine: Machine) -> int:
+    """Return how many edits of people a machine has."""
+    return sum(str(row[5]).startswith("edit") and row[5] != "edit_undone" for row in machine.dump()["changes"])
 
 
 def seen(machine: Machine, file: str) -> int:

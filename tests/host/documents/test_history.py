@@ -11,9 +11,9 @@ from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, Past, r
 from honeybadger_host.handlers.undo_edits import put_back, undone_edit
 from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
 from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
-from honeybadger_host.storage.edits import edit_of, is_edit
+from honeybadger_host.storage.edits import Edit, digest_of, edit_of, is_edit
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import lines_of
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from tests.host.documents.recorded import ENTRY, Recorded
 from tests.host.documents.world import MEMORY, World
 
@@ -110,7 +110,9 @@ class Life:
             assert (version.is_known, version.text) == (True, text), seq
 
 
-@pytest.mark.parametrize("seed", [*range(3), 206097368, 4118708712, *(random.randrange(1 << 32) for _ in range(2))])
+@pytest.mark.parametrize(
+    "seed", [*range(3), 206097368, 4118708712, 259866152, *(random.randrange(1 << 32) for _ in range(2))]
+)
 def test_whatever_agents_people_and_the_operator_do_each_line_has_its_author_and_each_moment_its_text(
     recorded: Recorded, seed: int
 ) -> None:
@@ -171,6 +173,11 @@ def row(seq: int, data: bytes, offset: int, kind: str = "note", sender: str = "a
     return Row(seq, seq, "main", sender, f"r{seq}", kind, FILE, offset, data)
 
 
+def edit(seq: int, before: bytes, after: bytes) -> Row:
+    made = Edit(seq, digest_of(before), digest_of(after), hunks_between(lines_of(before), lines_of(after)))
+    return made.row(seq, seq, "main", "human", FILE)
+
+
 def told(held: bytes, *rows: Row) -> list[tuple[bytes, object]]:
     found = blame_lines(Past(FILE, rows), held)
     return [
@@ -178,6 +185,12 @@ def told(held: bytes, *rows: Row) -> list[tuple[bytes, object]]:
         for line in found
         if line.text.strip()
     ]
+
+
+def test_a_note_that_comes_back_with_the_second_half_of_a_save_is_its_signers() -> None:
+    note = b"\n## Notes (ann, 2026-11-22 06:00)\n- tea\n"
+    events = [row(1, note, 0), edit(2, note, b"Mine.\n"), edit(3, b"Mine.\n", b"Mine.\nToo.\n" + note)]
+    assert [whose for _, whose in told(b"Mine.\nToo.\n" + note, *events)] == [2, 3, 1, 1]
 
 
 def test_what_stands_in_a_file_that_was_saved_just_before_the_host_wrote_it_is_nobodys() -> None:

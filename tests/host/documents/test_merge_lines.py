@@ -25,6 +25,7 @@ def test_a_side_that_changed_nothing_takes_the_other(base: bytes, other: bytes) 
         (b"a\n", b"a\nnote\n", b"a\nback\n", b"a\nback\nnote\n"),
         (b"a\n", b"a\nback\nnote\n", b"a\nback\n", b"a\nback\nnote\n"),
         (b"a\nlast", b"a\nlast\nnote\n", b"a\n", b"a\nnote\n"),
+        (b"", b"\nnote\n", b"\nback\n", b"\nback\n\nnote\n"),
         (b"a\nb\n", b"a\nc\n", b"a\n", None),
         (b"a\nb\n", b"a\n", b"a\nc\n", None),
     ],
