@@ -37,13 +37,15 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _FEW: Final = 8  # entries; turns and notes for a message that shares one rare word with memory
-_LOOKED_AT: Final = 32  # best hits whose speakers the message may name
+_HITS_WITH_SPEAKERS: Final = 32  # best hits whose speakers the message may name
 _MAX_NEAR_MISSES: Final = 5
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
-_SHORT_LINE: Final = 24  # tokens of a line with a short text; a search finds as many hits as such lines fit a budget
+# Of a line with a short text; a search finds as many hits as such lines fit the budget.
+_SHORT_LINE_TOKENS: Final = 24
 _MAX_SAID: Final = 1000
 _MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share their session with a good one
-_SHORT_QUESTION: Final = 40  # tokens of a turn shown with its answer; cost 1 point of LoCoMo's evidence in 2,000 tokens
+# Of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
+_SHORT_QUESTION_TOKENS: Final = 40
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")
 
@@ -247,7 +249,7 @@ class ContextRecall:
                 if has_entries
                 else []
             )
-            limit = min(_MAX_SAID, self.settings.budget_tokens // _SHORT_LINE or _MAX_SAID)
+            limit = min(_MAX_SAID, self.settings.budget_tokens // _SHORT_LINE_TOKENS or _MAX_SAID)
             said = (
                 search(corpus, asked.message, now=asked.now, limit=limit, filters=Filters(kinds=_SAID), vector=vector)
                 if has_subject
@@ -289,12 +291,12 @@ class ContextRecall:
             return [], {}
         lookups = self.index.lookups
         hits = [hit for hit in hits if hit.score >= _MIN_SHARE * hits[0].score]
-        found = self._found(hits[:_LOOKED_AT], asked)
+        found = self._found(hits[:_HITS_WITH_SPEAKERS], asked)
         authors = {one.author for one in found.values() if one.author.casefold() != one.role}
         speakers = [author.rpartition(VIA)[0] or author for author in authors]
         match reach_of(asked.message, hits, speakers):
             case "all":
-                found |= self._found(hits[_LOOKED_AT:], asked)
+                found |= self._found(hits[_HITS_WITH_SPEAKERS:], asked)
                 best = [hit for hit in hits if hit.number in found]
             case "few":
                 best = [hit for hit in hits if hit.number in found][:_FEW]
@@ -348,7 +350,7 @@ class ContextRecall:
             for number, earlier in before.items()
             if earlier in found
             and found[earlier].author != turns[number].author
-            and estimate_tokens(found[earlier].text) <= _SHORT_QUESTION
+            and estimate_tokens(found[earlier].text) <= _SHORT_QUESTION_TOKENS
         }
 
 

@@ -17,7 +17,7 @@ from honeybadger_host.memory.served import Served
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds
 
-_ATTEMPTS: Final = 3  # times that a context is made while its group is written to
+_MAX_ATTEMPTS: Final = 3  # times that a context is made while its group is written to
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ContextHandler:
         if payload.as_of is not None:
             sender = payload.agent if isinstance(payload, PreviewContext) else asked.sender
             return Answer(self.earlier.answer(question, payload.as_of, sender, now))
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             seq = self.written_seq()
             made = self.maker.make(question, identity, now)
             if not self.has_changed((group, GLOBAL_GROUP), seq):

@@ -22,14 +22,14 @@ _ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
 REPLACED: Final = "data/replaced"  # folder for texts that only one of several machines had
 _FOLDERS: Final = ("memory", "archive", "tasks", "proposals")
 _SET_ASIDE: Final = ", saved over change "
-# Kind of a file -> the member without which it is nothing.
+# Kind of a file -> the member that has its text; a file without it is removed.
 _SAYS: Final = {"entry": "content", "archived": "content", "working": "data", "task": "description"}
 
 
 def files_of(home: Path, group: str) -> Iterator[str]:
-    """Yield what the host writes of a group, and what people write that contexts show, below the home folder.
+    """Yield the files of a group, below the home folder: the host's own, and people's files that contexts show.
 
-    Not what lies in inboxes, nor files of others that a group's folder may hold. No links: the host reads none.
+    Inboxes, other files in the group's folder, and links, which the host does not read, are left out.
     """
     yield from (file for file in _named_files(home, group) if not (home / file).is_symlink())
     for kept in sorted(home.glob(f"{REPLACED}/*")):
@@ -52,7 +52,7 @@ def _named_files(home: Path, group: str) -> Iterator[str]:
 
 
 def _below(home: Path, folder: str) -> Iterator[str]:
-    """Yield the files below a folder, following no links but in its own name."""
+    """Yield the files below a folder; only the folder itself may be a link."""
     for place, folders, names in os.walk(home / folder):
         folders.sort()
         for name in sorted(names):
@@ -63,7 +63,7 @@ def _below(home: Path, folder: str) -> Iterator[str]:
 def tidied(group: str, file: str, held: bytes) -> Change | None:
     """Return the change that removes what is left empty in a file: lines, notes, or the whole file.
 
-    None: there is nothing like that.
+    None: nothing was left empty.
     """
     if FORGOTTEN.encode() not in held:
         return None

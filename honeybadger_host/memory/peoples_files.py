@@ -1,4 +1,4 @@
-"""The documents of a home by name, and whom the owner of a file is shown as."""
+"""Which files of a home are documents, by their names; and the author shown for the owner of a file."""
 
 from __future__ import annotations
 

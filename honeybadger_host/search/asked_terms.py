@@ -16,11 +16,11 @@ from honeybadger_host.search.postings import TF_BITS, TF_MASK
 from honeybadger_host.text.turn import VIA
 
 # Minimum rarity of a word that may be the group's subject, even if all documents have it; 1: only one has it.
-SUBJECT: Final = 0.5
+MIN_SUBJECT_RARITY: Final = 0.5
 # At most this many unknown words of a question are checked for typos, 0.3 ms each: a pasted page has thousands.
 _MAX_GUESSED: Final = 64
 # A smaller group says little about how rare a word is: rarity is computed as if it had this many documents.
-_FEW: Final = 40
+_MIN_DOCUMENTS: Final = 40
 Rows: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -29,7 +29,7 @@ class AskedTerm(NamedTuple):
     """A term of the question in the corpus: where, how often, how rare.
 
     Args:
-        rarity: `idf`, for at least `_FEW` documents.
+        rarity: `idf`, for at least `_MIN_DOCUMENTS` documents.
     """
 
     term: QueryTerm
@@ -60,7 +60,7 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
     A speaker's name is not looked up in turns: it says whose turns are meant, and the turns that contain it are
     mostly the other side's. A question of names alone finds these speakers' turns and the turns that name them.
     """
-    many = max(len(corpus), _FEW)
+    many = max(len(corpus), _MIN_DOCUMENTS)
     alive, kinds = view(corpus.is_alive, np.bool_), view(corpus.kinds, np.int8)
     authors = view(corpus.author_of, np.int32)
     named: list[int] = []
@@ -99,8 +99,8 @@ def _rarity(term: QueryTerm, many: int, frequency: int) -> float:
     """
     most = idf_of(many, 1)
     if common_terms().isdisjoint(term.forms):
-        return term.weight * max(idf_of(many, frequency), SUBJECT * most)
-    return term.weight * (idf_of(many, frequency) if frequency else SUBJECT / 2 * most)
+        return term.weight * max(idf_of(many, frequency), MIN_SUBJECT_RARITY * most)
+    return term.weight * (idf_of(many, frequency) if frequency else MIN_SUBJECT_RARITY / 2 * most)
 
 
 def _found(corpus: Corpus, term: QueryTerm, alive: Mask) -> tuple[Rows, Floats, int]:

@@ -38,17 +38,17 @@ __all__ = ["INDEX_FILE", "Index"]
 
 ResultT = TypeVar("ResultT")
 
-_AT_ONCE: Final = 512  # files read and written at once: about 50 ms, which a search of the group may have to wait
+_FILES_AT_ONCE: Final = 512  # files read and written at once: about 50 ms, which a search of the group may have to wait
 # Up to this many changed files are read before a search is answered (0.2 s); more are read in the background.
-_NOW: Final = 2000
-# Reads before a search is answered, each of at most `_AT_ONCE` files or 256 KiB; the rest of a MEMORY.md of many MiB is
-# read in the background.
-_PARTS_NOW: Final = 16
+_MAX_FILES_NOW: Final = 2000
+# Reads before a search is answered, each of at most `_FILES_AT_ONCE` files or 256 KiB; the rest of a MEMORY.md of many
+# MiB is read in the background.
+_MAX_PARTS_NOW: Final = 16
 # When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
-_COMPARED_NOW: Final = 20_000
+_MAX_COMPARED_NOW: Final = 20_000
 _WORTH_WARMING: Final = 5000  # groups of at least this many documents are loaded in advance; smaller ones load in 0.1 s
-_FEW: Final = 32  # files that are read while somebody waits who does not search: 3 ms
-_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
+_MAX_FILES_QUICKLY: Final = 32  # files that are read while somebody waits who does not search: 3 ms
+_MAX_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class Index:
         state = self._group(group)
         state.is_compared = True  # a folder that appears from now on resets it
         changed, state.folders = self._writer.changed(group)
-        waiting = state.fresh if len(changed) <= _NOW else state.backlog
+        waiting = state.fresh if len(changed) <= _MAX_FILES_NOW else state.backlog
         waiting.update(dict.fromkeys(changed))
         return len(changed)
 
@@ -244,7 +244,7 @@ class Index:
 
         The corpus includes the global documents. `ask` must not keep it. Raises WorldFailed.
         """
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             generation = self._db.generation
             is_complete = self.bring_up(GLOBAL_GROUP) & self.bring_up(group)
             found = self._corpora.search(group, ask)
@@ -261,10 +261,10 @@ class Index:
         state = self._group(group)
         with state.lock:  # also when nothing waits: a batch may be under way
             is_compared = state.is_compared  # the next search compares a folder that appears from here on
-            if not is_compared and self._writer.documents[self._db.group(group)] <= _COMPARED_NOW:
+            if not is_compared and self._writer.documents[self._db.group(group)] <= _MAX_COMPARED_NOW:
                 self.compare(group)
                 is_compared = True
-            for _ in range(_PARTS_NOW):
+            for _ in range(_MAX_PARTS_NOW):
                 if state.fresh:
                     self._read(group, state.fresh)
             return is_compared and not (state.fresh or state.backlog)
@@ -272,7 +272,7 @@ class Index:
     def read_few(self, group: str) -> bool:
         """Read what has changed in a group if it is little; return whether it was. Nothing is compared for that."""
         state = self._group(group)
-        if state.backlog or len(state.fresh) > _FEW:
+        if state.backlog or len(state.fresh) > _MAX_FILES_QUICKLY:
             return False
         with state.lock:
             if state.fresh:
@@ -333,4 +333,4 @@ def _first_of(queue: dict[str, None]) -> list[str]:
     """Return the first files of a queue, to which any thread adds at any time."""
     while True:
         with suppress(RuntimeError):  # it grew between the beginning and the end of this line
-            return list(itertools.islice(queue, _AT_ONCE))
+            return list(itertools.islice(queue, _FILES_AT_ONCE))

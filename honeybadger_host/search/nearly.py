@@ -15,10 +15,10 @@ import zlib
 from itertools import pairwise
 from typing import Final
 
-_SKETCHED: Final = 8
-_ENOUGH: Final = 6
+_SKETCH_SIZE: Final = 8
+_MIN_LONG_WORDS: Final = 6
 # Minimum letters of a word in a sketch; shorter words count when there are too few longer ones.
-_LONG: Final = 4
+_MIN_LETTERS: Final = 4
 _MAX_WORDS: Final = 400
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -40,7 +40,7 @@ def in_common(one: frozenset[str], other: frozenset[str]) -> float:
 def sketch(text: str) -> set[int]:
     """Return at most eight numbers of 32 bits; none for a text of fewer than two words."""
     words = words_of(text)
-    telling = [word for word in words if len(word) >= _LONG or not word.isascii()]
-    chosen = telling if len({*telling}) >= _ENOUGH else words
+    telling = [word for word in words if len(word) >= _MIN_LETTERS or not word.isascii()]
+    chosen = telling if len({*telling}) >= _MIN_LONG_WORDS else words
     pairs = {(min(pair), max(pair)) for apart in (1, 2) for pair in zip(chosen, chosen[apart:], strict=False)}
-    return {*heapq.nsmallest(_SKETCHED, (zlib.crc32("\0".join(pair).encode()) for pair in pairs))}
+    return {*heapq.nsmallest(_SKETCH_SIZE, (zlib.crc32("\0".join(pair).encode()) for pair in pairs))}

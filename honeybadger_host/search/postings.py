@@ -29,8 +29,8 @@ TF_BITS: Final = 6
 TF_MASK: Final = (1 << TF_BITS) - 1
 WORD_BYTES: Final = 170  # memory of a word: a string, its number, its slot
 # Postings merged at once for a file: 80 MiB, when no word occurs twice; a term is sought in every segment, 10 us.
-_SEGMENT: Final = 1 << 21
-_STEP: Final = 512  # one in this many terms of a segment is in memory
+_SEGMENT_POSTINGS: Final = 1 << 21
+_TERMS_PER_STEP: Final = 512  # one in this many terms of a segment is in memory
 _NONE: Final[Packed] = np.zeros(0, np.uint32)
 
 
@@ -95,7 +95,7 @@ class _Segment(NamedTuple):
     Args:
         at: of the first term.
         size: how many terms.
-        steps: every `_STEP`th term.
+        steps: every `_TERMS_PER_STEP`th term.
     """
 
     at: int
@@ -131,7 +131,7 @@ class Filed:
     def append(self, postings: Sorted) -> None:
         """Write the postings of the next documents. Raises WorldFailed."""
         terms = postings.terms.astype(np.uint32)
-        self._segments.append(_Segment(self._end, len(terms), terms[::_STEP].copy()))
+        self._segments.append(_Segment(self._end, len(terms), terms[::_TERMS_PER_STEP].copy()))
         for each in (terms, postings.starts, postings.packed):
             data = memoryview(each.tobytes())
             while data:
@@ -153,10 +153,10 @@ class Filed:
     def _of(self, number: int) -> Iterator[Packed]:
         """Yield the postings of a term id in each segment that has it."""
         for segment in self._segments:
-            first = (int(np.searchsorted(segment.steps, number, "right")) - 1) * _STEP
+            first = (int(np.searchsorted(segment.steps, number, "right")) - 1) * _TERMS_PER_STEP
             if first < 0:
                 continue
-            terms = self._read(segment.at + 4 * first, min(_STEP, segment.size - first))
+            terms = self._read(segment.at + 4 * first, min(_TERMS_PER_STEP, segment.size - first))
             place = int(np.searchsorted(terms, number))
             if place < len(terms) and terms[place] == number:
                 starts = segment.at + 4 * segment.size
@@ -218,7 +218,7 @@ def loaded(
     some: list[Counted] = []
     for each in chain((waiting.popleft() for _ in range(len(waiting))), batches):
         some.append(each)
-        if sum(len(each.packed) for each in some) >= _SEGMENT:
+        if sum(len(each.packed) for each in some) >= _SEGMENT_POSTINGS:
             filed.append(_merged(some))
             some = []
     filed.append(_merged(some))

@@ -46,9 +46,9 @@ class Filters:
 
 EVERY: Final = Filters()
 # A hit with at least this coverage of the message is relevant even if its words are common in the group.
-_ALL_OF_IT: Final = 0.8
-_RAREST: Final = 0.5  # minimum `Hit.rarity`
-_COVERAGE: Final = 0.2  # minimum `Hit.coverage`, unless the hit shares two rare words
+_NEARLY_ALL: Final = 0.8
+_MIN_RARITY: Final = 0.5  # minimum `Hit.rarity`
+_MIN_COVERAGE: Final = 0.2  # minimum `Hit.coverage`, unless the hit shares two rare words
 
 
 def objection(hit: Hit) -> str | None:
@@ -59,9 +59,9 @@ def objection(hit: Hit) -> str | None:
     """
     if not hit.terms:
         return "shares no word with the message"
-    if hit.rarity < _RAREST and hit.coverage < _ALL_OF_IT:
+    if hit.rarity < _MIN_RARITY and hit.coverage < _NEARLY_ALL:
         return f"shares only common words ({', '.join(hit.terms)})"
-    if hit.coverage < _COVERAGE and hit.shared < TWO_RARE_WORDS:
+    if hit.coverage < _MIN_COVERAGE and hit.shared < TWO_RARE_WORDS:
         return f"shares too little with the message ({', '.join(hit.terms)}: {hit.coverage:.0%} of it)"
     return None
 

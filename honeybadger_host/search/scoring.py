@@ -33,9 +33,10 @@ _TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
 # match every question a little and do not know names: with a larger weight they outweigh the words
 # (docs/decisions/020-vectors.md).
 _VECTOR_WEIGHT: Final = 0.5
-ALONE: Final = 3.0  # A document found by its vector alone must stand out by this many spreads
+MIN_SPREADS: Final = 3.0  # A document found by its vector alone must stand out by this many spreads
 _SPARSE: Final = 3  # A word around more than 1 in this many turns is summed over all turns, which is then cheaper
-_SURE: Final = 128  # this many of the best texts are scored in full first; documents that cannot reach them are skipped
+# Number of the best texts that are scored in full first; documents that cannot reach them are skipped.
+_SCORED_FIRST: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Scoring:
             scores = text + self._rest(np.arange(len(text)), text) * self._mask()
             rows: Rows = np.flatnonzero(scores > 0)
             return self._ordered(rows, scores[rows], limit)
-        sure = self._top(text, max(_SURE, limit))
+        sure = self._top(text, max(_SCORED_FIRST, limit))
         reached = text[sure] + self._rest(sure, text[sure])
         last = len(sure) - limit
         least = self._least(float(np.partition(reached, last)[last])) if last >= 0 else 0.0
@@ -289,7 +290,7 @@ class Scoring:
 
         They count as text, so the signals of author and date apply to the same meaning as to the same words.
         """
-        counts = self._own > 0 if self._needs_word else (text > 0) | (spreads >= ALONE)
+        counts = self._own > 0 if self._needs_word else (text > 0) | (spreads >= MIN_SPREADS)
         points: Floats = spreads * np.float32(_VECTOR_WEIGHT * idf_of(self._many, 1)) * counts
         return points
 

@@ -13,9 +13,9 @@ from honeybadger_host.storage.files import NotRegular, Signature, closing_fd, op
 from honeybadger_host.storage.home import MEMORY
 
 HISTORY: Final = "HISTORY.md"
-_BLOCK: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 20
 # Levels of folders that are scanned: one more than a category has, so that files too deep are reported.
-_DEEPEST: Final = 9
+_MAX_LEVELS: Final = 9
 
 
 class Source(NamedTuple):
@@ -102,7 +102,7 @@ def groups_of(home: Path) -> list[str]:
 
 
 def _walk(
-    home: Path, folder: str, folders: set[str] | None, levels: int = _DEEPEST
+    home: Path, folder: str, folders: set[str] | None, levels: int = _MAX_LEVELS
 ) -> Iterator[tuple[Source, Signature]]:
     """Yield the files of a folder; also those below it, when `folders` is given to collect the folders' names."""
     try:
@@ -168,7 +168,7 @@ def read_source(
             end = start + most_bytes
         parts: list[bytes] = []
         at = start
-        while at < end and (part := os.pread(fd, min(_BLOCK, end - at), at)):
+        while at < end and (part := os.pread(fd, min(_BLOCK_BYTES, end - at), at)):
             parts.append(part)
             at += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts), Signature.of(status)

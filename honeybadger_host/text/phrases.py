@@ -44,7 +44,7 @@ _NAME: Final = re.compile(r"[\w.:/#+%~-]{1,120}")
 _ESCAPED: Final = re.compile(
     r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE
 )
-_LEVELS: Final = 6  # how often a text may have been escaped: JSON in JSON in JSON
+_MAX_ESCAPES: Final = 6  # how often a text may have been escaped: JSON in JSON in JSON
 _LINE: Final = re.compile(
     r"(?P<mark>[ \t]*(?:#{1,6}[ \t]+|(?:(?:[-*+>]|\d+\.)[ \t]+)*))"
     r".*?(?P<signature> \([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\))?(?P<end>\r?)",
@@ -54,7 +54,7 @@ _MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<v
 _BEGUN: Final = (b"{", b"[", b"null")  # values that are on no single line, or say nothing
 _WORD: Final = re.compile(r"\w+")
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
-_ASKED_OF_ALL: Final = 64
+_MAX_DIRECT: Final = 64
 _MAX_WIDE: Final = 64  # texts that are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case
 # Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters.
 _WIDE_RUN: Final = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
@@ -66,7 +66,7 @@ def folded(text: str) -> str:
 
     Turkish letters i, with and without a dot, are the same.
     """
-    for _ in range(_LEVELS):
+    for _ in range(_MAX_ESCAPES):
         if "\\" not in text:
             break
         text, count = _ESCAPED.subn(_unescaped, text)
@@ -105,7 +105,7 @@ class Phrases:
         self._any: list[str] = []
         """Looked for in every text; the others where their rarest word stands, as there may be thousands."""
         self._by_word: defaultdict[str, list[str]] = defaultdict(list)
-        if len(self.parts) <= _ASKED_OF_ALL:
+        if len(self.parts) <= _MAX_DIRECT:
             self._any += self.parts
             return
         inner = {part: _WORD.findall(part)[1:-1] for part in self.parts}  # the others may be cut in a text

@@ -136,7 +136,7 @@ class _Editing:
                 FileRemoved(asked.group, "entry", file, data),
                 FileWritten(asked.group, "entry", place, written, None),
             )
-        changes += self.superseding.changes(asked.group, after, payload.supersedes or (), edit.gone, stood=True)
+        changes += self.superseding.changes(asked.group, after, payload.supersedes or (), edit.gone, existed=True)
         return Outcome(with_neutralised(shown(after, place, written), edit.texts.neutralised), changes)
 
     def _place_of(self, before: Entry, after: Entry, file: str, edit: _Edit) -> str:

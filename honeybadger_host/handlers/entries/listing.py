@@ -67,7 +67,7 @@ class _Pages:
     """The entries that a request asks for, a page at a time.
 
     Args:
-        counts: category -> entries just in it, sorted.
+        counts: category -> entries directly in it, sorted.
     """
 
     index: Index
@@ -181,7 +181,7 @@ def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str]
     """Return the categories that a page of entries lies in, and how many of their entries come before it.
 
     Args:
-        counts: category -> entries just in it, sorted; a group may have more than one query takes.
+        counts: category -> entries directly in it, sorted; a group may have more than one query takes.
     """
     taken: list[str] = []
     start = 0

@@ -276,7 +276,7 @@ def _saved(
 ) -> Outcome:
     """Return the outcome of a save. Raises Refusal: what was added to an entry is too much for it."""
     ids: Sequence[str] = asked.payload.supersedes or ()
-    archived = superseding.changes(asked.group, entry, ids, said.gone, stood=replaces is not None)
+    archived = superseding.changes(asked.group, entry, ids, said.gone, existed=replaces is not None)
     data = dump_entry(entry)
     for member, size in (("tags", len(entry.tags)), ("aliases", len(entry.aliases))):
         if size > MAX_TAGS:

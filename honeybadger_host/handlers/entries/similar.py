@@ -16,10 +16,10 @@ from honeybadger_host.search.nearly import in_common, words_of
 log = structlog.get_logger()
 
 LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
-_TOLD: Final = 12  # words of a text that are named
+_MAX_WORDS: Final = 12  # words of a text that are shown
 _DIGITS: Final = re.compile(r"\d+")
-_MOST: Final = 3
-_SHARE: Final = 0.1  # seconds that the thread that reads requests spends on this advice for one batch
+_MAX_SIMILAR: Final = 3
+_SHARE_OF_TIME: Final = 0.1  # that the thread that reads requests may spend on this advice
 _SAVED_SECONDS: Final = 0.05  # time that a pause saves up, enough for some dozen looks at once
 
 
@@ -41,7 +41,7 @@ class Similar:
     def to(self, group: str, content: str) -> Sequence[dict[str, Any]] | None:
         """Return entries that say nearly the same, most alike first; None: there was no time to look."""
         now = self._clock()
-        self._left = min(_SAVED_SECONDS, self._left + (now - self._looked_at) * _SHARE)
+        self._left = min(_SAVED_SECONDS, self._left + (now - self._looked_at) * _SHARE_OF_TIME)
         self._looked_at = now
         if self._left <= 0:
             return None
@@ -62,13 +62,17 @@ class Similar:
         near = sorted((pair for pair in near if pair[0] >= LIKENESS), key=lambda pair: (-pair[0], pair[1].key))
         return [
             {"id": one.key, "score": round(alike, 2), "what_differs": what_differs(one.text, content)}
-            for alike, one in near[:_MOST]
+            for alike, one in near[:_MAX_SIMILAR]
         ]
 
 
 def what_differs(older: str, newer: str) -> str:
     """Return the words that only one of two similar texts has, for a reader; empty when they have the same words."""
     there, here = (dict.fromkeys((*words_of(text), *_DIGITS.findall(text))) for text in (older, newer))
-    parts = {"there": [one for one in there if one not in here], "here": [one for one in here if one not in there]}
-    told = {where: ", ".join(words[:_TOLD]) + ", …" * (len(words) > _TOLD) for where, words in parts.items() if words}
-    return "; ".join(f"{where}: {words}" for where, words in told.items())
+    only_there, only_here = [one for one in there if one not in here], [one for one in here if one not in there]
+    told: list[str] = []
+    for where, words in (("there", only_there), ("here", only_here)):
+        if words:
+            more = ", …" if len(words) > _MAX_WORDS else ""
+            told.append(f"{where}: {', '.join(words[:_MAX_WORDS])}{more}")
+    return "; ".join(told)

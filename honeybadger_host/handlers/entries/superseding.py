@@ -37,7 +37,7 @@ class Superseding:
     files: WholeFiles
 
     def prepare(self, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
-        """Load entries and their places in the archive; return for each missing one the reason or its successor.
+        """Load entries and their places in the archive; return missing id -> why, or the id of its successor.
 
         Raises WorldFailed.
         """
@@ -64,14 +64,14 @@ class Superseding:
         return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
 
     def changes(
-        self, group: str, entry: Entry, ids: Sequence[str], gone: Mapping[str, Refusal | str], *, stood: bool
+        self, group: str, entry: Entry, ids: Sequence[str], gone: Mapping[str, Refusal | str], *, existed: bool
     ) -> tuple[Change, ...]:
-        """Return what moves entries to the archive. Raises Refusal: which of them cannot be superseded, and why.
+        """Return the changes that move entries to the archive. Raises Refusal if one cannot be superseded.
 
         Args:
-            entry: takes their place.
+            entry: the entry that takes their place.
             gone: see `prepare`.
-            stood: whether `entry` was there before.
+            existed: whether `entry` existed before.
         """
         changes: list[Change] = []
         for id_ in ids:
@@ -92,7 +92,7 @@ class Superseding:
                 raise Refusal("conflict", f"{id_} is not an entry: {error}; mend or remove it", field=_FIELD) from None
             except KeyError:  # it came with this batch
                 raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again") from None
-            if stood and entry.id in old.standing.supersedes:
+            if existed and entry.id in old.standing.supersedes:
                 why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
                 raise Refusal("conflict", why, field=_FIELD)
             changes += archive_entry(group, file, old, data, held, by=entry.id)
@@ -161,6 +161,6 @@ class EditedEntries:
             return self.superseding.prepare(asked.group, [id_])
 
         def decide(asked: Asked, gone: Mapping[str, Refusal | str], now: datetime) -> Outcome:
-            return Outcome({}, self.superseding.changes(asked.group, entry, [id_], gone, stood=True))
+            return Outcome({}, self.superseding.changes(asked.group, entry, [id_], gone, existed=True))
 
         return ChangeHandler(decide, prepare)

@@ -48,7 +48,7 @@ log = structlog.get_logger()
 # Seconds that the pipeline may take to answer a tool: milliseconds, unless the disk is full.
 _TOOL_SECONDS: Final = 60.0
 # Multiple of `turns.seconds` at which a turn is cut. After `turns.seconds` no new step begins.
-_LAST_ANSWER: Final = 2
+_LIMIT_FACTOR: Final = 2
 
 
 StopATurn: TypeAlias = Callable[[StopAsked], Coroutine[Any, Any, StopResult]]
@@ -194,7 +194,7 @@ class ChatTurn:
         limits = self.limits or deps.limits
         said = [_load_step(step) for step in under_way.steps]
         self.turn = AgentTurn(model, toolbox, limits, self.shown, self._keep, said)
-        seconds = limits.seconds * _LAST_ANSWER if limits.seconds else math.inf
+        seconds = limits.seconds * _LIMIT_FACTOR if limits.seconds else math.inf
         with anyio.move_on_after(seconds):  # else a model that never comes to an end keeps its group waiting
             return await self.turn.run(prompt_of(request))
         raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)

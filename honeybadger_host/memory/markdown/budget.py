@@ -17,9 +17,9 @@ from honeybadger_host.text.turn import Turn
 SHORTENED: Final = " [... shortened]\n"
 ABOVE: Final = "[... text above left out]\n"
 # Characters of a file for each token of a context: notes together may take half of what they take apart.
-_SHORTER: Final = 8
+_CHARACTERS_PER_TOKEN: Final = 8
 _MIN_SHARE: Final = 40  # tokens below which an author has no share of the notes: one short note
-_MORE_ROUNDS: Final = 2  # times that room left by folded notes is given out again
+_MAX_ROUNDS: Final = 2  # times that room left by folded notes is given out again
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
     Source: HB5; users of peers lose facts when the head of MEMORY.md is kept and its tail is cut.
     """
     book = notes.book
-    may_fit = not unread and len(book.preface) + sum(map(len, book.notes)) <= _SHORTER * share_tokens
+    may_fit = not unread and len(book.preface) + sum(map(len, book.notes)) <= _CHARACTERS_PER_TOKEN * share_tokens
     if may_fit and estimate_tokens(notes.whole.text) <= share_tokens:
         return all_notes(notes, {})
     mark = estimate_tokens(_left_out(len(book.notes) + sum((unread or {}).values()))) + 1 if book.notes else 0
@@ -131,7 +131,7 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
     room = share_tokens - for_marks
     cut = _cut(notes, room, unread or {}, for_marks)
     # each author pays for a note that several wrote and that is shown once: the room that is left is given out again
-    for _ in range(_MORE_ROUNDS if cut.has_folded_authors and cut.left_out else 0):
+    for _ in range(_MAX_ROUNDS if cut.has_folded_authors and cut.left_out else 0):
         room += share_tokens - estimate_tokens(cut.text)
         more = _cut(notes, room, unread or {}, for_marks)
         if estimate_tokens(more.text) > share_tokens:

@@ -31,7 +31,7 @@ from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 MAX_CACHE_BYTES = 32 << 20  # of group files kept in memory
 # Bytes served of a larger MEMORY.md: the newest notes of each author. Any other file that is larger is refused.
 MAX_FILE_BYTES = 1 << 20
-_ATTEMPTS: Final = 5
+_MAX_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class GroupFiles:
     def read(self, file: str) -> GroupText | None:
         """Return a file below the home folder as it is now, None when there is none. Raises FileProblem."""
         path = os.path.join(self._home, file)  # a profile may lie elsewhere, and is named by its whole path
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             seen_ns = self._wall_ns()
             signature = _signature_of(path, file)
             entry = self._entries.get(file)

@@ -13,7 +13,7 @@ from honeybadger_host.memory.markdown.budget import ABOVE, SHORTENED, newest_of_
 from honeybadger_host.memory.markdown.notes import NOBODY
 from honeybadger_host.storage.files import BOM
 
-_BLOCK: Final = 1 << 20
+_BLOCK_BYTES: Final = 1 << 20
 _MAX_HEADING_LENGTH: Final = 4096
 # The beginning of a note, with its author when it is signed; see `notes.SIGNED`.
 _NOTE: Final = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
@@ -45,7 +45,7 @@ class _Notes:
 
 
 def newest_notes(
-    pread: Callable[[int, int], bytes], size: int, most_bytes: int, block_bytes: int = _BLOCK
+    pread: Callable[[int, int], bytes], size: int, most_bytes: int, block_bytes: int = _BLOCK_BYTES
 ) -> tuple[str, dict[str, int]]:
     """Return about `most_bytes` of a MEMORY.md, and author -> notes that are not in them.
 

@@ -13,10 +13,10 @@ from typing import Final
 from honeybadger_host.search.language.analyzer import QueryTerm, is_cjk
 
 # Letters; shorter words are one typo away from too many others (`model` from `mode`, `k8s` from `k9s`).
-SHORTEST: Final = 6
+MIN_LETTERS: Final = 6
 # Letters; longer ones are not words (a key, base64) and have too many typos: 20,000 letters took minutes.
-LONGEST: Final = 32
-KEPT: Final = 2  # letters at the beginning that are assumed correct: `mango` is not `mongo`
+MAX_LETTERS: Final = 32
+CORRECT_LETTERS: Final = 2  # letters at the beginning that are assumed correct: `mango` is not `mongo`
 WEIGHT: Final = 0.7  # weight of a guess
 CHARACTER_WEIGHT: Final = 0.3  # weight of one Chinese character
 FIRST_HAN: Final = "\u3400"  # below are kana, which mean nothing alone
@@ -31,7 +31,7 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
     if len(word) == 2 and is_cjk(word):
         characters = [letter for letter in word if letter >= FIRST_HAN and letter in vocabulary]
         return [term, *(QueryTerm(letter, (letter,), CHARACTER_WEIGHT, is_optional=True) for letter in characters)]
-    if not SHORTEST <= len(term.word) <= LONGEST or not (word.isascii() and word.isalpha()) or term.is_optional:
+    if not MIN_LETTERS <= len(term.word) <= MAX_LETTERS or not (word.isascii() and word.isalpha()) or term.is_optional:
         return []
     near = tuple(sorted({slip for slip in _slips(word) if slip in vocabulary}))
     return [QueryTerm(term.word, near, term.weight * WEIGHT)] if near else []
@@ -39,7 +39,7 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
 
 def _slips(word: str) -> Iterator[str]:
     """Yield every word one typo away: a letter left out, added or replaced, or two exchanged."""
-    for place in range(KEPT, len(word) + 1):
+    for place in range(CORRECT_LETTERS, len(word) + 1):
         head, tail = word[:place], word[place:]
         for letter in ascii_lowercase:
             yield head + letter + tail

@@ -101,7 +101,7 @@ def test_two_saves_within_a_time_stamp_are_seen(world: World) -> None:
 
 
 def test_a_new_folder_delays_no_large_search(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_module, "_COMPARED_NOW", 2)
+    monkeypatch.setattr(index_module, "_MAX_COMPARED_NOW", 2)
     for name in ("a", "b", "c"):
         world.entry(name, "badger")
     assert world.find("badger") == ["a", "b", "c"]

@@ -76,8 +76,8 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("segment", [1, 40, 1 << 20])
 def test_postings_in_a_file_equal_those_in_memory(home: Path, monkeypatch: pytest.MonkeyPatch, segment: int) -> None:
-    monkeypatch.setattr(postings, "_SEGMENT", segment)
-    monkeypatch.setattr(postings, "_STEP", 3)
+    monkeypatch.setattr(postings, "_SEGMENT_POSTINGS", segment)
+    monkeypatch.setattr(postings, "_TERMS_PER_STEP", 3)
     monkeypatch.setattr("honeybadger_host.search.corpora._BYTES_AT_ONCE", 64)
     rng = random.Random(5)
     filled(home, rng, 1, 60)

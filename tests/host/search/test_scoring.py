@@ -188,7 +188,7 @@ def test_the_best_are_those_of_scoring_every_document(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layout_module, "LONG_TURN", long)
         patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
-        patch.setattr(scoring_module, "_SURE", 3 if is_loaded else 128)
+        patch.setattr(scoring_module, "_SCORED_FIRST", 3 if is_loaded else 128)
         if is_loaded:
             load_documents(corpus, documents[:late])
         else:
