@@ -1,7 +1,7 @@
-"""`install` and `uninstall`: a package for a coding tool, which the tool's own program takes in and out.
+"""`install` and `uninstall`: a package for a coding tool, installed and removed by the tool's own program.
 
-No settings file of a tool is written here: its program does that. Ours are the package, a copy of `hooks/` with the
-programs of this machine in it, and a file that says home, group and sender.
+Only that program writes the tool's settings. This module writes the package, a copy of `hooks/` with the paths of this
+machine, and a file with home, group and sender.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None])
     """Write the package of a tool and let its program install it; installing again changes only the named options.
 
     Args:
-        options: `home`, `group`, `sender` where they are named; `dry_run`.
-        told: gets the lines for the person.
-    Raises `AgentError`: what is missing, or what the program said; BadName.
+        options: `dry_run`; `home`, `group` and `sender` if they are given.
+        told: called with each line for the person.
+    Raises `AgentError`: a program is missing or failed; BadName.
     """
     before = _chosen(tool)
     home = find_home(options.get("home", before.get("home"))).absolute()

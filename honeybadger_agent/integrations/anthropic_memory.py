@@ -1,6 +1,6 @@
-"""The memory tool for the SDK of Anthropic: hand one of these to `client.beta.messages.tool_runner`.
+"""The memory tool for the SDK of Anthropic: pass one of these to `client.beta.messages.tool_runner`.
 
-It imports `anthropic`, the extra of the same name.
+It imports `anthropic` (the extra `anthropic`).
 """
 
 from __future__ import annotations

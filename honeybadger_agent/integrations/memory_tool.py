@@ -1,8 +1,8 @@
 """Claude's memory tool (`memory_20250818`) on the group's memory, for any program that talks to a model.
 
-`MemoryTool(SyncClient(…)).run({"command": "view", "path": "/memories"})` returns what the model reads; with the SDK
+`MemoryTool(SyncClient(…)).run({"command": "view", "path": "/memories"})` returns the text for the model; with the SDK
 of Anthropic use `honeybadger_agent.integrations.anthropic_memory`. A file is an entry: `/memories/<category…>/<name>`.
-Its texts are those that Claude's models know (anthropic 2.12). What it does not do: docs/adapters.md.
+The texts are those of the SDK's own tool (anthropic 2.12). Its limits: docs/adapters.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from honeybadger_agent.client import Client, SyncClient, run_through
 from honeybadger_agent.errors import AgentError, CommandFailed, NotFound, RequestFailed
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.tools import made
-from honeybadger_agent.turn.dispatch import code_of, complaint_of
+from honeybadger_agent.turn.dispatch import MAX_UNANSWERED, code_of, complaint_of
 from honeybadger_agent.wire import GENERAL, Request
 
 ResultT = TypeVar("ResultT", bound=wire.Result)
@@ -31,8 +31,7 @@ ResultT = TypeVar("ResultT", bound=wire.Result)
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
 ROOT: Final = "/memories"
 NOTES: Final = f"{ROOT}/MEMORY.md"
-MAX_SHOWN: Final = 500  # files in one view of a folder, which goes into a model's context
-_MAX_UNANSWERED: Final = 100
+MAX_SHOWN: Final = 500  # files in one view of a folder
 _MAX_LINES_NAMED: Final = 50
 _MAX_WORDS: Final = 40  # characters of an entry's first words in the name of an entry without one
 _COMMANDS: Final = "view, create, str_replace, insert, delete, rename"
@@ -40,7 +39,7 @@ _COMMANDS: Final = "view, create, str_replace, insert, delete, rename"
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change that a command asks for, and the text by which the model hears that it was done."""
+    """The request of a command, and the text for the model once it is done."""
 
     request: Request[Any]
     done: Callable[[Any], str]
@@ -50,7 +49,7 @@ class _Change:
 class _Commands:
     """The commands of both tools.
 
-    A model cannot give a request id. So a change without a reply is kept: the same command again sends the same
+    A model cannot name a request. A change without a reply is therefore kept: the same command again sends the same
     request, which is never applied twice.
     """
 
@@ -78,7 +77,7 @@ class _Commands:
             raise
         except BaseException:  # no reply, Ctrl-C, or cancelled: the change may have been made
             self._unanswered[key] = change
-            if len(self._unanswered) > _MAX_UNANSWERED:
+            if len(self._unanswered) > MAX_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]
             raise
         return waiting_told(result.proposal) if result.proposal else change.done(result)
@@ -207,7 +206,7 @@ class _Commands:
             request = _together("edit_memory", moved)
         return _Change(request, lambda _: f"Successfully renamed {old.path} to {new.path}")
 
-    # ------------------------------------------------------------------------------------------------ what is where
+    # ------------------------------------------------------------------------------------------------------- reading
 
     async def _ask(self, request: Request[ResultT], request_id: str | None = None) -> ResultT:
         answer = self._client.call(request, request_id=request_id)
@@ -222,7 +221,7 @@ class _Commands:
         return found.memory
 
     async def _entry(self, file: _File) -> wire.EntryResult | None:
-        """Return the entry of a path, by its name or by the id in what a folder shows for one without a name."""
+        """Return the entry of a path by its name, or by the id in the name that an entry without one is shown by."""
         if file.path == NOTES:
             raise CommandFailed("forbidden", f"{NOTES} is what people edit: only view it, or insert at its end")
         if file.is_root:
@@ -244,7 +243,7 @@ class _Commands:
         return entry
 
     async def _listed(self, folder: _File, **members: int) -> wire.EntriesResult | None:
-        """Return a folder's entries; None: there is none. Raises CommandFailed: not all files are read yet."""
+        """Return a folder's entries; None: it does not exist. Raises CommandFailed: not all files are indexed yet."""
         is_category = wire.CATEGORY.fullmatch(folder.folder) is not None
         category = folder.folder if is_category else GENERAL
         listed = await self._ask(made(wire.ListMemoryEntries, category=None if folder.is_root else category, **members))
@@ -253,7 +252,7 @@ class _Commands:
         return listed if folder.is_root or (is_category and listed.total) else None
 
     async def _rows(self, folder: _File) -> list[wire.EntryRow]:
-        """Return all entries of a folder, which one request changes. Raises CommandFailed."""
+        """Return all entries of a folder, to change in one request. Raises CommandFailed."""
         listed = await self._listed(folder, limit=wire.MAX_OPERATIONS)
         if listed is None:
             raise folder.missing()
@@ -277,7 +276,7 @@ class _File:
 
     @classmethod
     def at(cls, path: str) -> _File:
-        """Parse a model's path, which never reaches a file system. Raises CommandFailed."""
+        """Parse a model's path; it is never used as a path of the file system. Raises CommandFailed."""
         if ".." in unquote(path).replace("\\", "/").split("/"):
             raise CommandFailed("forbidden", f"Path {path} would escape /memories directory")
         if path != ROOT and not path.startswith(f"{ROOT}/"):
@@ -349,7 +348,7 @@ def _numbered(lines: Sequence[str], start: int, end: int) -> list[str]:
 
 
 def _why_not(text: str, old: str, file: _File) -> str:
-    """Return why `old` is not replaced in a text in which it is not once."""
+    """Return why `old`, which is not exactly once in a text, is not replaced."""
     if not old or old not in text:
         return f"No replacement was performed, old_str `{old}` did not appear verbatim in {file.path}."
     places = [found.start() for found in re.finditer(f"(?={re.escape(old)})", text)]

@@ -25,8 +25,8 @@ class ToolCall:
     """A model's call of a tool.
 
     Args:
-        id: the provider's, for pairing with the answer; unique within one answer.
-        arguments: JSON as the model wrote it; not checked.
+        id: from the provider, to pair the call with its answer; unique within one answer of the model.
+        arguments: JSON as the model wrote it, not checked.
     """
 
     id: str
@@ -41,7 +41,7 @@ class ToolAnswer:
     Args:
         content: for the model.
         summary: for people, one line of at most 200 characters.
-        tokens: what models cost that it asked, as another agent does.
+        tokens: tokens of models that the tool asked, such as another agent.
     """
 
     call: ToolCall

@@ -1,6 +1,6 @@
 """The checks before every page: who asks, from which page, and what a browser may do with the answer.
 
-`docs/decisions/036-page.md` says against whom each guard is.
+`docs/decisions/036-page.md` lists the attack that each check prevents.
 """
 
 from __future__ import annotations
