@@ -42,7 +42,7 @@ def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]
     if not old and not new:
         return []
     if len(old) * len(new) <= _MAX_COMPARED:
-        matcher = SequenceMatcher(None, old, new, autojunk=False)
+        matcher = SequenceMatcher(_is_blank, old, new, autojunk=False)  # a blank line alone says nothing of its place
         return [Hunk(start + a, old[a:b], new[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
     anchors = _anchors(old, new)
     if not anchors:
@@ -55,6 +55,10 @@ def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]
             hunks += (hunk._replace(at=start + before_at + hunk.at) for hunk in between)
         before_at, after_at = one + 1, other + 1
     return hunks
+
+
+def _is_blank(line: bytes) -> bool:
+    return not line.strip()
 
 
 def _anchors(before: Sequence[bytes], after: Sequence[bytes]) -> list[tuple[int, int]]:

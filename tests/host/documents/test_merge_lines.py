@@ -37,3 +37,10 @@ def test_what_only_one_side_changed_is_taken(base: bytes, newest: bytes, saved: 
     with pytest.raises(Overlapping) as refused:
         merge_lines(base, newest, saved)
     assert refused.value.line == 1
+
+
+def test_a_blank_line_is_no_anchor_between_changed_notes() -> None:
+    """A typed line is taken out although the note above it went and one came below it."""
+    base = b"\n## One\n- a\n\n## Two\n- b\n- typed\n"
+    newest = b"\n## One\n- a\n- typed\n\n## Three\n- c\n"
+    assert merge_lines(base, newest, base.replace(b"- typed\n", b"")) == newest.replace(b"- typed\n", b"")
