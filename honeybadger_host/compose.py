@@ -305,7 +305,7 @@ def _curator_of(
         prose=settings.curation.prose,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
-    enrichment = Enrichment(uses, asker) if settings.curation.enrichment else None
+    enrichment = Enrichment(uses, asker) if has_model and settings.curation.enrichment else None
     return Curator(uses, dreams, _due_dreams_of(home, settings, memory.ledger), enrichment)
 
 

@@ -70,28 +70,28 @@ class Enrichment:
     """Looks at saved entries, one at a time. Event loop.
 
     Args:
-        keeper: keeps the entries that wait in the journal; asks a model only if `uses` has it as its asker.
+        asker: that of `uses`; it also keeps the entries that wait in the journal.
     """
 
     uses: PassDependencies
-    keeper: Asker
+    asker: Asker
 
     async def note(self, saved: Collection[Saved]) -> None:
         """Keep entries that have to be looked at; one that cannot be kept is passed over."""
-        for group, entry_id in saved if self.uses.asker is not None else ():
+        for group, entry_id in saved:
             try:
                 if await anyio.to_thread.run_sync(self._entry, group, entry_id) is not None:
-                    await self.keeper.note(Question(group, enrichment_of(entry_id), "enrichment", "", ""))
+                    await self.asker.note(Question(group, enrichment_of(entry_id), "enrichment", "", ""))
             except WorldFailed as error:
                 log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
 
     async def groups(self) -> set[str]:
         """Return the groups with entries that wait. Raises WorldFailed."""
-        return {key.group for key in await self.keeper.begun(_NAMED)}
+        return {key.group for key in await self.asker.begun(_NAMED)}
 
     async def make(self, group: str) -> bool:
         """Look at one entry; return whether there are more. Raises OverBudget, ModelFailed, WorldFailed."""
-        name = await self.keeper.unfinished(group, _NAMED)
+        name = await self.asker.unfinished(group, _NAMED)
         if name is None:
             return False
         found = await anyio.to_thread.run_sync(self._entry, group, name.removeprefix(_NAMED))
@@ -104,7 +104,7 @@ class Enrichment:
             except WrongAnswer as error:  # the saved entry is kept: it is not worth a second question
                 log.warning("enrichment.refused", group=group, entry=found[0].id, why=str(error))
         if made is None:
-            await self.keeper.forget(question)
+            await self.asker.forget(question)
         return True
 
     def _entry(self, group: str, entry_id: str) -> tuple[Entry, str] | None:

@@ -129,7 +129,7 @@ class Curator:
 
     Args:
         due_dreams: None: groups dream only on request.
-        enrichment: None: saved entries are not enriched.
+        enrichment: None: saved entries are not enriched; that takes a model.
     """
 
     def __init__(
