@@ -94,10 +94,9 @@ def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandle
             most *= _MORE_RANKED  # some say the same
         by_number = {hit.number: hit for hit in hits}
         shown = [_shown(same, by_number.get(same[0].number)) for same in _as_edited(journal, files, folded[:limit])]
-        return {
-            "hits": [one | ({"archived": True} if payload.archived else {}) for one in shown],
-            "is_complete": is_complete,
-        }
+        if payload.archived:
+            shown = [{**one, "archived": True} for one in shown]
+        return {"hits": shown, "is_complete": is_complete}
 
     return QueryHandler(answer)
 
@@ -109,7 +108,8 @@ def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]
     edited: Mapping[str, tuple[str, int]] = {}
     with contextlib.suppress(JournalError):  # then they are as their files say
         edited = EditReader(journal).newest_of(entries) if entries else {}
-    notes = {file: edited_notes(files, file) for file in {one.file for one in found if one.kind == "note"}}
+    files_of_notes = {one.file for one in found if one.kind == "note"}
+    notes = {file: edited_notes(files, file) for file in files_of_notes}
 
     def as_edited(one: Found) -> Found:
         if one.kind == "note":
@@ -118,7 +118,7 @@ def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]
         author, at = edited.get(one.file, (one.author, 0)) if one.kind == "entry" else (one.author, 0)
         return one._replace(author=author, at=at / 1000) if at / 1000 > (one.at or 0.0) else one
 
-    return [[as_edited(one) for one in same] for same in shown]
+    return [list(map(as_edited, same)) for same in shown]
 
 
 def _in_order(found: Mapping[int, Found], hits: Sequence[Hit]) -> list[int]:
