@@ -1,7 +1,7 @@
-"""`forget`: something goes from every place where the host keeps it, and that is proved (docs/decisions/033-forget.md).
+"""`forget`: remove texts from every place where the host keeps them, and prove it (docs/decisions/033-forget.md).
 
-What is to go is kept in the journal first, and goes from there last, with the receipt of who asked; whatever a kill
-interrupts is done by the next start, or by the same command. Each step may be done again.
+The plan is written to the journal first and removed last, with the receipt of the request. The next start, or the same
+command, finishes what a kill interrupted: each step may be repeated.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MAX_ERASING_SECONDS: Final = 60.0
 _TIDY_AT_ONCE: Final = 128
 _TIDY_TRIES: Final = 10
 _TIDY_SECONDS: Final = 1.0
-_MAX_SPACED: Final = 24  # characters of a text for one of a phrase, with all that may stand between two words
+_MAX_SPACED: Final = 24  # characters in a text for each character of a phrase, with the space between words
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Forgotten:
         self.replies += len(found.receipts)
 
     def counted(self, phrases: Phrases) -> dict[str, Any]:
-        """Return it as it is answered; a file whose name says what goes is not named."""
+        """Return the members of the answer, without forgotten texts in names of files."""
         return {
             "changes": dict(sorted(self.changes.items())),
             "edits": len(self.edits),
@@ -93,8 +93,8 @@ class Forgetter:
     """Forgets one thing at a time. Event loop.
 
     Args:
-        documents: what people save is taken in only while `recording` is held.
-        changed: called with each file that was written anew.
+        documents: people's saves are recorded only while `recording` is held.
+        changed: called with each file that was rewritten.
     """
 
     def __init__(
@@ -111,17 +111,17 @@ class Forgetter:
         self._changed = changed
         self._lock = anyio.Lock()
         self.recording = anyio.Lock()
-        """Held to record people's edits: what goes from a file is not to be taken for one."""
+        """Held while people's edits are recorded, so that a removal from a file is not taken for an edit."""
         begun = read_forgetting(self._journal.path)
         self.is_interrupted = begun is not None and not begun.is_erased
-        """Files may lack what the journal still says they hold: nobody saved that."""
+        """Whether files may lack texts that are still in the journal, through no edit of a person."""
         self._gone: tuple[Forgetting, Mapping[str, Any]] | None = None
-        """The plan in the journal and what went by it, when nothing is left to be done but its end."""
+        """The plan in the journal and its result, if only its last step is left."""
 
     async def finish(self) -> None:
-        """Go on with what an end of the host cut short, as the first thing of a start.
+        """Finish a plan that a stop of the host interrupted, as the first step of a start.
 
-        A request for it that is still there ends it: it says what is to be looked for in what is left.
+        If its request still waits, the request does the last step: only it has the texts to search for.
         """
         async with self._lock:
             try:
@@ -134,9 +134,9 @@ class Forgetter:
                 log.error("forget.failed", error=str(error), now_what="the same command, or the next start, goes on")
 
     async def forget(self, asked: Asked) -> dict[str, Any]:
-        """Return what went.
+        """Return what was removed.
 
-        Raises Refusal: it is not there. Raises WorldFailed, JournalError: it is not done; asked again it goes on.
+        Raises Refusal: there is no such thing. Raises WorldFailed, JournalError: it continues when asked again.
         """
         wanted: Forget = asked.payload
         async with self._lock:
@@ -167,7 +167,7 @@ class Forgetter:
     # ---------------------------------------------------------------------------------------------------------- steps
 
     async def _looked(self, plan: Forgetting) -> dict[str, Any]:
-        """Return what would go."""
+        """Return what would be removed."""
         done = Forgotten()
         done.add(await self._read(find, self._journal.path, plan))
         done.files.update(await self._read(self._files_with, plan))
@@ -179,10 +179,10 @@ class Forgetter:
         return {**went, "left": [one._asdict() for one in left], "backups": backups, "dry_run": False}
 
     async def _end(self, plan: Forgetting, asked: Forgetting | None = None) -> dict[str, Any]:
-        """Do what is left of a plan and look for what is left; the receipt of who asked is the end of it.
+        """Finish a plan, search for remains, and commit the receipt of the request.
 
         Args:
-            asked: the request that is served now, which knows the words when the plan does not any more.
+            asked: the request that is served now; it has the texts if the plan no longer has.
         """
         plan, went = self._gone or (plan, await self._forget(plan))
         self._gone = None
@@ -203,7 +203,7 @@ class Forgetter:
         return result
 
     async def _forget(self, plan: Forgetting) -> Mapping[str, Any]:
-        """Take it out of everything, step by step; return what went."""
+        """Remove the texts from everything, step by step; return what was removed."""
         done = Forgotten()
         went = plan.went or done.counted(plan.phrases)
         if not plan.is_erased:
@@ -250,7 +250,7 @@ class Forgetter:
         raise WorldFailed("it is said again and again, or a file of it is open in another program")
 
     def _erase(self, plan: Forgetting, found: Found, files: Sequence[str], done: Forgotten) -> bool:
-        """Take out what was found; return whether all of it could be. The writer's place is held."""
+        """Remove what was found; return whether all was removed. The caller holds the writer's place."""
         phrases, is_all = plan.phrases, True
         self.is_interrupted = True
         anew: dict[str, tuple[bytes, bytes]] = {}
@@ -261,7 +261,7 @@ class Forgetter:
             made = phrases.in_bytes(held, is_all=file in plan.files)
             if made != held:
                 if not self._refreshed(file, made, held):
-                    is_all = False  # a batch that is being decided has read it, or somebody saves it
+                    is_all = False  # a batch has read it, or somebody is saving it
                     continue
                 remove_leftovers((self._home / file).parent, {Path(file).name})
                 self._changed(file)
@@ -281,7 +281,7 @@ class Forgetter:
             raise WorldFailed(f"cannot write {file}: {error.strerror}") from error
 
     async def _tidy(self, group: str, done: Forgotten) -> None:
-        """Take out of files what says nothing any more, as changes like any other. What is open elsewhere stays."""
+        """Remove from files what has become empty, by changes. Files that are open elsewhere stay."""
         files = await self._read(self._untidy, group)
         for start in range(0, len(files), _TIDY_AT_ONCE):
             some = files[start : start + _TIDY_AT_ONCE]
@@ -318,7 +318,7 @@ class Forgetter:
     # ---------------------------------------------------------------------------------------------------------- files
 
     def _files_with(self, plan: Forgetting) -> list[str]:
-        """Return the files of the group in which something of it stands."""
+        """Return the files of the group that have a text of the plan."""
         phrases, found = plan.phrases, list[str]()
         folders: dict[Path, set[str]] = {}
         for file in files_of(self._home, plan.group):
@@ -331,7 +331,7 @@ class Forgetter:
         return found
 
     def _has_earlier_texts(self, plan: Forgetting) -> bool:
-        """Return whether a file that was replaced a moment ago still has a second name, and says it."""
+        """Return whether a file that was just replaced has a second name under which a text is left."""
         phrases, folder = plan.phrases, self._home / "groups" / plan.group
         earlier = [*folder.glob(".*.before-*"), *folder.glob("archive/.*.before-*")]
         return any(phrases.finds_bytes(read_whole(path) or b"") for path in earlier)
@@ -361,7 +361,7 @@ def request_file(plan: Forgetting) -> str:
 
 
 def _remove_before(home: Path) -> list[str]:
-    """Remove the journal that was kept of an earlier version; return its name. Raises WorldFailed."""
+    """Remove the copy of an earlier version's journal; return its name. Raises WorldFailed."""
     try:
         (home / f"{JOURNAL_FILE}{BEFORE}").unlink()
     except FileNotFoundError:
@@ -372,7 +372,7 @@ def _remove_before(home: Path) -> list[str]:
 
 
 def remove_quotes(home: Path, plan: Forgetting, *, is_dry: bool = False) -> list[str]:
-    """Remove replies nobody took, streams and dead letters that quote it; return which. Raises WorldFailed.
+    """Remove uncollected replies, streams and dead letters with a text; return their paths. Raises WorldFailed.
 
     Of a sender that is forgotten, all its replies go.
     """
@@ -389,10 +389,10 @@ def remove_quotes(home: Path, plan: Forgetting, *, is_dry: bool = False) -> list
 
 
 def forget_injected(ledger: InjectionLedger, plan: Forgetting) -> None:
-    """Forget what contexts had of it, and those contexts; all those of a session or of a sender that goes."""
+    """Remove served contexts that have a text, or that were of the session or the sender."""
     phrases, sender = plan.phrases, orjson.loads(plan.selector or "{}").get("sender")
     found: dict[str, bool] = {}
-    """Hash of a beginning -> whether it quotes what goes."""
+    """Hash of a stable part -> whether it has a text of the plan."""
 
     def quotes(text: str) -> bool:
         data = text.encode()
@@ -412,7 +412,7 @@ def forget_injected(ledger: InjectionLedger, plan: Forgetting) -> None:
 
 
 def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool, *, is_all: bool = False) -> list[str]:
-    """Remove files of a folder that quote it, following no link; return which. A stream of a turn that waits stays."""
+    """Remove files of a folder that have a text; return their paths. Streams of waiting turns stay."""
     found: set[str] = set()
     try:
         fd = open_folder(home / folder)

@@ -35,7 +35,7 @@ class Conversations:
     others: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def add(self, row: Row, sender: str) -> None:
-        """Take in a change, if it is a turn."""
+        """Add a change if it is a turn."""
         if row.kind != "turn":
             return
         try:
@@ -49,7 +49,7 @@ class Conversations:
             self.others.setdefault(session, {})[turn.number] = turn.content
 
     def is_anothers(self, session: str, line: str) -> bool:
-        """Return whether a line repeats what somebody else said in the session, with or without who said it."""
+        """Return whether a line repeats a turn of another sender in the session, with or without its name."""
         said = folded(line.partition(": ")[2] or line)
         return len(said) >= MIN_CHARACTERS and any(
             said in folded(text) for text in self.others.get(session, {}).values()
@@ -57,9 +57,9 @@ class Conversations:
 
 
 def derived_of_sender(home: Path, group: str, conversations: Conversations) -> Iterator[str]:
-    """Yield what compaction and consolidation made of a sender's turns, but for lines that repeat others' words.
+    """Yield the texts that compaction and consolidation made from a sender's turns.
 
-    A text that was made of several people's turns in other words goes whole.
+    Lines that repeat other people's turns are left out. A rewording of several people's turns is yielded whole.
     """
     summary = _text_of(home, f"groups/{group}/{SUMMARY}")
     for session, turns in conversations.said.items():
@@ -77,11 +77,11 @@ def derived_of_sender(home: Path, group: str, conversations: Conversations) -> I
 
 
 def notes_of_chat(journal: Path, rows: Sequence[Row], is_wanted: Callable[[str, int], bool]) -> list[Row]:
-    """Return the changes that agents' tools made in answers to turns that are wanted.
+    """Return the changes that agents' tools made in answers to certain turns.
 
     Args:
         rows: changes of the group.
-        is_wanted: session and number of the turn that was answered.
+        is_wanted: (session, number) of the answered turn -> whether to return its changes.
     """
     asked = [row for row in rows if row.kind != "turn"]
     behind = read_turns_behind(journal, asked)
@@ -119,7 +119,7 @@ def _leaves(value: object) -> Iterator[str]:
 
 
 def learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
-    """Yield what consolidation made of a session: its part of the summary, and the results of its proposals."""
+    """Yield the texts that consolidation made from a session: in summary.md and in proposals."""
     yield from (part_of(_text_of(home, f"groups/{group}/{SUMMARY}"), session) or "").split("\n")
     for proposal in _proposals(home, group):
         if proposal.get("session") == session:
@@ -128,14 +128,14 @@ def learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
 
 
 def taken_from(home: Path, group: str, entry: str) -> Iterator[str]:
-    """Yield the facts of an entry that enrichment made entries of."""
+    """Yield the facts of an entry from which enrichment made entries."""
     for operation in operations_of(json_object(read_whole(home / proposal_file(group, enrichment_of(entry))) or b"")):
         if operation.get("state") == "applied":
             yield from str(operation.get("result") or "").split("\n")
 
 
 def operations_of(proposal: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the operations in a proposal's file; none of one that a person broke."""
+    """Return the operations in a proposal's file; none if the file is broken."""
     return _objects(proposal.get("operations"))
 
 

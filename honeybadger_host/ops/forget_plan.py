@@ -1,4 +1,4 @@
-"""A request to forget as a plan: the records it chooses, and the texts to search for."""
+"""The plan of a request to forget: the records to remove, and the texts to search for."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from honeybadger_host.storage.journal_schema import IS_EDIT, Row
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 
-_MIN_PER_LINE = 40  # characters from which one line of a longer text is known again by itself
+_MIN_PER_LINE = 40  # characters of a line that is also searched for alone
 
 
 def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting:
-    """Return what is to be forgotten, as journal and files have it now. Raises JournalError, WorldFailed."""
+    """Return the plan for a request, from journal and files as they are now. Raises JournalError, WorldFailed."""
     selector = orjson.dumps(wanted.model_dump(exclude_none=True, exclude={"dry_run", "shared"})).decode()
     if wanted.text is not None:
         return Forgetting(group, selector, asked=(wanted.text,))
@@ -46,7 +46,7 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     for row in _rows(journal, group):
         if wanted.sender is not None:
             conversations.add(row, wanted.sender)
-            if row.kind == "session":  # others' words stand in it, too
+            if row.kind == "session":  # it has words of others, too
                 if row.sender == wanted.sender:
                     said += put_into_document(documents.get(row.file, b""), row.data)
                 documents[row.file] = row.data
@@ -89,7 +89,7 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
 
 
 def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
-    """Raise Refusal when a group has no such entry, task, change, sender or session."""
+    """Raise Refusal if a group has no such entry, task, change, sender or session."""
     named = {"entry, task or change": wanted.id, "sender": wanted.sender, "session": wanted.session}
     what, name = next(((what, name) for what, name in named.items() if name is not None), ("text", ""))
     is_sender = wanted.sender is not None and NAME.fullmatch(wanted.sender)
@@ -107,7 +107,7 @@ def _rows(journal: Path, group: str) -> Iterator[Row]:
 
 
 def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Conversations) -> list[Row]:
-    """Return what an agent saved while it answered the sender, or in the session."""
+    """Return the changes that agents made while they answered the sender, or in the session."""
     if wanted.sender is not None:
         return notes_of_chat(journal, [*_rows(journal, group)], lambda of, turn: turn in conversations.said.get(of, ()))
     if wanted.session is not None:
@@ -116,7 +116,7 @@ def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Con
 
 
 def _said_by(row: Row) -> Iterator[str]:
-    """Yield what a change says; of one that took out, put back or changed notes, what they say and said."""
+    """Yield the texts of a change; of a change of notes, the texts before and after."""
     if row.kind not in REVISED_KINDS:
         yield from said_in(row.data)
         return

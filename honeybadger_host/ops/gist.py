@@ -13,7 +13,7 @@ from honeybadger_host.storage.journal_schema import Row
 
 
 def gist_of(event: Row, most: int = 80) -> str:
-    """Return one line of at most `most` characters that tells a change from its neighbours."""
+    """Return a change on one line of at most `most` characters."""
     if is_edit(event):
         edit = edit_of(event)
         lines = edited_lines(edit)
@@ -60,5 +60,6 @@ def gist_of(event: Row, most: int = 80) -> str:
                     text = f"{value['key']}: {value['data']}"
                 case _:
                     text = str(value["content"])
-    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))  # a terminal obeys the others
+    words = " ".join(text.split())
+    line = "".join(c if c.isprintable() else "\ufffd" for c in words)  # the others could control a terminal
     return shortened(line, most)
