@@ -368,7 +368,7 @@ def _check_installed(module: str, what: str, extra: str) -> None:
 
 
 def _recover(home: Path, journal: Journal, projections: Projections) -> None:
-    """Bring the files up to date with what was committed and perhaps not written; remove a killed host's status."""
+    """Write committed changes that are missing in files; remove the status file of a killed host."""
     looked_at = projections.recover(journal.unprojected())
     if looked_at:
         log.info("recovery.finished", changes=looked_at, behind=projections.behind)

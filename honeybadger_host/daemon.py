@@ -118,7 +118,7 @@ def serve_box(
 
 
 def _take_in_saves(host: Host) -> None:
-    """Merge what people have saved; what is being saved just now stays for the next start."""
+    """Merge people's saves; a save that is still going on is left to the next start."""
     documents, journal = host.projections.documents, host.journal
     documents.touch_changed()
     until = time.monotonic() + _MAX_SAVING_SECONDS

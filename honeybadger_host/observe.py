@@ -178,7 +178,7 @@ def _keep_recent(_logger: Any, method: str, event: MutableMapping[str, Any]) -> 
 
 
 def _redact_exception(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Take credentials out of a traceback: an exception may say what it choked on."""
+    """Remove credentials from a traceback: an exception may quote its input."""
     if "exception" in event:
         event["exception"] = redact_line(str(event["exception"]))
     return event

@@ -1,4 +1,4 @@
-"""How a request is answered: its reply, then its removal, its line in the log, and what cannot be served set aside."""
+"""Answers to requests: write the reply, remove the request, log it, and set aside a request that cannot be served."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Answers:
             self.refuse_for_bug(request, error)
 
     def refuse_for_world(self, request: QueuedRequest, error: WorldFailed) -> None:
-        """Refuse what the world does not let us do; where the home lies is not the asker's business."""
+        """Refuse a request that the system does not allow now. The message does not name the home's path."""
         self.counters.note_error(str(error))
         what = str(error).replace(f"{self.journal.path.parent.parent}/", "")
         request.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
@@ -82,7 +82,7 @@ class Answers:
     # ------------------------------------------------------------------------------------------------------ replies
 
     def reply(self, opened: OpenInbox, request: QueuedRequest) -> None:
-        """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
+        """Answer and remove one request. If the reply cannot be written, the request stays and is tried again."""
         inbox = request.inbox
         refused = request.state if isinstance(request.state, Refused) else None
         ending = _ending(request)
@@ -109,7 +109,7 @@ class Answers:
         if inbox.front is not None:
             opened.remove_stream(request.stem)
         if refused is not None and refused.is_cut_short:
-            self.journal.forget_turn(request.turn)  # asked again it begins anew
+            self.journal.forget_turn(request.turn)  # sent again, it starts over
         opened.remove(request.name, request.signature)
         inbox.inflight.discard(request.name)
         self.passed("unlinked")
@@ -136,9 +136,9 @@ class Answers:
     def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
         data, size = request.data, request.size
         if data is not None and size > len(data):
-            with contextlib.suppress(NotRegular, Changing, FileNotFoundError):  # it went: what was read is kept
+            with contextlib.suppress(NotRegular, Changing, FileNotFoundError):  # gone: keep what was read
                 more = self.dead_letters.read_for(opened, request.name).data
-                if more.startswith(data):  # else another file stands there by now, and who knows whose
+                if more.startswith(data):  # else another file has that name now, perhaps of somebody else
                     data = more
         reason = redact_line(reason)
         self.dead_letters.bury(request.inbox, request.name, data, reason, size=size, owner=request.owner)

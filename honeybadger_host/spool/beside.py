@@ -66,10 +66,10 @@ class Beside:
         return bool(self._waiting)
 
     def begin(self, request: QueuedRequest, asking: Asking, tasks: TaskGroup, waiting: TaskGroup) -> None:
-        """Begin with a request.
+        """Start a request.
 
         Args:
-            waiting: where what waits is cancelled in, when the host ends.
+            waiting: the task group of waiting requests, which is cancelled when the host ends.
         """
         match asking.handler:
             case TurnHandler() as turn:
@@ -161,6 +161,6 @@ class Beside:
             self._wake()
 
     def _let_go(self, request: QueuedRequest) -> None:
-        """Let go of a turn that did not run; what lies in its box is met again."""
+        """Release a turn that did not run; its file is found again."""
         request.inbox.inflight.discard(request.name)
         self._turn_queue.leave(request.turn)

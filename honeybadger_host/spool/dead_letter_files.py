@@ -52,7 +52,7 @@ def dead_names(home: Path) -> list[str]:
 
 
 class DeadCount:
-    """How many dead letters there are; a folder is counted again when it changed."""
+    """Counts dead letters; counts a folder again only when it changed."""
 
     def __init__(self, home: Path) -> None:
         self._dead = home / "data" / "dead"
@@ -63,7 +63,7 @@ class DeadCount:
         """Return how many there are now."""
         before, self._counted = self._counted, {}
         for folder in self._dead.glob("*/*"):
-            with contextlib.suppress(OSError):  # it went meanwhile
+            with contextlib.suppress(OSError):  # it was removed meanwhile
                 status = folder.stat()
                 unchanged, count = before.get(str(folder)) or (Unchanged(), 0)
                 if not unchanged.holds(status):

@@ -1,4 +1,4 @@
-"""How many requests of each queue are in a batch, so that no group waits for another's flood.
+"""Chooses how many requests of each queue are in a batch, so that no group waits for another's flood.
 
 Deficit round robin, with one addition: a queue that had nothing after the last batch comes first, once. Pure.
 Measured in docs/performance.md.

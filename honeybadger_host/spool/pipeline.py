@@ -54,7 +54,7 @@ from honeybadger_host.storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _SAY_AGAIN_SECONDS = 60.0  # log the same problem of an inbox at most once in this many seconds
-# Requests of one commit, over all groups: more gain 3 %, and keep whoever comes meanwhile waiting. Each may be of
+# Maximum number of requests in a commit: more gain 3 %, and make new requests wait longer. Each may be of
 # another inbox, with two descriptors, and 1024 are all that a process may have by default.
 BATCH_REQUESTS = 128
 
@@ -132,7 +132,7 @@ class Pipeline:
         self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
         self._beside = Beside(self._answers, self.turn_queue, serving.note, self.wake)
         self._own: list[QueuedRequest] = []
-        """The host's own changes that wait."""
+        """Changes of the host itself that wait."""
         self._requests = RequestReader(
             serving.handlers, serving.forbids, counters, throttle, spool.shares.request_bytes
         )
@@ -158,7 +158,7 @@ class Pipeline:
         self.turn_queue.stop()
 
     def stop(self) -> None:
-        """Take nothing more; `run` returns when what was taken is written and answered."""
+        """Take no more requests; `run` returns when all that were taken are written and answered."""
         self._stopping.set()
         self.turn_queue.cancel()
         self._event.set()
@@ -238,7 +238,7 @@ class Pipeline:
             return edits
 
     async def turn(self, asked: Asked, type_name: str, handler: TurnHandler) -> bytes | None:
-        """Run a turn of the host's own behind those of people, and write what it ends with as `change` does.
+        """Run a turn of the host itself after the turns of people, and write its result as `change` does.
 
         Returns the reply; None: the host is ending, and the next start goes on with it.
         Raises Refusal, WorldFailed: it could not be done; tried again it goes on where it was.
@@ -341,7 +341,7 @@ class Pipeline:
             asking.prepared = asking.handler.prepare(asking.asked)
 
     def _look_up_receipts(self, requests: Sequence[QueuedRequest]) -> None:
-        """Answer what was done before as it was answered then."""
+        """Give requests that were done before their first answers."""
         by_box: defaultdict[Inbox, list[tuple[QueuedRequest, Asking]]] = defaultdict(list)
         for request in requests:
             match request.state:
@@ -381,7 +381,7 @@ class Pipeline:
         return over
 
     def _apply(self, changes: Sequence[Change]) -> int | None:
-        """Number changes, and let what is decided later see them; return the number of the last."""
+        """Number changes, and show them to later decisions; return the number of the last."""
         if not changes:
             return None
         self._unit.apply(changes)
@@ -389,7 +389,7 @@ class Pipeline:
         return self._journal.next_seq - 1
 
     def _is_over(self, request: QueuedRequest) -> bool:
-        """Refuse what is over a share of its sender: it is as if it had not been sent, and no dead letter."""
+        """Refuse a request over a share of its sender, without receipt or dead letter; return whether it is over."""
         inbox, now = request.inbox, time.monotonic()
         if isinstance(request.state, Over):
             over: tuple[LimitName, Refusal] | None = self.limiter.over_pending(len(inbox.names))
@@ -408,7 +408,7 @@ class Pipeline:
     # -------------------------------------------------------------------------------------------------------- write
 
     def _write(self, received: RequestBatch) -> None:
-        """Commit what was decided, project it, and answer everything but queries."""
+        """Commit the decided changes, write their files, and answer everything but queries."""
         changing = [
             (request, decided)
             for request in received.requests

@@ -20,7 +20,7 @@ KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed
 BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
 _MIN_KEPT: Final = 1024
-# Requests a second that every host serves; from it follows how long a full inbox is told to wait.
+# Requests a second that every host serves: a refusal of a full inbox says when to come back by it.
 _PENDING_PER_SECOND: Final = 1000
 
 

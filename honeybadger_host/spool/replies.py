@@ -87,7 +87,7 @@ class ReplyRetention:
                 replies, their_bytes = inbox.replies, inbox.reply_bytes
                 removed, kept, kept_bytes = _remove_older(inbox.path, name, now, seconds)
                 count += removed
-                if name == REPLIES:  # what came meanwhile counts twice: at most so many
+                if name == REPLIES:  # replies written meanwhile are counted twice: it is an upper bound
                     inbox.replies += kept - replies
                     inbox.reply_bytes += kept_bytes - their_bytes
         return count

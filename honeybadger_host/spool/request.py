@@ -120,7 +120,7 @@ class QueuedRequest:
 
     @property
     def is_turn(self) -> bool:
-        """Whether it came through `turns/`."""
+        """Return whether it came through `turns/`."""
         return self.inbox.front is not None
 
     @property

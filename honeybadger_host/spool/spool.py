@@ -94,7 +94,7 @@ class Spool:
 
     @property
     def has_unfinished(self) -> bool:
-        """Whether files are looked at again later, for somebody is still writing them. Any thread."""
+        """Return whether a file is still being written and will be looked at again. Any thread."""
         return any(inbox.waiting for inbox in list(self._folders.values()))
 
     @property
@@ -234,7 +234,7 @@ class Spool:
         try:
             names = list(itertools.islice(inbox.listing, _LISTED_AT_ONCE))
         except OSError:
-            names = []  # the next listing says what it is
+            names = []  # the next listing reports the error
         self._queue(inbox, names, now)
         most = 2 * self.shares.pending_files or math.inf  # names in memory, 90 bytes each
         if len(names) < _LISTED_AT_ONCE:
@@ -352,7 +352,7 @@ class Spool:
         except (FileNotFoundError, NotADirectoryError):
             self._listings.pop(folder, None)
             return ()
-        except OSError:  # too many open files, an I/O error: what was there will be there
+        except OSError:  # too many open files, an I/O error: assume that nothing changed
             unchanged.forget()
             return names
         names = []
@@ -377,7 +377,7 @@ class Spool:
 def _names_of(folder: str) -> Iterator[str]:
     """Open a folder that is not a link and return its names, read as they are asked for. Raises OSError, then, too."""
     with closing_fd(open_folder(folder)) as fd:
-        entries = os.scandir(fd)  # it has a descriptor of its own
+        entries = os.scandir(fd)  # the iterator duplicates the descriptor
     return _drain(entries)
 
 

@@ -95,14 +95,14 @@ class TurnQueue:
         self._behind: list[_Waiting] = []
         """Turns of the host's own, in the order they came."""
         self._taken_back: set[TurnKey] = set()
-        """Turns that are answered by `stop_turn`, and must not begin meanwhile."""
+        """Turns that `stop_turn` is answering: they must not begin."""
         self._is_stopping = False
         self.ended = anyio.Event()
         """Set when none is under way, after `stop`."""
 
     @property
     def room(self) -> int:
-        """How many more may begin."""
+        """Return how many more turns may begin."""
         return 0 if self._is_stopping else max(0, self._at_once - len(self._lanes))
 
     @property

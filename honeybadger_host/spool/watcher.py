@@ -131,11 +131,11 @@ class Watcher:
             log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
             return False
         self._refused.pop(folder, None)
-        self._hint(folder, "")  # what came before the watch
+        self._hint(folder, "")  # files may have come before the watch
         return True
 
     def listen(self, folder: str) -> None:
-        """Tell of the next arrival in this folder: to be called before a look into it, which finds what came so far.
+        """Tell of the next arrival in a folder. Call it before looking into the folder, which finds earlier arrivals.
 
         A folder that is not watched yet is from now on, until `ensure` is called without it.
         """
@@ -149,7 +149,7 @@ class Watcher:
             try:
                 self._backend.listen(watched[1])
             except OSError:
-                self._backend.dropped.add(folder)  # `ensure` watches it anew, or says why that is impossible
+                self._backend.dropped.add(folder)  # `ensure` watches it again, or logs why it cannot
 
     def is_alive(self) -> bool:
         return self._backend is not None and self._backend.is_alive()
@@ -212,7 +212,7 @@ if HAS_INOTIFY:
 
         def on_queue_overflow(self) -> None:
             if not self.every:
-                self.is_spent = True  # what was lost may have been its one event
+                self.is_spent = True  # the lost event may have been its only one
             self._backend.hint("", "")
 
     class _InotifyBackend:
