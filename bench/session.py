@@ -21,7 +21,7 @@ from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.storage import files
-from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.turn import Turn
 
 _CONTENT = (NOTE + " ") * 6  # about 670 characters: fifty of them and what is around them are 50 KB
@@ -41,7 +41,13 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
 
         def load() -> None:
             turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
-            sessions = Sessions(WholeFiles(home), turn_logs, limits, last_written=lambda file: None)
+            sessions = Sessions(
+                turn_logs,
+                limits,
+                current=lambda file: read_whole(home / file),
+                render=lambda file: None,
+                last_written=lambda file: None,
+            )
             assert len(sessions.read("main", "main").document.recent_history) == 51
 
         def save() -> None:

@@ -24,6 +24,7 @@ from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
+from honeybadger_host.documents.document import Rules
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import SettingsError
@@ -41,6 +42,7 @@ from honeybadger_host.memory.markdown import group_files
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.peoples_files import document_group, name_of
 from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.session_files import SESSIONS
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
@@ -138,8 +140,13 @@ def _put_together(
         if file.startswith(f"{MESSAGES_FOLDER}/"):
             memory.arrivals.came(Path(file).stem)
 
+    def rules_of(file: str) -> Rules | None:
+        return memory.sessions.rules if file.startswith(f"{SESSIONS}/") else None
+
     unsynced = Unsynced(home)
-    documents = Documents(home, journal, unsynced, group_of=document_group, author_of=name_of, changed=changed)
+    documents = Documents(
+        home, journal, unsynced, group_of=document_group, author_of=name_of, changed=changed, rules=rules_of
+    )
     projections = Projections(home, documents, unsynced, changed=changed)
     memory = _memory_of(home, settings, journal, projections, opened)
     changed_files = ChangedFiles(home, journal.path, documents, memory.entry_files)
@@ -261,11 +268,11 @@ def _memory_of(
         entry_files=EntryFiles(home),
         working_memory=WorkingMemoryStore(home, projections.documents.read),
         sessions=Sessions(
-            whole_files,
             turn_logs,
             CompactionLimits(),
+            current=projections.documents.current,
+            render=projections.documents.render,
             last_written=journal.last_written,
-            is_behind=projections.is_behind,
         ),
         index=index,
         ledger=ledger,

@@ -47,7 +47,7 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     if review := status_.get("review"):
         _print_review(review)
     for file in status_.get("damaged", ()):
-        print(paint(f"damaged   {file} is no longer valid JSON: its last good version is served", "yellow"))
+        print(paint(f"damaged   {file} cannot be read any more: its last good version is served", "yellow"))
         _print_warning("mend it; what agents change meanwhile waits and is merged then")
     for removed in status_.get("removed_unread", ()):
         when = moment(removed["at"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from honeybadger_host.documents.merge import merge
-from honeybadger_host.documents.merge_json import is_json_object, merge_json
+from honeybadger_host.documents.merge_json import merge_json
 from honeybadger_host.documents.versions import after
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.changes import REMOVED
@@ -30,9 +31,19 @@ def merged_as(file: str, base: bytes, newest: bytes, saved: bytes) -> bytes:
     return (merge_json if is_json(file) else merge)(base, newest, saved)
 
 
-def may_be_version(file: str, data: bytes) -> bool:
-    """Return whether a file holds what a document may become: of JSON an object that is not half written."""
-    return not is_json(file) or is_json_object(data)
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a kind of JSON documents of which some members are derived: the file has them, nobody edits them.
+
+    Args:
+        is_version: whether a file holds what the document may become.
+        as_version: returns what a file holds with the derived members of the newest version.
+        as_file: returns the newest version of a file with its derived members as they are now.
+    """
+
+    is_version: Callable[[bytes], bool]
+    as_version: Callable[[bytes, bytes], bytes]
+    as_file: Callable[[str, bytes], bytes]
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.documents.document import Document
+from honeybadger_host.documents.document import Document, Rules, is_json
+from honeybadger_host.documents.merge_json import is_json_object
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.storage.edits import EditReader, Looked, Seen, digest_of, is_edit
@@ -44,11 +45,13 @@ class DocumentsInUse:
         journal: Journal,
         group_of: Callable[[str], str | None],
         clock: Callable[[], float],
+        rules: Callable[[str], Rules | None],
     ) -> None:
         self._home = home
         self._journal = journal
         self.group_of = group_of
         self.clock = clock
+        self.rules = rules
         self.reader = EditReader(journal.path, journal.rows)
         self.lock = threading.RLock()
         self._documents: OrderedDict[str, Document] = OrderedDict()
@@ -66,6 +69,23 @@ class DocumentsInUse:
     def covers(self, file: str) -> bool:
         """Return whether a file is a document."""
         return self.group_of(file) is not None
+
+    def may_be_version(self, file: str, data: bytes) -> bool:
+        """Return whether a file holds what a document may become: of JSON an object that is not half written."""
+        if not is_json(file):
+            return True
+        rules = self.rules(file)
+        return is_json_object(data) and (rules is None or rules.is_version(data))
+
+    def as_version(self, file: str, data: bytes, newest: bytes) -> bytes:
+        """Return what a file holds, of a document with derived members as if they were those of the newest version."""
+        rules = self.rules(file)
+        return data if rules is None or not (newest and rules.is_version(data)) else rules.as_version(data, newest)
+
+    def as_file(self, document: Document) -> bytes:
+        """Return what the file of a document is to hold."""
+        rules, text = self.rules(document.file), bytes(document.text)
+        return text if rules is None or not rules.is_version(text) else rules.as_file(document.file, text)
 
     def touch(self, file: str) -> None:
         """Say that a file may have changed."""
@@ -88,11 +108,12 @@ class DocumentsInUse:
         """Forget what is known of documents whose past was changed in the journal. In the writer's place."""
         with self.lock:
             for file in files:
-                if (document := self._documents.pop(file, None)) is not None:
-                    if first := document.unkept_seq:
-                        rows = self.reader.changes(first, LAST_SEQ, [file])
-                        self._backlog[file] = [row for row in rows if not is_edit(row)]
-                    self.touch(file)
+                document, rows = self._documents.pop(file, None), self._backlog.pop(file, [])
+                first = rows[0].seq if rows else 0 if document is None else document.unkept_seq
+                if first:
+                    changes = self.reader.changes(first, LAST_SEQ, [file])
+                    self._backlog[file] = [row for row in changes if not is_edit(row)]
+                self.touch(file)
 
     def discard(self, file: str) -> None:
         """Forget a document that is over."""
@@ -125,15 +146,21 @@ class DocumentsInUse:
             text = self._text_of(seen, path)
             document = Document(file, bytearray(text), seen.seq, is_there=True, left=seen.signature)
             document.is_written = seen.packed is None
+        versions = [bytes(document.text)] if document.is_there and self.rules(file) is not None else []
         for row in rows:
             if row.seq > document.seq:
                 document.take(row)
+                versions += [row.data] if self.rules(file) is not None else []
         left = signature_of(path)
         if left != document.left or document.unkept_seq:
             document.left = NEVER_SEEN
             with contextlib.suppress(WorldFailed):
-                if read_whole(path) == document.newest:
+                held = read_whole(path)
+                if held == document.newest:
                     document.left = left
+                elif held is not None and any(self.as_version(file, held, text) == text for text in versions):
+                    document.left, document.rendered = left, held
+                    document.pending_seq = document.pending_seq or document.seq
             if document.left == NEVER_SEEN:
                 self.touch(file)
         self._backlog.pop(file, None)

@@ -123,7 +123,7 @@ class Renderer:
                 new = [row for row in some if row.seq > document.seq]
                 is_only_added = all(map(is_append, new)) and not self.is_disturbed(document)
                 if new and not document.pending_seq and not is_only_added:
-                    document.rendered = bytes(document.text)
+                    document.rendered = document.on_disk
                 for row in new:
                     if row.kind in WHOLE_KINDS:
                         self._overtake(document, row)
@@ -159,10 +159,12 @@ class Renderer:
             may_append = added is None and document.rendered is not None and document.is_there
             if may_append and not is_json(document.file) and document.text.startswith(document.on_disk):
                 added = bytes(document.text[len(document.on_disk) :])
+            data = bytes(document.text)
             if added is not None:
                 is_done = self._append(document, path, added)
             else:
-                is_done = self._replace(document, path, is_durable=is_durable)
+                data = self._in_use.as_file(document)
+                is_done = self._replace(document, path, data, is_durable=is_durable)
         except (WorldFailed, OSError) as error:
             self._keep_rendered(document, added)
             if not document.has_failed:
@@ -174,7 +176,8 @@ class Renderer:
         if document.has_failed:
             document.has_failed = False
             log.info("projection.caught_up", file=document.file)
-        document.rendered, document.pending_seq, document.is_checked = None, 0, is_json(document.file)
+        document.rendered = None if data == document.text else data
+        document.pending_seq, document.is_checked = 0, is_json(document.file)
         self._unsynced.add(path)
         return True
 
@@ -187,7 +190,7 @@ class Renderer:
     def _append(self, document: Document, path: Path, added: bytes) -> bool:
         """Append to a file that is as the host left it. Raises WorldFailed."""
         if document.left is None:
-            return self._create(document, path, is_durable=True)
+            return self._create(document, path, bytes(document.text), is_durable=True)
         if not added:
             return True
         with closing_fd(open_to_append(path)) as fd:
@@ -204,12 +207,12 @@ class Renderer:
         document.left = left
         return True
 
-    def _create(self, document: Document, path: Path, *, is_durable: bool) -> bool:
+    def _create(self, document: Document, path: Path, data: bytes, *, is_durable: bool) -> bool:
         """Make the file of a document, unless somebody has just made it. Raises WorldFailed, OSError."""
         if not path.parent.exists():
             make_room(path)
             self._unsynced.add_folders(path)
-        temporary = write_beside(path, bytes(document.text), mode=FILE_MODE, is_durable=is_durable)
+        temporary = write_beside(path, data, mode=FILE_MODE, is_durable=is_durable)
         try:
             os.link(temporary, path)
         except FileExistsError:
@@ -225,10 +228,12 @@ class Renderer:
         self._unsynced.add(path.parent)
         return True
 
-    def _replace(self, document: Document, path: Path, *, is_durable: bool) -> bool:
+    def _replace(self, document: Document, path: Path, data: bytes, *, is_durable: bool) -> bool:
         """Give a file the newest text by rename, or remove it. Raises WorldFailed, OSError."""
         if document.left is None:
-            return not document.is_there or self._create(document, path, is_durable=is_durable)
+            return not document.is_there or self._create(document, path, data, is_durable=is_durable)
+        if document.is_there and data == document.on_disk:
+            return True
         if self.is_recent(document.left) and is_open_for_writing(path):
             self._in_use.touch(document.file)
             return False
@@ -241,7 +246,7 @@ class Renderer:
         try:
             if document.is_there:
                 mode = stat.S_IMODE(status.st_mode) & 0o777
-                temporary = write_beside(path, bytes(document.text), mode=mode, is_durable=is_durable)
+                temporary = write_beside(path, data, mode=mode, is_durable=is_durable)
             with alone_with(fd) as is_alone:
                 if signature_of(path) != document.left or Signature.of(os.fstat(fd)) != document.left:
                     self._in_use.touch(document.file)
@@ -314,8 +319,10 @@ class Renderer:
                 document = self._in_use.load(one.file)
                 target = path_in(self._home, one.file)
                 if text != one.held and signature_of(target) == document.left and not document.pending_seq:
-                    document.rendered = bytes(document.text)
-                    merged = merged_as(one.file, one.held, bytes(document.text), text)
+                    newest = bytes(document.text)
+                    document.rendered = document.on_disk
+                    base, mine = (self._in_use.as_version(one.file, data, newest) for data in (one.held, text))
+                    merged = merged_as(one.file, base, newest, mine)
                     os.rename(write_beside(target, merged, mode=FILE_MODE), target)
                     log.info("projection.kept", file=one.file, why="somebody saved it meanwhile")
                     self._in_use.touch(one.file)
@@ -340,6 +347,9 @@ class Renderer:
                 document.rendered, document.left, document.pending_seq = None, signature, 0
                 return
             document.pending_seq = document.pending_seq or rows[0].seq
+            if document.rendered is not None and (signature, held) == (document.left, document.rendered):
+                self.render(document)
+                return
             is_ours = document.seq == rows[-1].seq and _is_unfinished(held, bytes(document.text), rows)
             if is_ours and not is_open_for_writing(path):  # else a person saves it in place, it is no power cut
                 document.rendered, document.left = held or b"", signature

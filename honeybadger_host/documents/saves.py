@@ -15,7 +15,6 @@ from honeybadger_host.documents.document import (
     Found,
     Half,
     is_json,
-    may_be_version,
     merged_as,
 )
 from honeybadger_host.documents.in_use import MAX_BYTES, DocumentsInUse
@@ -118,7 +117,7 @@ class Saves:
             return data
         with self._in_use.lock:
             newest = document.newest
-            if newest is not None and (signature == document.left or not may_be_version(file, data)):
+            if newest is not None and (signature == document.left or not self._in_use.may_be_version(file, data)):
                 return newest
             if data == document.on_disk:
                 return bytes(document.text)
@@ -130,7 +129,7 @@ class Saves:
         for file in [*self._damaged]:
             with contextlib.suppress(WorldFailed):
                 data = read_whole(path_in(self._home, file))
-                if data is None or may_be_version(file, data):
+                if data is None or self._in_use.may_be_version(file, data):
                     self._damaged.discard(file)
         return sorted(self._damaged)
 
@@ -213,7 +212,7 @@ class Saves:
             if Signature.of(os.fstat(fd)) != signature or signature_of(path) != signature:
                 return None
         touched.pop(file, None)
-        if not may_be_version(file, data):
+        if not self._in_use.may_be_version(file, data):
             self._damaged.add(file)
             return None  # whoever mends it saves it again
         return self._compare(file, signature, self._author_of(status.st_uid), data)
@@ -225,9 +224,9 @@ class Saves:
             newest, on_disk, half, seq = bytes(document.text), document.on_disk, document.half, document.seq
             lately = [SavedText(file, digest_of(saved), 0, saved) for _, saved in document.overtaken]
         found = Found(file, signature, author or self._author_of(os.geteuid()), data, on_disk, newest, newest)
-        text = data or b""
         if data == on_disk:
             return found
+        text = self._in_use.as_version(file, data or b"", newest)
         now = self._wall()
         if half is not None and half.is_begun(now, text):
             whole = merged_as(file, half.after, newest, half.before)  # as if the first half had not been saved
@@ -236,11 +235,13 @@ class Saves:
         reader, since = self._in_use.reader, int((saved_at - NEAREST_SECONDS) * 1000)
         events = read_events(reader, file, since, seq)
         lately += reader.saved(file, since)
+        lately = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in lately]
         same = next((one for one in lately if data is not None and one.text == text), None)
         if same is not None and (saved_at * 1000 <= same.at or saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS):
             return found._replace(base=text)
         later: list[Row] | None = None
         objects = objects_in(events, newest) if is_json(file) else []
+        objects = [self._in_use.as_version(file, one, newest) for one in objects]
         if objects:
             is_earlier = same is not None or text in objects
         else:
@@ -270,14 +271,12 @@ class Saves:
         path = path_in(self._home, document.file)
         with contextlib.suppress(WorldFailed):
             left, data = signature_of(path), read_whole(path)
-            if data is None or left is None:
-                return
-            read = self.view(document.file, data, left)
+            read = None if data is None or left is None else self.view(document.file, data, left)
             if fingerprint(read) == row.offset:
-                saved = replace(document, text=bytearray(read), is_there=True)
+                saved = replace(document, text=bytearray(read or b""), is_there=read is not None)
                 edit = self._edit(document, saved)._replace(overtaken_by=row.seq)
-                document.overtaken.append((edit, data))
-                document.left, document.rendered = left, data
+                document.overtaken.append((edit, data or b""))
+                document.left, document.rendered = left, data or b""
 
     @property
     def overtaken(self) -> int:
@@ -307,7 +306,7 @@ class Saves:
             for document in in_use.every():
                 for edit, text in document.overtaken:
                     edits.append(row_of(edit, document.file, self._author_of(os.geteuid())))
-                    lately.append(SavedText(document.file, digest_of(text), at, text))
+                    lately += [SavedText(document.file, digest_of(text), at, text)] if text else []
                 document.overtaken = []
             for found in some:
                 if signature_of(path_in(self._home, found.file)) != found.signature:

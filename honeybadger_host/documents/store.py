@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from honeybadger_host.documents.document import may_be_version
+from honeybadger_host.documents.document import Rules
 from honeybadger_host.documents.in_use import DocumentsInUse
 from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.saves import Saves
@@ -34,6 +34,7 @@ class Documents:
         author_of: returns whom a file's owner is shown as.
         changed: called with a file after it was written, or its newest version changed.
         wall: seconds since the epoch; `clock` is monotonic.
+        rules: returns those of a file's kind, None when it has none of its own.
         saves: the class that takes in what people save.
     """
 
@@ -48,12 +49,13 @@ class Documents:
         changed: Callable[[str], None] = lambda file: None,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        rules: Callable[[str], Rules | None] = lambda file: None,
         saves: type[Saves] = Saves,
     ) -> None:
         self._home = home
         self._journal = journal
         self._changed = changed
-        self.in_use = in_use = DocumentsInUse(home, journal, group_of, clock)
+        self.in_use = in_use = DocumentsInUse(home, journal, group_of, clock, rules)
         self.saves = saves(home, in_use, journal, unsynced, author_of=author_of, changed=changed, wall=wall)
         overtake = self.saves.overtake
         self.renderer = Renderer(home, in_use, unsynced, overtake=overtake, changed=changed, wall=wall)
@@ -83,7 +85,19 @@ class Documents:
         if self.in_use.get(file) is not None:
             return self.current(file)
         data = read_whole(path_in(self._home, file))
-        return self.current(file) if data is not None and not may_be_version(file, data) else data
+        return self.current(file) if data is not None and not self.in_use.may_be_version(file, data) else data
+
+    def render(self, file: str) -> None:
+        """Write a document whose derived members have changed, unless somebody saves it. In the writer's place.
+
+        Raises WorldFailed.
+        """
+        with self.in_use.lock:
+            document = self.in_use.load(file)
+            if document.is_there:
+                document.pending_seq = document.pending_seq or document.seq
+                self.renderer.render(document, is_durable=False)
+        self._changed(file)
 
     def expire(self, files: Sequence[str], is_over: Callable[[bytes], bool]) -> int:
         """Remove files whose life is over, and what the journal knows of them; return how many.

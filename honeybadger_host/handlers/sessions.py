@@ -122,10 +122,9 @@ def list_sessions(documents: Sessions) -> QueryHandler:
         at = time_stamp(datetime.fromtimestamp(changed, UTC), "milliseconds")
         head: dict[str, Any] = {"session": session, "updated_at": at}
         try:
-            view = documents.peek(group, session)
-        except (ValueError, WorldFailed) as error:
-            problem = f"{session_file(group, session)} cannot be read: {error}"
-            return {**head, "turns": 0, "entries": None, "tokens": None, "has_file": True, "problem": problem}
+            view = documents.read(group, session)
+        except WorldFailed as error:
+            return {**head, "turns": 0, "entries": None, "tokens": None, "has_file": True, "problem": str(error)}
         document = view.document
         if view.skipped:
             lines = "1 line of it is not a turn" if view.skipped == 1 else f"{view.skipped} lines of it are not turns"

@@ -11,6 +11,7 @@ from typing import Final
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
+from honeybadger_host.memory.session_files import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.file_cache import signature_of
@@ -67,6 +68,7 @@ class ChangedFiles:
             folders += [f"groups/{group}/{name}" for name in _JSON_FOLDERS]
             folders += self._entries.folders(group)
             folders += self._entries.folders(f"{group}/archive")
+            folders.append(f"{SESSIONS}/{group}")
             folders += (f"{WORKING}/{group}/{name}" for name in names_in(f"{self._home}/{WORKING}/{group}"))
         return folders
 

@@ -21,7 +21,7 @@ def document_group(file: str) -> str | None:
             name
         ):
             return group if NAME.fullmatch(group) and _is_text(file) else None
-        case ["data", "working", group, _, name] if is_json_name(name):
+        case ["data", "working", group, _, name] | ["data", "context", group, name] if is_json_name(name):
             return group if NAME.fullmatch(group) and _is_text(file) else None
         case _:
             return group_of(file)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
 import orjson
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from honeybadger_agent.wire import MAX_NUMBER
 from honeybadger_host.memory.edited import Count, Edited, Texts, checked, read_json
@@ -23,6 +23,8 @@ from honeybadger_host.text.turn import Turn
 Json: TypeAlias = Mapping[str, object]  # an object that somebody else shapes; it is kept and shown, never looked into
 
 MARK: Final = "honeybadger"
+# The members that nobody sets: they follow from the log of the session.
+DERIVED: Final = ("recent_history", "tool_stats", "token_usage", MARK)
 MAX_TOOL_NAMES: Final = 500
 # Counts the calls of every further tool: a name is anybody's to choose, the file is not to grow with them.
 OTHER_TOOLS: Final = "(other)"
@@ -243,23 +245,21 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
     return checked(SessionDocument, members)
 
 
-def salvaged(data: bytes, session: str, good: SessionDocument) -> SessionDocument:
-    """Return what is valid in a file that is not a document. Raises ValueError: it is not even a JSON object.
+def is_document(data: bytes) -> bool:
+    """Return whether a file holds a session document."""
+    try:
+        parse_document(data, "")
+    except ValueError:
+        return False
+    return True
 
-    Args:
-        good: the generation before. Wrong items of a list are left out; of any other wrong member this one's counts.
+
+def with_derived_of(data: bytes, newest: bytes) -> bytes:
+    """Return what a person saved as the document, with what nobody sets as the newest document has it.
+
+    Messages, counts and the mark come from the log of the session.
     """
-    members = {**read_json(data), "session_id": session}
-    before = good.model_dump()
-    while True:
-        try:
-            return SessionDocument.model_validate(members)
-        except ValidationError as error:
-            places = [found["loc"] for found in error.errors(include_url=False, include_input=False)]
-        for name in {str(place[0]) for place in places}:
-            wrong = {place[1] for place in places if place[0] == name and len(place) > 1}
-            items = members[name]
-            if isinstance(items, list) and wrong:
-                members[name] = [item for at, item in enumerate(items) if at not in wrong]
-            else:
-                members[name] = before[name]
+    saved, now = read_json(data), read_json(newest)
+    value = {name: item for name, item in saved.items() if name not in DERIVED}
+    value |= {name: now[name] for name in DERIVED if name in now}
+    return newest if value == now else orjson.dumps(value, option=READABLE)

@@ -1,14 +1,13 @@
-"""Session documents on disk and in memory (CM2, CM5): the written generation, and the turns of the log behind it.
+"""Session documents (CM2, CM5): the newest version of each, and the turns of the log behind it.
 
-What somebody edits counts from its next use; a file that cannot be read is set aside with a reason, and the last good
-generation takes its place (docs/decisions/014-session-documents.md).
+A version has what requests and people set; messages and counts come from the log, and stand in the file
+(docs/decisions/014-session-documents.md).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import SESSION
+from honeybadger_host.documents.document import Rules
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
 from honeybadger_host.memory.session_document import (
@@ -27,22 +27,21 @@ from honeybadger_host.memory.session_document import (
     SessionDocument,
     dump_document,
     empty_document,
+    is_document,
     parse_document,
+    with_derived_of,
     with_turns,
 )
 from honeybadger_host.memory.session_files import (
     Deletion,
-    Generation,
-    SessionFiles,
     deleted_file,
     parse_deletion,
     session_file,
 )
 from honeybadger_host.memory.turn_log import Mark, Window, read_window, turns_file
-from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.memory.turn_log_store import MAX_SESSIONS, TurnLogs
+from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
-from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
@@ -80,7 +79,8 @@ class _Working:
     """The state of a session during one batch of requests.
 
     Args:
-        base: the file as it will be; the turns in `behind` come after it.
+        base: the newest version as it will be; the turns in `behind` come after it.
+        data: that version; None: there is none.
         entries, tokens: of the history with those turns.
         tombstone: what `deleted_file` will hold; `deletion` is what that says.
     """
@@ -92,7 +92,6 @@ class _Working:
     tokens: int
     tombstone: bytes | None = None
     deletion: Deletion = field(default_factory=lambda: Deletion())
-    is_changed: bool = False
     whole: SessionDocument | None = None
     """Base and turns together, once somebody wanted them."""
 
@@ -105,67 +104,108 @@ class _Working:
 class Sessions:
     """The documents of all sessions.
 
-    `read`, `peek` and `names` may run on any thread; for a batch see `unit_of_work`; `write_out` when nothing waits.
+    `read` and `names` may run on any thread; for a batch see `unit_of_work`; `write_out` when nothing waits.
 
     Args:
-        last_written, is_behind, wall_seconds: see `SessionFiles`.
+        current: returns the newest version of a file, see `Documents.current`.
+        render: writes a file whose derived members changed, see `Documents.render`.
+        last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
     """
 
     def __init__(
         self,
-        files: WholeFiles,
         turn_logs: TurnLogs,
         limits: CompactionLimits,
         *,
+        current: Callable[[str], bytes | None],
+        render: Callable[[str], None],
         last_written: Callable[[str], bytes | None],
-        is_behind: Callable[[str], bool] = lambda file: False,
-        wall_seconds: Callable[[], float] = time.time,
     ) -> None:
         self.limits = limits
         self._home = turn_logs.home
-        self._files = files
         self._turn_logs = turn_logs
-        self._session_files = SessionFiles(turn_logs.home, files, last_written, is_behind, wall_seconds)
-        self._wall_seconds = wall_seconds
+        self._current = current
+        self._render = render
+        self._last_written = last_written
         self._clock = turn_logs.clock
+        self.rules = Rules(is_document, with_derived_of, self.as_file)
         self.compactions = 0
         """Since the start."""
         self._working: dict[tuple[str, str], _Working] = {}
-        self._decided: dict[str, tuple[_Working, bytes | None, SessionDocument]] = {}
-        """File -> what it will be, between a decision and its `apply`; spares reading our own JSON."""
+        self._parsed: OrderedDict[str, tuple[bytes, SessionDocument]] = OrderedDict()
+        """File -> its version that was used last, parsed; spares reading our own JSON."""
         self._lagging: OrderedDict[tuple[str, str], float] = OrderedDict()
         """Sessions whose file lacks turns -> when the newest came; the longest quiet first."""
 
     # ------------------------------------------------------------------------------------------------------- any thread
 
     def read(self, group: str, session: str) -> View:
-        """Return a document as it is. Raises WorldFailed: something that is not a file is in its place."""
-        generation = self._session_files.read(group, session)
-        base, behind = self._behind(group, session, generation.document)
-        return View(self._folded(base, behind), generation.data)
-
-    def peek(self, group: str, session: str) -> View:
-        """Return the same for a list, keeping and mending nothing. Also raises ValueError if it cannot be read."""
-        data = read_whole(self._home / session_file(group, session))
-        document = self._session_files.empty(group, session) if data is None else parse_document(data, session)
-        base, behind = self._behind(group, session, document)
+        """Return a document as it is. Raises WorldFailed: its file cannot be read."""
+        base, data = self._version(group, session)
+        base, behind = self._behind(group, session, base)
         return View(self._folded(base, behind), data, self._turn_logs.load(group, session).skipped)
 
     def standing(self, group: str, session: str) -> SessionDocument:
-        """Return a document as it was written last: turns add nothing to its facts, tasks and summary."""
-        return self._session_files.read(group, session).document
+        """Return the newest version: turns add nothing to its facts, tasks and summary. Raises WorldFailed."""
+        return self._version(group, session)[0]
+
+    def as_file(self, file: str, version: bytes) -> bytes:
+        """Return a version with the turns of the log, as its file is to hold it."""
+        _, _, group, name = file.split("/")
+        try:
+            document = self._parse(file, version)
+            base, behind = self._behind(group, name.removesuffix(".json"), document)
+        except WorldFailed:  # the log cannot be read
+            return version
+        return dump_document(self._folded(base, behind)) if behind else version
+
+    def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
+        """Return the newest version, parsed and as it is. Raises WorldFailed: nobody knows a good one."""
+        file = session_file(group, session)
+        data = self._current(file)
+        if data is None:
+            return empty_document(session, self.deletion(group, session).turns), None
+        try:
+            document = self._parse(file, data)
+        except ValueError as error:
+            raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
+        if document.turns is None and not document.recent_history:
+            document = document.up_to(self.deletion(group, session).turns)
+        return document, data
+
+    def _parse(self, file: str, data: bytes) -> SessionDocument:
+        """Return the document of a version. Raises ValueError."""
+        held = self._parsed.get(file)
+        if held is not None and held[0] == data:
+            return held[1]
+        document = parse_document(data, file.rpartition("/")[2].removesuffix(".json"))
+        self._keep(file, data, document)
+        return document
+
+    def _keep(self, file: str, data: bytes, document: SessionDocument) -> None:
+        self._parsed[file] = (data, document)
+        if len(self._parsed) > MAX_SESSIONS:
+            with contextlib.suppress(KeyError):  # another thread was faster
+                self._parsed.popitem(last=False)
 
     def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
         """Return `begins_after`, and those of a session's turns that contexts show. Raises WorldFailed."""
-        return self._session_files.deletion(group, session).left(turns)
+        return self.deletion(group, session).left(turns)
 
     def deletion(self, group: str, session: str) -> Deletion:
-        """Return what the last deletion of a document left. Raises WorldFailed."""
-        return self._session_files.deletion(group, session)
+        """Return what the last deletion of a document left, from the journal when its file is damaged."""
+        file = deleted_file(group, session)
+        with contextlib.suppress(ValueError):
+            return parse_deletion(read_whole(self._home / file))
+        with contextlib.suppress(ValueError):
+            if (last := self._last_written(file)) is not None:
+                return parse_deletion(last)
+        log.warning("session.mark_lost", file=file)
+        return Deletion()
 
     def begins_after(self, group: str, session: str) -> int:
         """Return the number of the turn behind which contexts begin afresh; 0: they never did. Raises WorldFailed."""
-        return self._session_files.deletion(group, session).context_begins_after
+        return self.deletion(group, session).context_begins_after
 
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
@@ -183,18 +223,16 @@ class Sessions:
     def load(self, group: str, session: str) -> None:
         """Load what a decision about a session needs. Raises WorldFailed."""
         if (group, session) not in self._working:
-            generation = self._session_files.read(group, session)
-            if generation.complaint is not None:
-                raise WorldFailed(f"{session_file(group, session)} {generation.complaint}: somebody may be saving it")
-            base, behind = self._behind(group, session, generation.document)
-            self._working[group, session] = _Working.of(base, generation.data, behind)
+            document, data = self._version(group, session)
+            base, behind = self._behind(group, session, document)
+            self._working[group, session] = _Working.of(base, data, behind)
 
     def load_removal(self, group: str, session: str) -> None:
         """Return the same for `remove`. Raises WorldFailed."""
         self.load(group, session)
         working = self._working[group, session]
         working.tombstone = read_whole(self._home / deleted_file(group, session))
-        working.deletion = self._session_files.deletion(group, session)
+        working.deletion = self.deletion(group, session)
 
     def view(self, group: str, session: str) -> View:
         """Return a document with everything decided so far. It must be loaded."""
@@ -207,23 +245,27 @@ class Sessions:
         """Return the change that makes a document the file."""
         working = self._working[group, session]
         file, data = session_file(group, session), dump_document(document)
-        self._decided[file] = (working, data, document)
+        self._keep(file, data, document)
         return FileWritten(group, "session", file, data, working.data, turns_file(group, session))
 
     def after_turns(self, changes: Sequence[TurnAdded], now: datetime) -> tuple[FileWritten, ...]:
-        """Return what follows from more turns of a session: the document, compacted, when it is over a limit.
+        """Return what follows from more turns of a session: its first document, or one that is over a limit, compacted.
 
         Args:
             changes: one at least, all of one session.
         """
         change = changes[-1]
         working = self._working.get((change.group, change.session))
+        if working is None:
+            return ()
         tokens = sum(added.turn.token_count for added in changes)
-        if working is None or not self.limits.are_passed(working.entries + len(changes), working.tokens + tokens):
+        is_over = self.limits.are_passed(working.entries + len(changes), working.tokens + tokens)
+        if working.data is not None and not is_over:
             return ()
         document = with_turns(working.base, [*working.behind, *(added.turn for added in changes)])
-        compacted = self.compacted(change.group, change.session, document, now).document
-        return (self.write(change.group, change.session, compacted),)
+        if is_over:
+            document = self.compacted(change.group, change.session, document, now).document
+        return (self.write(change.group, change.session, document),)
 
     def compacted(self, group: str, session: str, document: SessionDocument, now: datetime) -> Compacted:
         """Return a document within its limits; when that changed it, it is counted and said."""
@@ -268,7 +310,6 @@ class Sessions:
             "context_begins_at": None if since is None else time_stamp(since, "milliseconds"),
         }
         file = deleted_file(group, session)
-        self._decided[file] = (working, None, empty_document(session, turns))
         data, upon = orjson.dumps(forgotten, option=READABLE), turns_file(group, session)
         tombstone = FileWritten(group, "session", file, data, working.tombstone, upon)
         if working.data is None:
@@ -291,39 +332,39 @@ class Sessions:
                 self._working[change.group, change.session] = replace(
                     _Working.of(held.base, held.data, left), tombstone=held.tombstone, deletion=held.deletion
                 )
-        elif (decided := self._decided.pop(change.file, None)) is not None:
-            working, data, document = decided
-            if data is None:
-                working.tombstone, working.deletion = change.data, parse_deletion(change.data)
-            working.base, working.data, working.behind = document, data, []
-            working.entries, working.tokens = len(document.recent_history), document.tokens
-            working.is_changed, working.whole = True, document
+        elif (held := self._working.get(_session_of(change.file))) is not None:
+            if isinstance(change, FileWritten) and change.file.endswith(".deleted"):
+                held.tombstone, held.deletion = change.data, parse_deletion(change.data)
+                base, data = empty_document(held.base.session_id, held.deletion.turns), held.data
+            elif isinstance(change, FileWritten):
+                base, data = self._parse(change.file, change.data), change.data
+            else:
+                base, data = held.base, None
+            self._working[_session_of(change.file)] = replace(
+                _Working.of(base, data, []), tombstone=held.tombstone, deletion=held.deletion
+            )
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Forget what was applied; files that lack turns are written out later."""
         now = self._clock()
         for key, working in self._working.items():
-            if working.is_changed:
-                # read again with the next use, not parsed again if it is what was decided
-                self._session_files.keep(key, Generation(working.data, working.base, NEVER_SEEN))
             if working.behind:
                 self._lagging[key] = now
                 self._lagging.move_to_end(key)
             else:
                 self._lagging.pop(key, None)
         self._working.clear()
-        self._decided.clear()
 
     def write_out(self) -> bool:
         """Bring the file up to date that lags behind its log the longest, if its session is quiet; return whether.
 
-        Not through the journal, which has the turns already. It is durable at once: a change that replaces it must find
-        it after a power cut.
+        In the writer's place. Not a change: the journal has the turns already.
         """
         key = next(iter(self._lagging), None)
         if key is None or self._clock() - self._lagging[key] < WRITE_OUT_SECONDS:
             return False
-        return self._write_out(key)
+        self._write_out(key)
+        return True
 
     def write_out_all(self) -> None:
         """Bring the files up to date, as the last thing before the end, for a few seconds; the logs have the rest."""
@@ -334,23 +375,10 @@ class Sessions:
                 return
             self._write_out(key)
 
-    def _write_out(self, key: tuple[str, str]) -> bool:
+    def _write_out(self, key: tuple[str, str]) -> None:
         del self._lagging[key]
-        file = session_file(*key)
-        try:
-            generation = self._session_files.read(*key)
-            base, behind = self._behind(*key, generation.document)
-            if not behind or generation.complaint is not None or self._session_files.is_behind(file):
-                return False
-            document = self._folded(base, behind)
-            data = dump_document(document)
-            if not self._files.refresh(file, data, generation.data):
-                return False  # somebody saves it just now
-        except (OSError, WorldFailed) as error:
-            log.warning("session.write_failed", file=file, error=str(error), now_what="the log has every turn")
-            return False
-        self._session_files.keep(key, Generation(data, document, NEVER_SEEN))
-        return True
+        with contextlib.suppress(WorldFailed):  # something is in the way; the log has every turn
+            self._render(session_file(*key))
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
@@ -373,9 +401,17 @@ class Sessions:
         """Return both together; compacted when the turns alone are too many, as in a log older than its document."""
         document = with_turns(base, behind)
         if len(behind) > self.limits.max_entries:
-            now = datetime.fromtimestamp(self._wall_seconds(), UTC)
-            document = compact(document, now, self.limits).document
+            document = compact(document, datetime.now(UTC), self.limits).document
         return document
+
+
+def _session_of(file: str) -> tuple[str, str]:
+    """Return group and session of a document or of what its deletion leaves; of any other file nobody's."""
+    match file.split("/"):
+        case ["data", "context", group, name]:
+            return group, name.removesuffix(".deleted").removesuffix(".json")
+        case _:
+            return "", ""
 
 
 def _covered(document: SessionDocument, window: Window) -> int:

@@ -29,7 +29,7 @@ from honeybadger_host.storage.line_hunks import Hunk
 LOOKED_AT: Final = "looked_at"
 # In `meta`: the files of all kinds of documents that were there are known since; else the value is another one.
 ADOPTED: Final = "adopted"
-ADOPTED_KINDS: Final = 3
+ADOPTED_KINDS: Final = 4
 KEPT_SAVED_MS: Final = 3_600_000  # age limit of texts that were saved, in milliseconds
 FORGOTTEN_DIGEST: Final = b""  # in place of the digest of a file that held what was forgotten since
 

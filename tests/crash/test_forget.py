@@ -91,7 +91,7 @@ def check(home: Path, where: str) -> None:
     assert reply["result"]["left"] == [], f"{where}: {reply}"
     assert left_in(home) == [], where
     rows = [row for row in read_log(home / JOURNAL_FILE, LogFilter("main"), 99) if row.sender == "ann"]
-    assert [row.seq for row in rows] == list(range(12, 0, -1)), where
+    assert [row.seq for row in rows] == list(range(13, 0, -1)), where
     folder = home / "groups" / "main"
     memory = (folder / "MEMORY.md").read_text()
     assert [memory.count(f"note {number}") for number in range(4)] == [0, 1, 0, 1], f"{where}: {memory}"

@@ -503,7 +503,7 @@ def test_a_session_with_the_longest_name_is_forgotten(home: Path, make_host: Hos
     longest = "s" * 100
     turn = {"role": "user", "content": "the harvester ordered walnut planks"}
     assert stranger.ask("t1", request("t1", "append_turn", session=longest, payload=turn))["ok"]
-    assert forget(home, "--session", longest)["changes"] == {"turn": 1}
+    assert forget(home, "--session", longest)["changes"] == {"session": 1, "turn": 1}
     assert "walnut" not in (home / f"data/sessions/main/{longest}.jsonl").read_text()
 
 

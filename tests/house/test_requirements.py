@@ -343,9 +343,9 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_session_document.py::test_turns_become_history_and_are_counted",
         "host/handlers/test_session_handlers.py::test_a_long_conversation_is_the_same_however_it_comes_in",
     ],
-    "CM5 a corrupt file is set aside with its reason, the last good generation used": [
-        "host/handlers/test_session_handlers.py::test_a_corrupt_file_is_set_aside_and_the_last_good_generation_served",
-        "host/handlers/test_session_handlers.py::test_a_file_that_an_editor_has_half_written_is_left_to_it",
+    "CM5 a corrupt file is named, the last good version used": [
+        "host/handlers/test_session_handlers.py::test_while_a_file_is_damaged_its_last_good_version_is_served",
+        "flows/test_damaged_sessions.py::test_a_wrong_member_waits_for_whoever_mends_it",
     ],
     "CM6 load and save about 1 ms, compaction under 10 ms": [
         "flows/test_sessions.py::test_the_bench_measures_load_save_and_compaction",

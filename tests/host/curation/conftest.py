@@ -18,7 +18,7 @@ from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
-from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 
 
 @pytest.fixture
@@ -35,7 +35,13 @@ def uses(home: Path) -> Iterator[PassDependencies]:
         busy_groups=tuple,
         is_agent=lambda name: name == "bee",
         turn_logs=turn_logs,
-        documents=Sessions(whole_files, turn_logs, CompactionLimits(), last_written=lambda file: None),
+        documents=Sessions(
+            turn_logs,
+            CompactionLimits(),
+            current=lambda file: read_whole(home / file),
+            render=lambda file: None,
+            last_written=lambda file: None,
+        ),
         watermarks=Watermarks(home),
         files=files,
         whole_files=whole_files,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +12,11 @@ import anyio
 import orjson
 import pytest
 
+from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
+from honeybadger_host.documents.projections import Projections
+from honeybadger_host.documents.store import Documents
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.redaction import Screen
@@ -21,16 +25,19 @@ from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.peoples_files import document_group
 from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.session_files import SESSIONS
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
-from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
-from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.changes import Change
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
+from honeybadger_host.storage.unsynced import Unsynced
 from honeybadger_host.work.task_states import TaskStates
 from tests.host.indexes import index_of, ledger_of, made
 
@@ -57,7 +64,6 @@ class Room:
         self.wall_ahead = 0.0
         self.monotonic = 0.0
         self.asked = 0
-        self.behind: set[str] = set()
         self.running = ""
         self.restart()
 
@@ -65,15 +71,28 @@ class Room:
         """Forget everything that is only in memory."""
         home = self.home
         self.turn_logs = TurnLogs(home, window_turns=50, clock=lambda: self.monotonic)
-        self.working_memory = WorkingMemoryStore(home)
-        self.whole_files = WholeFiles(home)
+        unsynced = Unsynced(home)
+        self.documents = Documents(
+            home,
+            self.journal,
+            unsynced,
+            group_of=document_group,
+            author_of=lambda uid: HUMAN,
+            wall=lambda: time.time() + self.wall_ahead,
+            clock=lambda: time.monotonic() + self.wall_ahead,
+            rules=lambda file: self.sessions.rules if file.startswith(f"{SESSIONS}/") else None,
+        )
+        self.projections = Projections(home, self.documents, unsynced)
+        if not self.journal.has_adopted:
+            self.documents.in_use.adopt(())
+        self.working_memory = WorkingMemoryStore(home, self.documents.read)
+        self.whole_files = WholeFiles(home, self.documents.current)
         self.sessions = Sessions(
-            self.whole_files,
             self.turn_logs,
             self.limits,
+            current=self.documents.current,
+            render=self.documents.render,
             last_written=self.journal.last_written,
-            is_behind=lambda file: file in self.behind,
-            wall_seconds=lambda: datetime.now(UTC).timestamp() + self.wall_ahead,
         )
         self.task_states = TaskStates(self.journal.task_records())
         stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]
@@ -162,23 +181,16 @@ class Room:
     def write(self, changes: Sequence[Change]) -> None:
         """Journal and write what was applied, and end the batch."""
         rows = []
+        batch = self.projections.batch()
+        at = int((time.time() + self.wall_ahead) * 1000)
         for change in changes:
-            offset = row_offset(change) if isinstance(change, FileWritten | FileRemoved) else -1
+            batch.make_way(change)
             seq, self.journal.next_seq = self.journal.next_seq, self.journal.next_seq + 1
-            rows.append(Row(seq, 1, "main", "researcher", f"q{seq}", change.row_kind, change.file, offset, change.data))
-            path = self.home / change.file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            match change:
-                case FileWritten():
-                    assert change.replaces == (path.read_bytes() if path.exists() else None)
-                    path.write_bytes(change.data)
-                case FileRemoved():
-                    assert change.data == path.read_bytes()
-                    path.unlink()
-                case _:
-                    with path.open("ab") as file:
-                        file.write(change.data)
-            self.index.touch(change.file)
+            place = change.file, batch.place(change)
+            rows.append(Row(seq, at, "main", "researcher", f"q{seq}", change.row_kind, *place, change.data))
         if rows:
             self.journal.commit(rows, [])
+            batch.project(rows)
+        for change in changes:
+            self.index.touch(change.file)
         self.unit.end_batch(changes)

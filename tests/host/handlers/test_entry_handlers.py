@@ -160,9 +160,10 @@ def test_a_malformed_entry_is_reported_once_and_hides_nothing(room: Room) -> Non
     assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
 
 
-def test_a_malformed_file_keeps_its_place(room: Room) -> None:
-    first = room.change("save_memory", content="x")
+def test_a_malformed_file_keeps_its_place(room: Room, tmp_path_factory: pytest.TempPathFactory) -> None:
+    first = Room(tmp_path_factory.mktemp("other")).change("save_memory", content="x")
     path = memory(room) / f"general/{first['id']}.json"
+    path.parent.mkdir(parents=True)
     path.write_bytes(b'{"content": "x"')
     second = room.change("save_memory", content="x")
     assert second["id"] != first["id"]

@@ -17,7 +17,7 @@ from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
-from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten, TurnAdded
 from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
 from honeybadger_host.text.turn import Turn
@@ -93,7 +93,13 @@ def turns(home: Path) -> Stored:
 
 def documents(home: Path) -> Stored:
     turn_logs = TurnLogs(home, window_turns=50, clock=lambda: 0.0)
-    sessions = Sessions(WholeFiles(home), turn_logs, CompactionLimits(), last_written=lambda file: None)
+    sessions = Sessions(
+        turn_logs,
+        CompactionLimits(),
+        current=lambda file: read_whole(home / file),
+        render=lambda file: None,
+        last_written=lambda file: None,
+    )
 
     def change(number: int) -> Change:
         document = sessions.view("main", "main").document

@@ -117,12 +117,16 @@ def kept(world: World, text: bytes) -> bool:
 def test_what_has_expired_goes_from_the_disk_and_the_journal(world: World) -> None:
     gone, stays = saved(world, "gone"), saved(world, "stays", minutes=60)
     alone = saved(world, "alone", session="other")
+    name = working_file("main", "other", "alone")
+    world.save(alone.read_bytes().replace(b'"x"', b'"typed by a person"'), file=name)
+    assert len(world.look(name)) == 1
     assert swept(world, NOW) == 0
     assert kept(world, b'"key": "gone"')
     assert swept(world, LATER) == 2
     world.journal.vacuum()
     assert (gone.exists(), stays.exists(), alone.parent.exists()) == (False, True, False)
     assert [kept(world, b'"key": "%s"' % key) for key in (b"gone", b"alone", b"stays")] == [False, False, True]
+    assert not kept(world, b"typed by a person")
     world.kill()
     assert world.look(working_file("main", "main", "gone")) == []
     assert saved(world, "gone").read_bytes() == data_of("gone")
