@@ -38,8 +38,8 @@ from honeybadger_host.storage.files import Changing, Incoming, NotRegular
 
 log = structlog.get_logger()
 
-# So long a reply is given again: its first copy may have been lost on its way. And so long is one waited for that
-# nobody asks for any more.
+# For this long a reply is sent again to whoever asks: its first copy may have been lost. For this long a reply is
+# awaited that nobody asks for any more.
 _KEPT_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.2
 _NET_SECONDS: Final = 1.0
@@ -302,7 +302,7 @@ class Answering:
 
 
 def registered(home: Path) -> Callable[[str, str], bool]:
-    """Return whether a sender of a group stands in the list of closed mode, as it is then. Raises SettingsError."""
+    """Return a function that says whether closed mode lists a sender of a group now. Raises SettingsError."""
     senders = SenderList(home)
 
     def is_known(group: str, sender: str) -> bool:

@@ -1,6 +1,6 @@
-"""The lease says whom to ask, and for how long an owner may be sure that nobody else was asked; the log is the fence.
+"""The lease says which machine owns a home, and until when it can be sure that no other does; the log is the fence.
 
-It is one message that goes by itself, and that only its holder may replace.
+It is one message. The servers remove it after its time, and only its holder replaces it before.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from honeybadger_host.errors import StorageFailed
 
 log = structlog.get_logger()
 
-# An owner that was silent for so long may be replaced: it is sure of itself for `_SURE` of this time.
+# An owner that has not renewed its lease for this long may be replaced.
 LEASE_SECONDS = 3.0
 OWNERS: Final = "HB_OWNERS"
 OWNERS_SUBJECT: Final = "hb.*.owner"
 _EVERY_SECONDS: Final = 0.5
-_SURE: Final = 0.8  # of a lease: clocks of machines do not run equally fast
+_SURE_SHARE: Final = 0.8  # of a lease, in which its holder answers: machines' clocks do not run equally fast
 
 
 def claim(servers: Servers, names: Names, node: str, lapsed: int = 0) -> bool:
@@ -107,7 +107,7 @@ class Renewing:
 
     def wait_until_sure(self) -> None:
         """Return when no other machine can have been asked to own the home. Raises StorageFailed: one does."""
-        while not self._log.failed and time.monotonic() > self.renewed_at + _SURE * LEASE_SECONDS:
+        while not self._log.failed and time.monotonic() > self.renewed_at + _SURE_SHARE * LEASE_SECONDS:
             time.sleep(0.01)
         if self._log.failed:
             raise StorageFailed(self._log.failed)

@@ -31,7 +31,7 @@ from honeybadger_host.cluster.records import (
     Message,
     Position,
     Record,
-    another_past,
+    diverged,
     dump_owner,
     read_home,
     whole_record,
@@ -50,11 +50,11 @@ from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
 
 log = structlog.get_logger()
 
-# So long a commit waits for the servers to agree, as while they choose a new leader; then the host ends, and what was
-# not answered is met again.
+# A commit waits this long for the servers to agree, as while they choose a new leader. Then the host ends, and the next
+# start serves what was not answered.
 UNCLEAR_SECONDS = 15.0
-# So long a log that ends before this journal is not taken for lost: a server that was cut off answers as it was, until
-# it notices that it leads no more.
+# A log that has ended before this journal for this long is taken for lost. A server that was cut off shows an old end
+# until it notices that it leads no more.
 LOST_SECONDS = 30.0
 ALL_LOGS: Final = "hb.*.log.>"  # subjects of the logs of all homes
 _PAUSE_SECONDS: Final = 0.05
@@ -62,7 +62,7 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class NotOurs(Exception):
-    """Somebody else's message stands where ours belongs."""
+    """Another machine's message has the number that ours was to have."""
 
 
 class Names(NamedTuple):
@@ -115,7 +115,7 @@ class Names(NamedTuple):
 
     @property
     def machine(self) -> str:
-        """Subject that a machine says its name on, each on one of its own: `.<digest>` follows."""
+        """Subject of a machine's name, before `.<digest of the name>`."""
         return f"hb.{self.identity}.machine"
 
     @property
@@ -257,7 +257,7 @@ class Log:
         """
         ours = self.servers.message(self.names.stream, self.position.seq) if self.position.seq else None
         if ours is not None and ours.headers[CHAIN_HEADER] != self.position.chain:
-            raise another_past(self.position.seq)
+            raise diverged(self.position.seq)
         last = self.servers.message(self.names.stream, self.last) if self.last else None
         self._behind = last.subject if last else ""
         try:
@@ -333,7 +333,7 @@ class Log:
                 time.sleep(_PAUSE_SECONDS)
 
     def _put(self, message: Message) -> None:
-        """See that a message stands in its place. Raises NotOurs, Unreachable: nobody knows."""
+        """See that the log has a message under its number. Raises NotOurs; Unreachable: nobody knows."""
         until, why = time.monotonic() + UNCLEAR_SECONDS, ""
         while True:
             try:
@@ -343,7 +343,7 @@ class Log:
                 why = str(error)
                 log.debug("cluster.unclear", seq=message.seq, error=why)
             try:
-                if self._stands(message):
+                if self._has(message):
                     return
             except Unreachable:
                 if time.monotonic() > until:
@@ -352,8 +352,8 @@ class Log:
                 raise Unreachable(f"no message is taken: {why}")
             time.sleep(_PAUSE_SECONDS)
 
-    def _stands(self, message: Message) -> bool:
-        """Return whether a message stands in its place; False: nothing does. Raises NotOurs, Unreachable."""
+    def _has(self, message: Message) -> bool:
+        """Return whether the log has a message under its number, or nothing. Raises NotOurs, Unreachable."""
         found = self.servers.message(self.names.stream, message.seq)
         if found is None:
             end = self.servers.end_of(self.names.stream)

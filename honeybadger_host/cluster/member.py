@@ -30,8 +30,8 @@ from honeybadger_host.cluster.records import (
     CLEAN,
     SCHEMA_HEADER,
     Record,
-    another_schema,
     apply_record,
+    foreign_schema,
     read_clean,
     write_position,
 )
@@ -59,7 +59,7 @@ log = structlog.get_logger()
 # journal's bytes: so all snapshots together never cost more than the log itself.
 TRIM_SHARE = 1.0
 LOOK_SECONDS = 10.0
-# So long `forget` waits for other machines; then it names them.
+# `forget` waits this long for other machines, then names those that have not reported.
 SETTLE_SECONDS = 60.0
 _MAX_LEFT: Final = 100  # places that are told of one machine
 _FOLD_SECONDS: Final = 5.0
@@ -195,7 +195,7 @@ class Member:
             schema = int(newest.headers[SCHEMA_HEADER])
             is_over = newest.seq == self.log.position.seq and self._lease.holder(servers, self.names) is None
             if schema > SCHEMA_VERSION or (schema < SCHEMA_VERSION and not is_over):
-                raise another_schema(schema)
+                raise foreign_schema(schema)
         writer = connect(self._path, is_shared=True)
         use_wal(writer)
         keep_before(writer, self._path)

@@ -46,7 +46,7 @@ class State:
         renewed_seconds: since the lease was renewed; 0 for one that follows.
         behind: messages of the log that it does not have.
         clean: the stream of the log, see `Position.stream`, before which nothing is left here of what was forgotten.
-        left: places where something is left all the same, and how it stands there.
+        left: files in which something is left all the same, and in which form.
         home: the identity of the home.
     """
 

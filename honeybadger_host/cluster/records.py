@@ -65,7 +65,7 @@ class Position:
         """Return the position after a record whose last message has the number `seq`.
 
         Args:
-            following: the stream that goes on after it, where it is the last one of its own; else 0.
+            following: the next stream, if the record ends its stream; else 0.
         """
         digest = hashlib.sha256(data).digest()
         chain = hashlib.sha256(bytes.fromhex(self.chain) + digest).hexdigest()
@@ -169,7 +169,7 @@ def write_position(connection: sqlite3.Connection, position: Position) -> None:
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
 
-def another_past(seq: int) -> JournalError:
+def diverged(seq: int) -> JournalError:
     """Return what to raise where the log has another past than this journal."""
     return JournalError(
         f"the shared log does not follow what this journal has up to {seq}: the log went back and was continued "
@@ -178,7 +178,7 @@ def another_past(seq: int) -> JournalError:
     )
 
 
-def another_schema(schema: int) -> JournalError:
+def foreign_schema(schema: int) -> JournalError:
     """Return what to raise where the log has records that are not for journals of this version."""
     return JournalError(
         f"the log goes on with schema {schema} of the journal, and this version has {SCHEMA_VERSION}: run the version "
@@ -193,9 +193,9 @@ def apply_record(connection: sqlite3.Connection, record: Record, position: Posit
     """
     behind = position.behind(record.seq, record.data, record.following)
     if record.chain != behind.chain:
-        raise another_past(position.seq)
+        raise diverged(position.seq)
     if record.schema != SCHEMA_VERSION:
-        raise another_schema(record.schema)
+        raise foreign_schema(record.schema)
     said = read_record(record.data)
     if isinstance(said, str):
         return behind, said

@@ -1,6 +1,6 @@
 """Snapshots of a journal on the servers: a machine that joins, or was away for long, begins with the newest.
 
-Each is a stream of its own, so that all of one can be removed.
+Each is a separate stream, which is removed as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from honeybadger_host.cluster.records import (
     SCHEMA_HEADER,
     Message,
     Position,
-    another_past,
+    diverged,
     name_machine,
     read_clean,
     read_home,
@@ -122,7 +122,7 @@ def _compare(snapshot: Path, journal: Path) -> None:
         last = here.execute(f"{what} ORDER BY seq DESC LIMIT 1").fetchone()
         if last is not None and taken.execute(f"{what} WHERE seq = ?", last[:1]).fetchone() != last:
             _, position, _ = read_home(here)
-            raise another_past(position.seq if position is not None else 0)
+            raise diverged(position.seq if position is not None else 0)
 
 
 def _put_in_place(temporary: Path, journal: Path) -> None:

@@ -320,7 +320,7 @@ def test_a_log_that_stays_shorter_than_the_journal_is_told_as_lost(
 
 
 @pytest.mark.parametrize("last", [b"2", b"2" * (PART_BYTES + 1)], ids=["one part", "two parts"])
-def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_has_another_past(
+def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_has_diverged(
     alone: real.Servers, last: bytes
 ) -> None:
     with closing(connected(alone.urls)) as servers:
@@ -502,7 +502,7 @@ def test_a_journal_that_was_changed_by_other_means_does_not_follow(alone: real.S
             follow(other, log_of(servers, Position(0, "1" * 64)))
 
 
-def test_a_record_for_another_schema_is_not_taken(alone: real.Servers, tmp_path: Path) -> None:
+def test_a_record_for_foreign_schema_is_not_taken(alone: real.Servers, tmp_path: Path) -> None:
     """A machine may be upgraded that had not read all its owner wrote before."""
     path = tmp_path / "journal.db"
     Journal.open(path).close()

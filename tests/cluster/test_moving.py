@@ -129,7 +129,7 @@ def test_a_machine_is_called_by_its_host_name_its_folder_or_its_number(name: str
     ("name", "why"),
     [("b", "may be"), ("green", "behind"), ("grey", "schema 6"), ("lue", "no machine called"), ("", "no machine")],
 )
-def test_a_machine_that_is_not_clear_or_behind_or_of_another_schema_is_not_chosen(name: str, why: str) -> None:
+def test_a_machine_that_is_not_clear_or_behind_or_of_foreign_schema_is_not_chosen(name: str, why: str) -> None:
     with pytest.raises(HostError, match=why):
         choose(STATES, STATES[0], name)
 
@@ -169,7 +169,7 @@ member.publish_snapshot = die
 
 
 @pytest.mark.parametrize("left", [None, 1], ids=["whole log", "its end"])
-def test_a_host_of_another_schema_neither_follows_nor_changes_its_journal_until_all_are_stopped(
+def test_a_host_of_foreign_schema_neither_follows_nor_changes_its_journal_until_all_are_stopped(
     three: Cluster, tmp_path: Path, left: int | None
 ) -> None:
     a, b, c = three.machines
