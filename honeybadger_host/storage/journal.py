@@ -7,6 +7,7 @@ returns, the requests of the batch are done, whatever happens afterwards.
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -78,9 +79,11 @@ class Journal:
     marks: Marks
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
+    """For one statement at a time: beside another that is not read to its end, one sees what that one saw."""
     _folder: sqlite3.Connection
     _files: Mapping[Path, tuple[int, int, int] | None]
     """The identity of the open database and its WAL, see `identity_of`."""
+    _reading: threading.Lock = field(default_factory=threading.Lock)
     _newest_of: dict[str, int] = field(default_factory=dict)
     """Group -> its newest change since the start."""
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -234,15 +237,13 @@ class Journal:
         newest = self._newest.get((group, sender))
         if newest is None:
             query = "SELECT coalesce(max(request), '') FROM receipts WHERE grp=? AND sender=?"
-            with translating(self.path):
-                newest = self._newest[group, sender] = self._reader.execute(query, (group, sender)).fetchone()[0]
+            newest = self._newest[group, sender] = self.rows(query, (group, sender))[0][0]
         requests = [request for request in requests if request <= newest]
         if not requests:
             return {}
         marks = ",".join("?" * len(requests))
         query = f"SELECT request, digest, reply FROM receipts WHERE grp=? AND sender=? AND request IN ({marks})"  # noqa: S608  only question marks
-        with translating(self.path):
-            return {row[0]: (row[1], row[2]) for row in self._reader.execute(query, (group, sender, *requests))}
+        return {row[0]: (row[1], row[2]) for row in self.rows(query, (group, sender, *requests))}
 
     def unprojected(self) -> Iterator[Row]:
         """Return the host's changes that may not stand in their files, oldest first."""
@@ -383,7 +384,7 @@ class Journal:
 
     def rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         """Return what a query finds now. Any thread."""
-        with translating(self.path):
+        with self._reading, translating(self.path):
             return self._reader.execute(query, values).fetchall()
 
     def task_records(self) -> list[tuple[str, bytes]]:

@@ -138,6 +138,28 @@ def test_receipts_belong_to_one_sender_of_one_group(journal: Journal) -> None:
     assert journal.receipts_of("k", "user", ["same"])["same"][1] == b"reply 3"
 
 
+def test_a_receipt_is_found_beside_a_query_that_is_being_read(journal: Journal) -> None:
+    """One connection has one view of the file as long as any of its statements is not read to its end."""
+    numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 20000)"
+    ending = threading.Event()
+
+    def read() -> None:
+        while not ending.is_set():
+            journal.rows(f"{numbers} SELECT x, (SELECT count(*) FROM changes) FROM n", ())
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    try:
+        for number in range(1, 100):
+            ids = [f"r{number:03}"]
+            journal.receipts_of("main", "user", ids)
+            journal.commit([row(number, request=ids[0])], [receipt(number, request=ids[0])])
+            assert [*journal.receipts_of("main", "user", ids)] == ids
+    finally:
+        ending.set()
+        reading.join()
+
+
 @pytest.mark.parametrize("asks_first", [True, False])
 def test_ids_in_any_order_are_found_however_new_ids_sort(path: Path, asks_first: bool) -> None:
     ids = ["m", "a", "z", "Z", "0", "m.1", "m-1", "m_1", "019", "zz", "zzz"]
