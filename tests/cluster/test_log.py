@@ -320,7 +320,7 @@ def test_a_log_that_stays_shorter_than_the_journal_is_told_as_lost(
 
 
 @pytest.mark.parametrize("last", [b"2", b"2" * (PART_BYTES + 1)], ids=["one part", "two parts"])
-def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_has_diverged(
+def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_has_another_past(
     alone: real.Servers, last: bytes
 ) -> None:
     with closing(connected(alone.urls)) as servers:

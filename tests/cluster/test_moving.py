@@ -169,7 +169,7 @@ member.publish_snapshot = die
 
 
 @pytest.mark.parametrize("left", [None, 1], ids=["whole log", "its end"])
-def test_a_host_of_foreign_schema_neither_follows_nor_changes_its_journal_until_all_are_stopped(
+def test_a_host_of_another_schema_neither_follows_nor_changes_its_journal_until_all_are_stopped(
     three: Cluster, tmp_path: Path, left: int | None
 ) -> None:
     a, b, c = three.machines
