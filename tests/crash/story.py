@@ -347,7 +347,8 @@ class Story:
         try:
             with contextlib.closing(sqlite3.connect(f"file:{self.home}/data/journal.db?mode=ro", uri=True)) as journal:
                 receipts = {row[0]: row[1] for row in journal.execute("SELECT request, reply FROM receipts")}
-                changes = Counter(journal.execute("SELECT request, file FROM changes"))  # a turn may compact, too
+                # a turn may compact, too; people's edits have no request, and may be several of one file
+                changes = Counter(journal.execute("SELECT request, file FROM changes WHERE request <> ''"))
                 problems = journal.execute("PRAGMA integrity_check").fetchone()[0]
         except sqlite3.Error as error:
             verdict.wrong.append(f"journal: {error}")
