@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.edits import EditReader, is_edit
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_position import read_position
-from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from honeybadger_host.storage.journal_schema import Row
 from tests.hosting import HostProcess, wait_for
 
@@ -42,7 +42,14 @@ def looking(host: HostProcess) -> HostProcess:
     return host
 
 
+def edits_in(journal: Path, wanted: LogFilter) -> list[Row]:
+    """Return the edits by people that match a filter, newest first."""
+    return [row for row in read_log(journal, wanted, -1) if is_edit(row)]
+
+
 def newest_edit(home: Path, file: str, count: int = 1) -> Row:
     """Return the newest edit of a file once there are so many."""
-    wanted, reader = LogFilter(file=file), EditReader(home / JOURNAL_FILE)
-    return wait_for(lambda: (found := reader.edits(wanted, 99))[count - 1 :] and found, what=f"edits of {file}")[0]
+    wanted = LogFilter(file=file)
+    return wait_for(
+        lambda: (found := edits_in(home / JOURNAL_FILE, wanted))[count - 1 :] and found, what=f"edits of {file}"
+    )[0]

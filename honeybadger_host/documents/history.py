@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -83,6 +83,8 @@ class Version:
     is_there: bool = False
     gone: defaultdict[bytes, list[Origin]] = field(default_factory=lambda: defaultdict(list))
     """Line that was taken out -> whose it was each time."""
+    signed: defaultdict[bytes, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    """Heading of a note -> the changes that added such a note."""
 
     @property
     def text(self) -> bytes:
@@ -173,6 +175,8 @@ def _append(now: Version, row: Row) -> None:
             now.origins[-1] = row
         now.lines[-1] += rest + end
     added = lines_of(data)
+    if len(added) > 1 and added[0] == b"\n":
+        now.signed[added[1]].append(row)
     now.lines += added
     now.origins += _whose(added, row, now.gone)
 
@@ -190,6 +194,8 @@ def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk]) -> None:
             now.gone[line].append(whose)
     for hunk in reversed(hunks):
         added = _whose(hunk.added, origin, now.gone)
+        if isinstance(origin, Row) and is_edit(origin):
+            _give_back(now.signed, hunk.added, added)
         for number, line in reversed([*enumerate(hunk.added)]):
             if line.strip() and moved[line.rstrip(b"\r\n")]:
                 added[number] = moved[line.rstrip(b"\r\n")].pop()
@@ -199,17 +205,16 @@ def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk]) -> None:
 
 
 def _whose(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> list[Origin]:
-    """Return whose lines are that come.
-
-    What the operator puts back is whose it was; so are lines of notes that come back with a save, the first half of
-    which lacked them.
-    """
-    if not isinstance(origin, Row):
+    """Return whose lines are that come; what the operator puts back is whose it was."""
+    if not isinstance(origin, Row) or (origin.sender != OPERATOR and origin.kind != NOTE_RESTORED):
         return [origin] * len(lines)
-    is_back = origin.sender == OPERATOR or origin.kind == NOTE_RESTORED
-    found: list[Origin] = []
-    for line in reversed(lines):
-        earlier = gone[line][-1] if gone[line] else origin
-        is_noted = is_edit(origin) and isinstance(earlier, Row) and is_append(earlier)
-        found.append(gone[line].pop() if gone[line] and (is_back or is_noted) else origin)
-    return found[::-1]
+    return [gone[line].pop() if gone[line] else origin for line in reversed(lines)][::-1]
+
+
+def _give_back(signed: Mapping[bytes, Sequence[Row]], lines: Sequence[bytes], whose: list[Origin]) -> None:
+    """Leave notes that came with an edit to who signed them: a merge put them back, or a person copied them."""
+    for number, line in enumerate(lines):
+        for row in signed.get(line, ()):
+            note = lines_of(row.data)[1:]
+            if list(lines[number : number + len(note)]) == note:
+                whose[number : number + len(note)] = [row] * len(note)

@@ -20,7 +20,6 @@ import orjson
 
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_connection import read_meta, read_rows
-from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.journal_schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row, insert_changes
 from honeybadger_host.storage.line_hunks import Hunk
 
@@ -298,12 +297,6 @@ class EditReader:
         query = "SELECT offset, data FROM changes WHERE file = ? AND offset IN (?, 0)"
         rows = self.rows(query, (file, wanted))
         return any(offset or digest_of(data) == digest for offset, data in rows)
-
-    def edits(self, wanted: LogFilter, limit: int) -> list[Row]:
-        """Return the newest edits that are wanted, newest first."""
-        where, values = wanted.where()
-        query = f"SELECT * FROM changes INDEXED BY edits_of_file WHERE {IS_EDIT} AND {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608  constants
-        return [Row._make(row) for row in self.rows(query, (*values, limit))]
 
     def unread(self, since: int) -> list[Row]:
         """Return the edits since a time that took notes which their author may not have read, newest first."""

@@ -15,14 +15,13 @@ import orjson
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN
 from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, read_past
 from honeybadger_host.memory.blame import blame_lines, blame_members
-from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.journal_schema import Row
 from tests.conftest import HostFactory
 from tests.crash.conftest import IS_LONG
 from tests.hosting import RawSender, request, wait_for
-from tests.people import looking, save
+from tests.people import edits_in, looking, save
 
 _CHANGES: Final = 10_000 if IS_LONG else 250
 _CONTEXTS: Final = 500 if IS_LONG else 60
@@ -114,7 +113,7 @@ class Life:
     # ----------------------------------------------------------------------------------------------------- editors
 
     def recorded(self, file: str) -> int:
-        return len(EditReader(self.home / JOURNAL_FILE).edits(LogFilter(file=file), -1))
+        return len(edits_in(self.home / JOURNAL_FILE, LogFilter(file=file)))
 
     def is_noticed(self, file: str) -> bool:
         return file not in self.edited or self.recorded(file) > self.edited[file]

@@ -14,7 +14,6 @@ from typing import Final
 
 import pytest
 
-from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.crash.conftest import IS_LONG
@@ -32,7 +31,7 @@ from tests.crash.hosts import (
     struck,
 )
 from tests.hosting import RawSender, request, wait_for
-from tests.people import newest_edit, settle, wait_until_looked_at
+from tests.people import edits_in, newest_edit, settle, wait_until_looked_at
 
 SECRET: Final = "the cellar key hangs behind the third barrel"
 _SETTINGS: Final = {"ops.maintenance.CHECKPOINT_SECONDS": 0.05, "ops.forget.SETTLE_LOOK_SECONDS": 0.02}
@@ -98,7 +97,7 @@ def check(home: Path, where: str) -> None:
     assert "[forgotten]" not in memory, where
     assert (folder / "CLAUDE.md").read_text() == "Be kind.\nBe brief.\n", where
     assert len(list((folder / "memory" / "home").glob("*.json"))) == 2, where
-    people = EditReader(home / JOURNAL_FILE).edits(LogFilter("main"), 99)
+    people = edits_in(home / JOURNAL_FILE, LogFilter("main"))
     assert [edit.file for edit in people] == ["groups/main/CLAUDE.md"], f"{where}: {people}"
     with closing(sqlite3.connect(home / JOURNAL_FILE)) as journal:
         assert journal.execute("SELECT count(*) FROM meta WHERE key = 'forgetting'").fetchone() == (0,), where

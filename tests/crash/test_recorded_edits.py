@@ -9,13 +9,13 @@ from typing import Final
 
 import pytest
 
-from honeybadger_host.storage.edits import EditReader, digest_of, edit_of
+from honeybadger_host.storage.edits import digest_of, edit_of
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import RECORDED_AT_ONCE, Kill, Nursery, When, ended, struck
 from tests.hosting import wait_for
-from tests.people import wait_until_looked_at
+from tests.people import edits_in, wait_until_looked_at
 
 _BEFORE: Final = {"CLAUDE.md": b"Be brief.\n", "summary.md": None, "MEMORY.md": b"# Ours\n"}
 _AFTER: Final = {"CLAUDE.md": b"Be kind.\nBe brief.\n", "summary.md": b"Tea.\n", "MEMORY.md": None}
@@ -30,8 +30,7 @@ def save(home: Path, texts: dict[str, bytes | None]) -> None:
 
 
 def is_recorded(home: Path) -> bool:
-    reader = EditReader(home / JOURNAL_FILE)
-    return len(reader.edits(LogFilter("main"), 99)) >= len(_AFTER)
+    return len(edits_in(home / JOURNAL_FILE, LogFilter("main"))) >= len(_AFTER)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +60,7 @@ def test_killed_at_a_call_on_the_journal_an_edit_is_recorded_once(
             is_over = host.poll() is None
         with nursery.serving(home, RECORDED_AT_ONCE):
             wait_for(lambda: is_recorded(home), what="a record")  # noqa: B023
-        recorded = EditReader(home / JOURNAL_FILE).edits(LogFilter("main"), 99)
+        recorded = edits_in(home / JOURNAL_FILE, LogFilter("main"))
         found = {edit.file.removeprefix("groups/main/"): edit for edit in recorded}
         assert len(recorded) == len(_AFTER), struck(home)
         for name, edit in found.items():

@@ -16,7 +16,7 @@ from honeybadger_host.storage.journal_reader import LogFilter
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
-from tests.people import looking, save, settle
+from tests.people import edits_in, looking, save, settle
 
 
 def logged(home: Path, group: str = "main") -> list[dict[str, Any]]:
@@ -30,15 +30,14 @@ def wait_until_kept(home: Path, is_kept: Callable[[EditReader], bool]) -> None:
     reader = EditReader(home / JOURNAL_FILE)
     for number in range(1, 20):
         (home / "groups" / "other" / "CLAUDE.md").write_text(f"{number}\n")
-        wait_for(lambda: len(reader.edits(LogFilter("other"), 1000)) >= number, what="an edit")  # noqa: B023
+        wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter("other"))) >= number, what="an edit")  # noqa: B023
         if is_kept(reader):
             return
     raise AssertionError("it is not kept with any of the edits")
 
 
 def edits(home: Path, count: int, group: str = "main") -> list[dict[str, Any]]:
-    reader = EditReader(home / JOURNAL_FILE)
-    wait_for(lambda: len(reader.edits(LogFilter(group), 1000)) >= count, what=f"{count} edits")
+    wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter(group))) >= count, what=f"{count} edits")
     found = logged(home, group)
     assert len(found) == count, found
     return found

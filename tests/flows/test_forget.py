@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.tombstones import read_tombstones
@@ -29,7 +28,7 @@ from tests.crash.story import read
 from tests.flows.test_consolidation import SOON
 from tests.flows.world import fill, needs_mount, script
 from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, run_cli, wait_for
-from tests.people import looking, newest_edit, settle
+from tests.people import edits_in, looking, newest_edit, settle
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
 PLANTED: Final = 200
@@ -124,20 +123,20 @@ def plant_by_requests(sender: RawSender, planting: Planting) -> None:
 
 def plant_by_editors(home: Path, planting: Planting) -> None:
     """Let a person type it into files and take it out again."""
-    folder, reader = home / "groups" / "main", EditReader(home / JOURNAL_FILE)
+    folder = home / "groups" / "main"
     for name in ("CLAUDE.md", "summary.md", "HISTORY.md"):
         path = folder / name
         before = path.read_text() if path.exists() else ""
-        seen = len(reader.edits(LogFilter(file=name), 99))
+        seen = len(edits_in(home / JOURNAL_FILE, LogFilter(file=name)))
         path.write_text(f"{before}\nMine.\n{planting.text()}\n- {planting.text()}\nAlso mine.\n")
-        wait_for(lambda: len(reader.edits(LogFilter(file=name), 99)) > seen, what=f"an edit of {name}")  # noqa: B023
+        wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter(file=name))) > seen, what=f"an edit of {name}")  # noqa: B023
         text = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in text if not line.startswith("- plant")))
-        wait_for(lambda: len(reader.edits(LogFilter(file=name), 99)) > seen + 1, what=f"an edit of {name}")  # noqa: B023
+        wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter(file=name))) > seen + 1, what=f"an edit of {name}")  # noqa: B023
     entry = folder / "memory" / "mine" / "typed.json"
     entry.parent.mkdir(parents=True)
     entry.write_text(f'{{\n    "content": "{planting.escaped()}",\n    "tags": ["{planting.escaped()}"]\n}}\n')
-    wait_for(lambda: reader.edits(LogFilter(file="typed"), 9), what="an entry that was typed")
+    wait_for(lambda: edits_in(home / JOURNAL_FILE, LogFilter(file="typed")), what="an entry that was typed")
 
 
 def plant_below(home: Path, planting: Planting) -> None:
@@ -276,16 +275,15 @@ def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     looking(make_host(AT_ONCE))
-    reader = EditReader(home / JOURNAL_FILE)
     for number, text in enumerate(("likes tea", f"hides the {PHRASE}", "likes cake"), 1):
         assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["seq"] == number
     settle(home)
     persona = home / "groups" / "main" / "CLAUDE.md"
     first = persona.read_text()
     persona.write_text(f"{first}Mine.\n{PHRASE}\nMine, too.\n")
-    (edit,) = wait_for(lambda: reader.edits(LogFilter("main"), 9), what="an edit")
+    (edit,) = wait_for(lambda: edits_in(home / JOURNAL_FILE, LogFilter("main")), what="an edit")
     stranger.memory.write_text(stranger.memory_text().replace("likes tea", "likes green tea"))
-    wait_for(lambda: len(reader.edits(LogFilter("main"), 9)) == 2, what="an edit")
+    wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter("main"))) == 2, what="an edit")
     before = stranger.memory_text()
     assert forget(home, "--text", PHRASE)["left"] == []
     settle(home)

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.documents.saves import DELETED_SECONDS
-from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
-from tests.people import looking, newest_edit, settle
+from tests.people import edits_in, looking, newest_edit, settle
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_an_edit_of_memory_md_is_undone_beside_notes_that_came_since_and_that_is
     assert stranger.memory_text() == edited + milk
     (home / "groups" / "main" / "CLAUDE.md").write_text("The next edit.\n")
     newest_edit(home, "CLAUDE.md")
-    assert len(EditReader(home / JOURNAL_FILE).edits(LogFilter(file="MEMORY.md"), 99)) == 1  # nothing of it is theirs
+    assert len(edits_in(home / JOURNAL_FILE, LogFilter(file="MEMORY.md"))) == 1  # nothing of it is theirs
 
 
 def test_the_log_says_what_the_undoing_of_typed_lines_took_out(stood: HostProcess, stranger: RawSender) -> None:
@@ -170,7 +169,7 @@ def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess
     assert b"loves cake" in entry.read_bytes()
     stood.stop()
     stood.start()
-    assert len(EditReader(home / JOURNAL_FILE).edits(LogFilter(), 99)) == len(places)
+    assert len(edits_in(home / JOURNAL_FILE, LogFilter())) == len(places)
 
 
 def test_an_edit_of_a_large_file_is_refused_as_only_its_digest_is_kept(stood: HostProcess) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from honeybadger_host.storage.changes import FileWritten
-from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.journal_schema import Row
 from tests.host.documents.world import MEMORY, World
+from tests.people import edits_in
 
 PERSONA = "groups/main/CLAUDE.md"
 ENTRY = "groups/main/memory/drinks/tea.json"
@@ -40,7 +40,7 @@ class Recorded:
 
     @property
     def edits(self) -> list[Row]:
-        return EditReader(self.world.journal.path).edits(LogFilter("main"), 1000)[::-1]
+        return edits_in(self.world.journal.path, LogFilter("main"))[::-1]
 
     def write(self, data: bytes, file: str = PERSONA) -> None:
         """Save as a person does."""

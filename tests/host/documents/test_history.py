@@ -191,6 +191,8 @@ def test_a_note_that_comes_back_with_the_second_half_of_a_save_is_its_signers() 
     note = b"\n## Notes (ann, 2026-11-22 06:00)\n- tea\n"
     events = [row(1, note, 0), edit(2, note, b"Mine.\n"), edit(3, b"Mine.\n", b"Mine.\nToo.\n" + note)]
     assert [whose for _, whose in told(b"Mine.\nToo.\n" + note, *events)] == [2, 3, 1, 1]
+    copied = edit(4, b"Mine.\nToo.\n" + note, b"Mine.\nToo.\n" + note + note)
+    assert [whose for _, whose in told(b"Mine.\nToo.\n" + note + note, *events, copied)] == [2, 3, 1, 1, 1, 1]
 
 
 def test_what_stands_in_a_file_that_was_saved_just_before_the_host_wrote_it_is_nobodys() -> None:
