@@ -102,13 +102,7 @@ def _forget_receipts() -> None:
     def receipts_of(self: Journal, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
         return {}
 
-    def commit(
-        self: Journal,
-        changes: Sequence[Any],
-        receipts: Sequence[Any],
-        ended: Sequence[Any] = (),
-        texts: Sequence[Any] = (),
-    ) -> None:
+    def commit(self: Journal, changes: Sequence[Any], receipts: Sequence[Any], ended: Sequence[Any] = ()) -> None:
         with self._transaction() as connection:
             connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
             connection.executemany("INSERT OR REPLACE INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
