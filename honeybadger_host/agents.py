@@ -182,7 +182,7 @@ class Agents:
 def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
     """Return the names of the agents' files, each with a signature that changes when the file is saved.
 
-    A folder with a profile is an agent as it is, without a file beside it (AM5).
+    A folder with a profile is an agent without any other file (AM5).
     """
     stamps: dict[str, tuple[int, int, int]] = {}
     try:

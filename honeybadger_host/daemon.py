@@ -103,8 +103,8 @@ def serve_box(
     """Serve the requests in one inbox of a home without a host, then end. Raises HomeLocked, HostError.
 
     Args:
-        searched: a group of which all is to be found.
-        keeps_house: what is asked needs what a host does by the way.
+        searched: a group whose index must be complete.
+        keeps_house: whether the request needs the host's background work.
     """
     with contextlib.closing(build(home, settings)) as host:
         if searched is not None:

@@ -150,7 +150,7 @@ def _line_of_home(home: Mapping[str, Any]) -> str:
 def cluster_balance(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
     """Spread all homes of the servers over the machines that run now, and keep that as the preferred places.
 
-    Homes that are moved stand still for about a second each, one after the other. Exit code 1: one could not be moved.
+    Each moved home is unavailable for about a second, one after the other. Exit code 1: one could not be moved.
     """
     from honeybadger_host.cluster.operating import balance
 

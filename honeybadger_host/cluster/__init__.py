@@ -2,7 +2,7 @@
 
 Read `records`, `servers` (the connection), `log`, `committing`, `lease`, `placing`, `forgetting`, `snapshots`,
 `forwarding`, `moving`, `homes`, `member`, `operating`, `checks`, `keys`. Nothing here is imported unless
-`cluster.servers` is set. May import `ops` and what is below it.
+`cluster.servers` is set. May import `ops` and everything below it.
 """
 
 from honeybadger_agent.wording import HOST_EXTRA

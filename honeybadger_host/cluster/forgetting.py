@@ -37,12 +37,12 @@ from honeybadger_host.storage.journal_opening import BEFORE
 from honeybadger_host.storage.tombstones import read_tombstones
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 
-# Below `data/`: what is made anew when it is needed, or was left by a kill.
+# Below `data/`: files that are rebuilt on demand or were left by a kill.
 _DERIVED: Final = (f"{INDEX_FILE}*", f"{JOURNAL_FILE}{BEFORE}*", "data/snapshot.tmp", "data/joining.tmp*")
 
 
 def take_out(home: Path, plan: Forgetting) -> None:
-    """Take what is forgotten out of the files of a machine whose host serves nobody. Raises WorldFailed."""
+    """Remove forgotten texts from the files of a machine whose host serves nobody. Raises WorldFailed."""
     phrases, names = plan.phrases, defaultdict[Path, set[str]](set)
     try:
         for file in files_of(home, plan.group):
@@ -61,7 +61,7 @@ def take_out(home: Path, plan: Forgetting) -> None:
 
 
 def remove_derived(home: Path) -> None:
-    """Remove what may hold a text that the journal has no more, and is made anew. Raises StorageFailed."""
+    """Remove rebuildable files that may hold a text the journal no longer has. Raises StorageFailed."""
     try:
         for path in (path for name in _DERIVED for path in home.glob(name)):
             path.unlink(missing_ok=True)

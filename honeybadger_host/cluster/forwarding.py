@@ -1,4 +1,4 @@
-"""Agents on other machines: what they drop into folders of one that follows goes to the owner, and replies come back.
+"""Agents on other machines: requests in a follower's folders go to the owner, and replies come back.
 
 An agent on a machine without a host sends the same itself (`honeybadger_agent.relay`), and the owner serves it alike.
 The owner's machine finds each request in a folder of the same group and sender, under the same id, so a request that is
@@ -44,7 +44,7 @@ _KEPT_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.2
 _NET_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
-_LOOK_PAUSE: Final = 10  # so many times as long as a look into all folders kept the processor busy, the next one waits
+_LOOK_PAUSE: Final = 10  # multiple of the CPU time of a look into all folders before the next
 # Of a sender elsewhere, where `limits.requests_per_second` says nothing: a fifteenth of what an owner serves.
 REQUESTS_PER_SECOND = 100.0
 _MAX_AT_ONCE: Final = 512  # requests under way: of this machine, and of a sender elsewhere
@@ -68,7 +68,7 @@ class Forwarding:
         self._task = servers.start(self._run())
 
     def close(self) -> None:
-        """Stop; what is under way is met again."""
+        """Stop; requests under way are sent again at the next start."""
         self._servers.cancel(self._task)
 
     def _hint(self, folder: str, _: str) -> None:
@@ -285,7 +285,7 @@ class Answering:
                     why = f"the reply has {len(reply)} bytes, {MOST_BYTES} go to another machine: ask for less"
                     reply = wire.dump_error(key[2], Refusal("too_large", why))
                 await self._servers.client.publish(taken.reply_to, reply)
-                kept = _KEPT_SECONDS if orjson.loads(reply)["ok"] else 0.0  # what was refused may be done yet
+                kept = _KEPT_SECONDS if orjson.loads(reply)["ok"] else 0.0  # a refused request may be repeated
         except OSError as error:
             log.debug("cluster.not_answered", group=key[0], sender=key[1], id=key[2], error=str(error))
         finally:

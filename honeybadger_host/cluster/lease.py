@@ -62,7 +62,7 @@ def holder(servers: Servers, names: Names) -> str | None:
 class Watched:
     """The lease as a waiting machine sees it, timed by its own clock.
 
-    The servers remove a lease by their clocks, and one that is ahead of the others may leave it there for minutes.
+    The servers expire a lease by their clocks; a clock ahead of the others may delay that by minutes.
 
     Attributes:
         lapsed: place of the lease that was not renewed for its time, 0 while there is none.

@@ -124,7 +124,7 @@ class Names(NamedTuple):
 
 
 def read_place(journal: Path) -> tuple[Names, Position, str]:
-    """Return which home a journal is of, how far it has come, and what this machine is called among those that keep it.
+    """Return the home of a journal, its position, and the name of this machine among those that keep it.
 
     Raises SettingsError: it is of one machine; JournalError.
     """
@@ -145,7 +145,7 @@ def make_log(servers: Servers, names: Names) -> None:
 
 
 def logs_of(servers: Servers, names: Names) -> dict[str, int]:
-    """Return the streams of a home's log, those that ended included: name -> first number, see `Position.stream`.
+    """Return the first number of each stream of a home's log, including ended ones, by name; see `Position.stream`.
 
     Raises Unreachable.
     """

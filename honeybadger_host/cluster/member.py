@@ -61,7 +61,7 @@ TRIM_SHARE = 1.0
 LOOK_SECONDS = 10.0
 # `forget` waits this long for other machines, then names those that have not reported.
 SETTLE_SECONDS = 60.0
-_MAX_LEFT: Final = 100  # places that are told of one machine
+_MAX_LEFT: Final = 100  # reported places of one machine
 _FOLD_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
 _UNKNOWN: Final = "nobody knows whom: the servers do not answer"
@@ -92,7 +92,7 @@ class Member:
         self._renewing: Renewing | None = None
         self._forwarding: Forwarding | None = None
         self._asked: Servers | None = None
-        """The connection of those who ask: what they send does not keep the lease waiting."""
+        """The connection for requests, separate so that they do not delay the lease."""
         self._answering: Answering | None = None
         self._presence: Presence | None = None
         self._stopping = threading.Event()
@@ -106,7 +106,7 @@ class Member:
         """The machine that this one follows."""
         self._lease = Watched()
         self._lost_plans: list[Forgetting] | None = None
-        """What was forgotten since the journal that a snapshot replaced."""
+        """Texts forgotten since the journal that a snapshot replaced."""
         self._trimming = threading.Thread(target=self._trim, name="trim", daemon=True)
         self._shortening = threading.Lock()
         self._has_snapshot = False
@@ -288,10 +288,10 @@ class Member:
         self.log.position = position
 
     def _begin_clean(self, writer: sqlite3.Connection, stream: int, plans: Sequence[Forgetting] | None) -> None:
-        """Leave nothing here of what was deleted; then look for what is left, on a thread.
+        """Remove deleted texts from this machine; then scan for leftovers on a thread.
 
         Args:
-            plans: what was forgotten; None: it is not known any more.
+            plans: the forgotten texts; None: no longer known.
         """
         remove_derived(self.home)
         vacuum(writer, self._path)
@@ -391,7 +391,7 @@ class Member:
                 log.warning("cluster.not_trimmed", error=str(error), now_what="it is tried again")
 
     def _shorten(self, servers: Servers) -> None:
-        """Publish a snapshot where one is needed, and remove what is before it. Raises Unreachable, HostError."""
+        """Publish a snapshot if one is needed, and remove the log before it. Raises Unreachable, HostError."""
         with self._shortening:
             here, names = self.log.position, self.names
             names = names._replace(first=here.stream)

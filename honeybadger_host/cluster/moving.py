@@ -26,7 +26,7 @@ from honeybadger_host.errors import HostError, NotFound, StorageFailed
 log = structlog.get_logger()
 
 EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are asked
-REMEMBERED_SECONDS: Final = 7 * 86_400  # A machine that has not run for so long is no longer missed
+REMEMBERED_SECONDS: Final = 7 * 86_400  # a machine silent for longer is no longer reported as missing
 _SAID_SECONDS: Final = 3_600
 _SAID_AGAIN_SECONDS: Final = 5
 MAX_BEHIND = 1_000  # messages: a machine that has to read more keeps everybody waiting
@@ -41,11 +41,11 @@ class State:
     Args:
         node: its name; see `records.name_machine`.
         seq: how far its journal has come.
-        epoch: with which it owns the home; 0: it follows.
-        serves: it answers requests; one that begins to own brings its files up to date first.
-        renewed_seconds: since the lease was renewed; 0 for one that follows.
+        epoch: epoch in which it owns the home; 0: it follows.
+        serves: it answers requests; a new owner first brings its files up to date.
+        renewed_seconds: time since the lease was renewed; 0 for a follower.
         behind: messages of the log that it does not have.
-        clean: the stream of the log, see `Position.stream`, before which nothing is left here of what was forgotten.
+        clean: the stream of the log (see `Position.stream`) before which no forgotten text is left here.
         left: files in which something is left all the same, and in which form.
         home: the identity of the home.
     """

@@ -39,7 +39,7 @@ from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ
 from honeybadger_host.storage.journal_transfer import is_shared
 
 _AGAIN_SECONDS: Final = 1.0  # longer than a machine needs that was given the lease
-_LOOKS: Final = 3  # seconds to wait for an owner: one that has just begun, or is busy, answers the next time
+_LOOKS: Final = 3  # seconds to wait for an owner, which may be busy or just starting
 START: Final = Position(0, "0" * 64)
 
 
@@ -81,7 +81,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
                 with closing(connect(path)) as writer, Transaction(writer, path) as writing:
                     write_position(writing, START)
                     name_machine(writing, home)
-            if is_begun or not snapshots_of(servers, names):  # one that is there may be damaged
+            if is_begun or not snapshots_of(servers, names):  # an existing one may be damaged
                 publish_snapshot(servers, names, path)
         return names.identity
     finally:
@@ -151,7 +151,7 @@ def _told(home: Home) -> dict[str, Any]:
 
 
 def balance(settings: Cluster) -> list[dict[str, Any]]:
-    """Spread all homes of the servers over their machines; return what was done with each. Raises Unreachable.
+    """Spread all homes of the servers over their machines; return the outcome for each. Raises Unreachable.
 
     From then on a home whose machine is lost goes to the next one in its list.
     """

@@ -31,9 +31,9 @@ NEXT_HEADER: Final = "Hb-Next"
 PART_BYTES: Final = 512 << 10  # A server takes 1 MiB with all headers by default
 LOG_CHAIN: Final = "log_chain"  # key in `meta`: the hash of all records up to the last one in this journal
 LOG_STREAM: Final = "log_stream"  # key in `meta`: see `Position.stream`
-# Key in `meta`: the stream, see `Position.stream`, before which nothing is left on this machine of what was forgotten.
+# Key in `meta`: the stream (see `Position.stream`) before which no forgotten text is left on this machine.
 CLEAN: Final = "clean"
-NODE: Final = "node"  # key in `meta`: this machine's name among those that keep the home, unique among them
+NODE: Final = "node"  # key in `meta`: this machine's unique name among those that keep the home
 
 Statement: TypeAlias = tuple[str, Sequence[Sequence[Any]]]
 
@@ -153,7 +153,7 @@ def read_home(connection: sqlite3.Connection) -> tuple[str, Position | None, str
 
 
 def read_clean(connection: sqlite3.Connection) -> int:
-    """Return the stream before which nothing is left of what was forgotten, see `CLEAN`."""
+    """Return the stream before which no forgotten text is left; see `CLEAN`."""
     (stream,) = connection.execute("SELECT value FROM meta WHERE key = ?", (CLEAN,)).fetchone() or (0,)
     return int(stream)
 

@@ -43,7 +43,7 @@ _DENIED_SECONDS: Final = 10.0
 
 
 class Unreachable(Exception):
-    """The servers did not answer, or have no quorum; what was asked may have been done all the same."""
+    """The servers did not answer or have no quorum; the request may have been done."""
 
 
 class WrongSequence(Exception):
@@ -137,7 +137,7 @@ class Servers:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def cancel(self, work: Future[None]) -> None:
-        """End what was started, and wait until it has."""
+        """Stop everything that was started, and wait for its end."""
         work.cancel()
         with contextlib.suppress(Unreachable):
             for _ in range(3):  # cancelled, its tasks cancelled, all gone
@@ -268,7 +268,7 @@ class Servers:
             found = self._call(self._js.stream_info(stream))
         except NotFoundError:
             return None
-        if found.cluster is not None and not found.cluster.leader:  # one that has just come back may say: empty
+        if found.cluster is not None and not found.cluster.leader:  # after a restart it may appear empty
             raise Unreachable(f"the stream {stream} has no leader just now")
         return found.state.first_seq, found.state.last_seq
 

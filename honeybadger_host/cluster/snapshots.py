@@ -50,10 +50,10 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
             if position is None:
                 raise JournalError(f"{journal} is of one machine")
             if read_clean(connection) != position.stream:
-                connection.execute("VACUUM")  # the host has not written the journal anew yet
+                connection.execute("VACUUM")  # the host has not rewritten the journal yet
         stream = f"{names.snapshots}{position.seq}"
         subject = f"hb.{names.identity}.snapshot.{position.seq}"
-        servers.remove_stream(stream)  # of one that was not finished
+        servers.remove_stream(stream)  # left by an unfinished one
         servers.make_stream(stream, subject)
         size = copy.stat().st_size
         count = -(-size // PART_BYTES)
@@ -85,7 +85,7 @@ def is_snapshot_current(servers: Servers, names: Names) -> bool:
 
 
 def load_snapshot(servers: Servers, names: Names, journal: Path) -> list[Forgetting]:
-    """Make the newest snapshot this machine's journal; return what was forgotten since the one that was here.
+    """Make the newest snapshot this machine's journal; return the texts forgotten since the previous one.
 
     All of its files are brought up to date afterwards. Raises NotFound: the servers have none; Unreachable;
     JournalError: it is damaged, or another journal's, and the one that is here stays.

@@ -38,7 +38,7 @@ _NONE_SERVED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EarlierContexts:
-    """Looks up what was served. Reads the journal and the ledger; writes nothing."""
+    """Looks up served contexts in the journal and the ledger; writes nothing."""
 
     journal: Path
     ledger: InjectionLedger

@@ -170,7 +170,7 @@ class ContextMaker:
         return Made(context, recalled)
 
     def _identity(self, identity: Identity) -> list[GroupText | FileProblem]:
-        """Return an agent's own text and its files, without those that do not exist."""
+        """Return an agent's own text and its existing files."""
         loaded: list[GroupText | FileProblem] = []
         if identity.text:
             loaded.append(GroupText(identity.source, identity.text))

@@ -1,4 +1,4 @@
-"""Looks after what is remembered: a model chooses sentences and entries by number, code copies the bytes.
+"""Tidies memory: a model chooses sentences and entries by number, code copies the bytes.
 
 May import: search, memory, storage, text, errors, and the wire models. The pure modules (all but the jobs in
 the background) take the clock, ids and all that they read as arguments.

@@ -163,7 +163,7 @@ class Asker:
         _clean: removes text that must not become memory from an answer.
         max_output_tokens: limit of one answer, for the estimate.
         tokens: kind -> tokens used since the start.
-        _reserved: running question -> tokens that it may need besides those that are booked.
+        _reserved: tokens that a running question may need beyond the booked ones.
     """
 
     _journal: Journal
@@ -314,7 +314,7 @@ class Answered(Edited):
 
 
 def read_answer(text: str, wanted: type[ModelT]) -> ModelT:
-    """Return the answer in a text; the JSON may follow thoughts, or stand in a fence or among words.
+    """Return the answer in a text; the JSON may follow thoughts or be inside a fence or prose.
 
     An answer that breaks off is returned up to its last whole item. Raises WrongAnswer.
     """

@@ -53,7 +53,7 @@ def identical(items: Sequence[Item]) -> list[tuple[str, ...]]:
 
 
 def alike(items: Sequence[Item]) -> list[Pair]:
-    """Return pairs of which one has most words of the other, the most alike first; identical texts count once."""
+    """Return pairs in which one text has most words of the other, most alike first; identical texts count once."""
     first = list({item.text: item for item in reversed(items)}.values())[::-1]
     digits = [tuple(sorted(_DIGITS.findall(item.text))) for item in first]  # texts of one template differ in these
 

@@ -155,7 +155,7 @@ def _minutes(
     """Yield a history or a summary of what a model chose, else of the newest turns; prose waits, unless it is taken.
 
     Args:
-        fill: turns of which a summary has the newest, while there is room.
+        fill: turns whose newest fill the rest of a summary.
     """
     picks = [pick for pick in material.picked(refs) if material.is_person(pick.turn)]
     if not picks and text is not None:

@@ -58,7 +58,7 @@ class Consolidations:
         """Consolidate the turns of a session that are due; return whether there are more.
 
         Args:
-            at_once: consolidate all turns but those that stay, however few there are.
+            at_once: consolidate all turns except those that stay, however few.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed: nothing was changed.
         """
         plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)

@@ -200,7 +200,7 @@ def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]])
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Return the sentences of texts, byte for byte, without those that repeat the words of an earlier one in order."""
+    """Return the sentences of texts, byte for byte, without repetitions of an earlier one's words in order."""
     known: set[tuple[str, ...]] = set()
     lines: list[str] = []
     for text in texts:

@@ -117,7 +117,7 @@ def applies_itself(operation: Operation, policy: ApplyPolicy) -> bool:
     return is_checked and not operation.waits and policy == "copied"
 
 
-# -------------------------------------------------------------------------------------------- each gate by itself
+# ------------------------------------------------------------------------------------------------------ single gates
 
 
 def _base_moved(case: _Case) -> str | None:

@@ -214,7 +214,7 @@ def numbered(operations: Iterable[Operation]) -> tuple[Operation, ...]:
 
 
 def counts_of(operations: Iterable[Operation]) -> dict[str, int]:
-    """Return state -> number of operations, without those that a person struck."""
+    """Return the number of operations by state, without struck ones."""
     states = [operation.state for operation in operations]
     return {state: states.count(state) for state in COUNTED}
 

@@ -106,7 +106,7 @@ class WaitingProposals:
         self._known: dict[str, dict[str, tuple[float, bool]]] = {}  # group -> name -> time of its change, if it waits
 
     def count(self, group: str) -> int:
-        """Return the number of waiting proposals of a group, with those that cannot be read."""
+        """Return the number of waiting or unreadable proposals of a group."""
         known, found = self._known.get(group, {}), dict[str, tuple[float, bool]]()
 
         def is_changed(name: str, at: float) -> bool:

@@ -90,7 +90,7 @@ class Reverting:
         return before
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
-        """Return the opposite of each change; what was changed since stays, and the result names it. Raises Refusal."""
+        """Return the opposite of each change; later changes stay and are named in the result. Raises Refusal."""
         group = self.proposal.group
         if self.files.view(self.file) != self.kept:
             raise Refusal("conflict", f"proposal {self.proposal.id} was changed meanwhile; nothing was changed")

@@ -264,8 +264,8 @@ def chosen_minutes(picks: Sequence[Pick], fill: Sequence[tuple[str, Turn]] = ())
     """Return quotes for the minutes, in the order said, as many as they have room for.
 
     Args:
-        picks: what was chosen, in the order said; the newest first while there is room.
-        fill: turns of people, oldest first, of which the newest fill the room that is left; long ones are cut.
+        picks: chosen sentences in the order said; the newest are kept if room is short.
+        fill: turns of people, oldest first; the newest fill the remaining room, long ones are cut.
     """
     room, share = MAX_MINUTES_WORDS, MAX_MINUTES_WORDS // _SHARE_OF_A_TURN
     kept: list[list[Evidence]] = []

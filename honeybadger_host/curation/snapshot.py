@@ -29,7 +29,7 @@ from honeybadger_host.search.sources import sources
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.labels import folded
 
-MAX_ENTRIES: Final = 1000  # entries of a pass: those that changed last (RB14)
+MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
 _REINFORCED: Final = 5  # times that something was said again, after which only a person takes it out (docs/curation.md)
 _SESSIONS: Final = 20  # a question has room for 4,000 tokens of people's turns
 _SESSION: Final = re.compile(r"[\w.:-]+")

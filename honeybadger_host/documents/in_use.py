@@ -37,7 +37,7 @@ _KEEP_SECONDS: Final = 30.0  # how files are that only the host changed is kept 
 
 
 class DocumentsInUse:
-    """See `Documents`. Any thread; what it returns is to be used under `lock`."""
+    """See `Documents`. Any thread; use the result only while holding `lock`."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class DocumentsInUse:
         self._documents[document.file] = document
 
     def drop(self, files: Iterable[str]) -> None:
-        """Forget what is known of documents whose past was changed in the journal. In the writer's place."""
+        """Drop documents whose past was changed in the journal. Called by the writer."""
         with self.lock:
             for file in files:
                 document, rows = self._documents.pop(file, None), self._backlog.pop(file, [])
@@ -260,7 +260,7 @@ class DocumentsInUse:
         self._journal.keep_adopted()
 
     def _adopted(self, file: str, rows: list[Row]) -> list[Seen]:
-        """Return the mark of a file that has none; one that somebody is saving just now has none yet."""
+        """Return a mark for a file without one; None while somebody is saving it."""
         path = path_in(self._home, file)
         signature, data = signature_of(path), read_whole(path)
         if data is None or signature is None or is_open_for_writing(path):

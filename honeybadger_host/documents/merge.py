@@ -129,7 +129,7 @@ def merge_lines(base: bytes, newest: bytes, saved: bytes) -> bytes:
 
 
 def _each_once(theirs: Sequence[Hunk], ours: Sequence[Hunk]) -> tuple[list[Hunk], Sequence[Hunk]]:
-    """Return the hunks of both sides without what came on both in the other side's: it is to be there once."""
+    """Return the hunks of both sides; lines added by both are kept on one side only."""
     both = Counter(unit.strip() for hunk in ours for unit in hunk.added if unit.strip())
     both.subtract(unit.strip() for hunk in ours for unit in hunk.removed)  # it was only moved
     left: list[Hunk] = []
@@ -175,7 +175,7 @@ def _touches(piece: _Piece, start: int, size: int) -> bool:
 
 
 def _resolved(units: Sequence[bytes], piece: _Piece) -> Iterable[bytes]:
-    """Return what stands in the place of a piece."""
+    """Return the units that replace a piece."""
     ours, theirs = _side(units, piece, piece.ours), _side(units, piece, piece.theirs)
     if not piece.ours:
         return theirs

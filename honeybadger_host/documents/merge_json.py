@@ -70,7 +70,7 @@ def values_in(data: bytes) -> Counter[bytes]:
 
 
 def _merged(base: Any, newest: Any, saved: Any) -> Any:
-    """Return a value of both sides; `_MISSING` stands for a member that is not there."""
+    """Return the merged value of both sides; `_MISSING` means an absent member."""
     if saved in (base, newest):
         return newest
     if newest == base:

@@ -48,7 +48,7 @@ class Batch:
         self._projections = projections
         self._documents = projections.documents
         self._ends: dict[str, int] = {}
-        """Log -> where the next line will stand."""
+        """Offset of the next line, by log."""
         self._hashes: dict[str, hashlib._Hash] = {}
         """Document -> hash of its text after the changes placed so far."""
 
@@ -88,7 +88,7 @@ class Batch:
         return offset
 
     def project(self, rows: Sequence[Row]) -> None:
-        """Write what was committed. Never raises for a full disk: what is missing is written later."""
+        """Write committed changes. A full disk raises nothing: the rest is written later."""
         self._projections.write(rows)
 
 
@@ -116,7 +116,7 @@ class Projections:
         """File that is no document -> changes that are not in it."""
         self._failed: set[str] = set()
         self.written_seq = 0
-        """All changes up to it stand in their files, but for those that are behind. Any thread may read it."""
+        """All changes up to it are in their files, except those listed as behind. Any thread may read it."""
 
     @property
     def behind(self) -> list[str]:
@@ -131,12 +131,12 @@ class Projections:
         return Batch(self)
 
     def make_room(self, file: str) -> None:
-        """Make the folders of a file that is to be written as a whole. Raises WorldFailed."""
+        """Make the folders of a file that will be replaced whole. Raises WorldFailed."""
         self._unsynced.add_new_folders(path_in(self.home, file))
         make_room(path_in(self.home, file))
 
     def end_of(self, file: str) -> int:
-        """Return where the next line of a log will stand; it is made when it is missing. Raises WorldFailed."""
+        """Return the offset of the next line of a log, which is made if missing. Raises WorldFailed."""
         with closing_fd(self._open(file)) as fd:
             return os.fstat(fd).st_size + len(_lead(fd))
 
@@ -162,7 +162,7 @@ class Projections:
         return edits
 
     def _bring_up(self, file: str, *, is_first: bool) -> None:
-        """Write what is pending of a file that is no document.
+        """Write the pending changes of a file that is no document.
 
         Args:
             is_first: nothing of it was tried before.
@@ -191,7 +191,7 @@ class Projections:
         self._changed(file)
 
     def look(self) -> Settled:
-        """Try again what could not be written; return what is to be made durable."""
+        """Retry failed writes; return the files to sync."""
         for file in [*self._pending]:
             self._bring_up(file, is_first=False)
         self.documents.renderer.render_failed()
@@ -237,7 +237,7 @@ def fingerprint_in(digest: bytes) -> int:
 
 
 def _lead(fd: int) -> bytes:
-    """Return what must stand before an append: a line must not be glued to a torn one."""
+    """Return the bytes needed before an append, so that no line is joined to a torn one."""
     size = os.fstat(fd).st_size
     return b"" if not size or os.pread(fd, 1, size - 1) == b"\n" else b"\n"
 

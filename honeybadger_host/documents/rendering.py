@@ -147,8 +147,8 @@ class Renderer:
         It is not where somebody changed it, or it cannot be written: then it is tried again.
 
         Args:
-            added: what is to be appended; None: not known.
-            is_durable: the journal does not tell by itself what a power cut leaves of it.
+            added: bytes to append; None: unknown.
+            is_durable: sync it, because the journal alone cannot restore it after a power cut.
         """
         path = path_in(self._home, document.file)
         try:
@@ -183,7 +183,7 @@ class Renderer:
 
     @staticmethod
     def _keep_rendered(document: Document, added: bytes | None) -> None:
-        """Keep what a file holds that lacks what was to be appended."""
+        """Note the content of a file that lacks a pending append."""
         if document.rendered is None:
             document.rendered = bytes(document.text[: len(document.text) - len(added or b"")])
 
@@ -360,7 +360,7 @@ class Renderer:
 
 
 def _is_unfinished(data: bytes | None, newest: bytes, rows: Sequence[Row]) -> bool:
-    """Return whether a file is a version of since `rows` began, or the beginning of one that was being written."""
+    """Return whether a file equals a version since `rows` began, or the beginning of one being written."""
     whole = [row for row in rows if not is_append(row)]
     held = data or b""
     if fingerprint(data) in [row.offset for row in whole]:

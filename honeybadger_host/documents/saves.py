@@ -160,7 +160,7 @@ class Saves:
         return found
 
     def _is_going_on(self) -> bool:
-        """Return whether files are being saved one after the other; leave out those that are as the host left them."""
+        """Return whether a series of files is being saved; drop files that the host itself wrote."""
         now, touched = self._in_use.clock(), self._in_use.touched
         is_recent = is_long = False
         for file, (before, since, first) in [*touched.items()]:
@@ -280,7 +280,7 @@ class Saves:
 
     @property
     def overtaken(self) -> int:
-        """How many edits are to be kept that no file shows any more."""
+        """Number of edits to keep that are no longer in any file."""
         return sum(len(document.overtaken) for document in self._in_use.every())
 
     def take_in(self, some: Sequence[Found], first: int) -> list[Row]:
@@ -387,7 +387,7 @@ def _stamp_of(signature: Signature) -> float:
 
 
 def _later_than(text: bytes, newest: bytes, events: Sequence[Row]) -> list[Row] | None:
-    """Return the appends behind the version that a text is; None: it is none of those that are followed back."""
+    """Return the appends after the version that equals a text; None: no recent version does."""
     later: list[Row] = []
     for version, run, _ in versions_back(newest, events):
         end = len(version)

@@ -123,7 +123,7 @@ class Documents:
         return len(gone)
 
     def view(self, file: str, data: bytes, signature: Signature) -> bytes:
-        """See `Saves.view`; what is no document is returned as it is."""
+        """See `Saves.view`; a file that is no document is returned unchanged."""
         return self.saves.view(file, data, signature) if self.covers(file) else data
 
     def touch_changed(self) -> None:

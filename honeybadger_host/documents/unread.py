@@ -1,5 +1,5 @@
 """Notes that a save took out and its author may not have read: an older text saved back, or the newest notes deleted
-together with something else. They are told with the change that brings them back."""
+together with something else. They are reported with the `undo` that brings them back."""
 
 from __future__ import annotations
 

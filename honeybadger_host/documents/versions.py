@@ -240,7 +240,7 @@ class Saved:
     def _has(
         self, units: Sequence[bytes], typed: Sequence[bytes], above: Counter[bytes], lacking: Collection[bytes]
     ) -> bool:
-        """Return whether the text has what was appended, also with changed words or another heading.
+        """Return whether the text contains an append, possibly reworded or under another heading.
 
         Args:
             typed: units that no version has.
@@ -255,7 +255,7 @@ class Saved:
 
 
 def _places(text: bytes, wanted: Counter[bytes], shared: Counter[bytes]) -> set[int]:
-    """Return below how many shared lines each wanted one stands; who goes on with a line does so where it stood."""
+    """Return, for each wanted line, the number of shared lines above it."""
     places: set[int] = set()
     above = 0
     for line in lines_of(text):
@@ -267,7 +267,7 @@ def _places(text: bytes, wanted: Counter[bytes], shared: Counter[bytes]) -> set[
 
 
 def _alike(one: bytes, other: bytes) -> int:
-    """Return how many characters of one text, in runs, stand in the other in the same order."""
+    """Return the number of characters, in runs, that both texts share in the same order."""
     if not one or not other or len(one) + len(other) > _MAX_COMPARED_BYTES:
         return 0
     blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()

@@ -53,7 +53,7 @@ class _Said:
     """The members of a turn that `append_turn` and `append_turns` share, screened.
 
     Args:
-        changed: what was neutralised in it, by kind.
+        changed: counts of neutralised text, by kind.
     """
 
     speaker: str
@@ -66,7 +66,7 @@ def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member:
     """Return what a turn says as the log keeps it.
 
     Args:
-        member: where it stands in the request, as `payload`.
+        member: its path in the request, as `payload`.
     Raises Refusal.
     """
     text, thoughts = payload.content, 0
@@ -127,7 +127,7 @@ class _Appending:
     """The turns that `append_turns` appends, screened.
 
     Args:
-        known: key -> its turn, of those that the log has.
+        known: turns in the log, by key.
         said: one for each turn of the request, with its data.
     """
 

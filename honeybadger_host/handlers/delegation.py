@@ -28,7 +28,7 @@ from honeybadger_host.handlers.turns.output import Shown
 from honeybadger_host.storage.journal_schema import TOOL_REQUEST
 from honeybadger_host.text.neutralise import is_blank, neutralise
 
-MAX_DEPTH: Final = 3  # how many agents may stand behind one another in a chain that a message began
+MAX_DEPTH: Final = 3  # maximum depth of delegation
 # Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth.
 AT_ONCE: Final = 8
 _LAST_SECONDS: Final = 60.0

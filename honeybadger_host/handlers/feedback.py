@@ -1,4 +1,4 @@
-"""`record_feedback`: what was said of an answer or a tool is kept for the passes over memory (RB13)."""
+"""`record_feedback`: feedback on an answer or a tool is kept for the passes over memory (RB13)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class _Taken:
     known: int = 0
 
     def check(self, text: str) -> None:
-        """Raise Refusal: it says what was forgotten."""
+        """Raise Refusal if it repeats a forgotten text."""
         if self.prepared.forgotten.knows(text):
             raise Refusal("invalid", "it says what was forgotten in this group")
 
@@ -80,7 +80,7 @@ def import_records(
     screen: Screen,
     speakers: Speakers,
 ) -> ChangeHandler[_Prepared]:
-    """Return the handler of `import_records`. What was forgotten does not come back.
+    """Return the handler of `import_records`. Forgotten texts do not come back.
 
     Args:
         turn_logs: None: no conversation is kept on this host.
@@ -224,7 +224,7 @@ class _Importer:
     def _entry(
         self, asked: Asked, said: ImportedEntry, place: _Place, now: datetime
     ) -> tuple[Entry, Mapping[str, int]]:
-        """Return an entry with its texts cleaned as `save_memory` does, and what was changed. Raises Refusal."""
+        """Return an entry with its texts cleaned as by `save_memory`, and the changes made. Raises Refusal."""
         members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
         texts = cleaned(asked, SaveMemory(**members, origin="imported"), self.screen)
         created = min(_time(said.created), now) if said.created else to_milliseconds(now)

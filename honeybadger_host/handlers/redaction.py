@@ -27,7 +27,7 @@ class Screen:
     mode: SecretsMode
 
     def text(self, asked: Asked, member: str, text: str, *, heading: str = "") -> tuple[str, Mapping[str, int]]:
-        """Return a member's text and what was changed: nothing, or it is without credentials and neutralised, too.
+        """Return a member's text without credentials, neutralised if wanted, and the changes made.
 
         Args:
             member: its name in the request, as `payload.content`.
@@ -44,7 +44,7 @@ class Screen:
         return clean, {**neutral.changed, "secrets": sum(kinds.values()), **by_kind}
 
     def clean(self, asked: Asked, member: str, text: str, *, heading: str = "") -> tuple[str, Counter[str]]:
-        """Return a member's text neutralised and without credentials, and what was changed; see `text`."""
+        """Return a member's text neutralised and without credentials, and the changes made; see `text`."""
         neutral = neutralise(text)
         text, changed = self.text(asked, member, neutral.text, heading=heading)
         return text, Counter(neutral.changed) + Counter(changed)
@@ -60,7 +60,7 @@ class Screen:
     def tree(
         self, asked: Asked, member: str, value: Any, *, heading: str = "", is_shown: bool = True
     ) -> tuple[Any, Counter[str]]:
-        """Return a JSON value with every text in it cleaned, a member's below its name, and what was changed.
+        """Return a JSON value with every text cleaned, a member's under its name, and the changes made.
 
         Args:
             is_shown: False: what has no credentials stays as it is, hidden characters too.
@@ -167,7 +167,7 @@ class CleanTexts:
 
 
 def with_neutralised(result: dict[str, Any], changed: Mapping[str, int]) -> dict[str, Any]:
-    """Return a result that says what was changed in the texts of its request, if anything was."""
+    """Return a result that lists the changes made to the texts of its request, if any."""
     return {**result, "neutralised": dict(changed)} if changed else result
 
 

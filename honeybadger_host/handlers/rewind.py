@@ -88,7 +88,7 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]
     backs: list[Back] = []
     problems: list[str] = []
     for file in changed:
-        if file.startswith(f"{marks}/"):  # else what is summarised no longer would not be replayed
+        if file.startswith(f"{marks}/"):  # else turns that are no longer summarised would not be replayed
             backs.append(Back(file, "watermark", files.load(file), read_last(journal, file, seq)))
         elif group_of(file) == group:
             backs += _persons_file(journal, files.load(file), file, seq, problems)

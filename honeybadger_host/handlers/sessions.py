@@ -78,7 +78,7 @@ def compact_session(documents: Sessions) -> ChangeHandler[None]:
 
 
 def delete_session(documents: Sessions) -> ChangeHandler[None]:
-    """Return the handler of `delete_session`: what was said before does not come back, and the log keeps it."""
+    """Return the handler of `delete_session`: earlier turns stay in the log but do not come back."""
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: DeleteSession = asked.payload

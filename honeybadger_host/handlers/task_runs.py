@@ -48,7 +48,7 @@ class Run:
 
     Args:
         data: what the task's file held.
-        at: which run, as scheduled; of one that somebody asked for, when.
+        at: scheduled time of the run; for a requested run, the time of the request.
         is_asked: somebody asked for it: the schedule goes on as it was.
         missed: the first and last run before it that were missed.
         heard, seen: see `TaskState`, as they were before it.

@@ -333,7 +333,7 @@ def task_row(
     """Return a task as a reply shows it.
 
     Args:
-        task: what its file says, or what is wrong with that.
+        task: the content of its file, or its fault.
     """
     problem, idle, schedule = "", None, None
     if isinstance(task, str):

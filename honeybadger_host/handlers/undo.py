@@ -185,7 +185,7 @@ def _retired_alone(rows: Sequence[Row]) -> Mapping[str, int]:
 
 
 def _stands(note: bytes, held: bytes | None) -> bool:
-    """Return whether a note stands in what its file holds."""
+    """Return whether a file's content has a note."""
     return held is not None and standing_span(held, note) is not None
 
 

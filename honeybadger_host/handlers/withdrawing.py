@@ -33,7 +33,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class UndoneMark:
-    """A withdrawal that is to be undone, or a restoration.
+    """A withdrawal to undo, or a restoration.
 
     Args:
         turns: what the log has of the turns it names.

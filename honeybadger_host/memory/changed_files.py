@@ -1,4 +1,4 @@
-"""The documents of a home by name: found where people keep them, and those that changed though no event told of it."""
+"""The documents of a home by name, and those that changed without a file event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from honeybadger_host.storage.group_places import groups_in
 from honeybadger_host.storage.home import ROOT_GLOBAL_FILE
 
 _FILES_AT_ONCE: Final = 256
-_PAUSE: Final = 50  # so many times as long as a comparison of a folder took, the next one waits
+_PAUSE: Final = 50  # multiple of the time of one folder comparison before the next
 _AGENTS: Final = "config/agents"
 _JSON_FOLDERS: Final = ("tasks", "proposals")
 

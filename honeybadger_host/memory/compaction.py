@@ -54,8 +54,8 @@ class Digest:
     """The texts of a document other than its messages, one line each.
 
     Args:
-        tasks: those that have not ended.
-        prose: of the summary, what somebody wrote; `said`: the messages it stands for, the oldest first.
+        tasks: open tasks.
+        prose: the part of the summary that somebody wrote; `said`: summarised messages, oldest first.
     """
 
     tasks: tuple[str, ...]
@@ -65,7 +65,7 @@ class Digest:
 
 
 def digest(document: SessionDocument) -> Digest:
-    """Return what a document tells beside its messages."""
+    """Return a document's content other than its messages."""
     prose, left_out, lines = _parts(document.long_term_summary)
     return Digest(
         tuple(
@@ -205,7 +205,7 @@ def _assembled(prose: str, left_out: int, lines: Sequence[str], limits: Compacti
 
 
 def _parts(summary: str) -> tuple[str, int, list[str]]:
-    """Return what stands above the first header, how many messages were left out below it, and the lines there."""
+    """Return the text above the first header, the number of messages omitted below it, and the lines there."""
     above: list[str] = []
     below: list[str] | None = None
     left_out = 0

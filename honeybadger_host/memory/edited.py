@@ -1,4 +1,4 @@
-"""JSON files that people edit: read, checked against a model, and what is wrong said for the person who wrote it."""
+"""JSON files that people edit: read and checked against a model, with errors for the person who wrote them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from honeybadger_agent.wire.refusals import described
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_in, time_stamp
 
-_SHALLOW: Final = 250  # brackets that are not worth a look at how deep they stand
+_SHALLOW: Final = 250  # fewer brackets cannot be nested too deep
 _MAX_PROBLEMS: Final = 5
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -65,7 +65,7 @@ def read_json(data: bytes) -> dict[str, Any]:
 
 
 def checked(wanted: type[ModelT], value: object) -> ModelT:
-    """Return what a file says as a model. Raises ValueError: what is wrong with it."""
+    """Return a file's content as a model. Raises ValueError: names the fault."""
     try:
         return wanted.model_validate(value)
     except ValidationError as error:
@@ -73,7 +73,7 @@ def checked(wanted: type[ModelT], value: object) -> ModelT:
 
 
 def problem_of(error: ValidationError) -> str:
-    """Return what is wrong with a file, each member by its place."""
+    """Return the faults of a file, each with its member's path."""
     found = error.errors(include_url=False)
     said = [" ".join(described(each)[1:]) for each in found[:_MAX_PROBLEMS]]
     more = [f"{len(found) - _MAX_PROBLEMS} more"] if len(found) > _MAX_PROBLEMS else []

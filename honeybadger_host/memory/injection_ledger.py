@@ -207,7 +207,7 @@ class InjectionLedger:
 
     @contextlib.contextmanager
     def _saying_failures(self) -> Iterator[None]:
-        """Hold the lock; when the database cannot be used that is said, and what was to be done is left out."""
+        """Hold the lock; if the database cannot be used, log that and skip the work."""
         with self._lock:
             try:
                 yield

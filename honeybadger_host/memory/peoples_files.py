@@ -15,7 +15,7 @@ TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # of a group, 
 
 
 def document_group(file: str) -> str | None:
-    """Return the group of a document, None when a file is none: all that `group_of` says, and JSON beside it."""
+    """Return the group of a document; None: the file is no document."""
     match file.split("/"):
         case ["groups", group, "tasks" | "proposals", name] | ["groups", group, "archive", *_, name] if is_json_name(
             name

@@ -133,7 +133,7 @@ class SessionDocument(Edited):
         return sum(entry.tokens for entry in self.recent_history)
 
     def up_to(self, turns: int | None) -> SessionDocument:
-        """Return it as one that goes up to another turn."""
+        """Return it with another last turn."""
         return self.model_copy(update={MARK: self.honeybadger.model_copy(update={"turns": turns})})
 
 
@@ -235,7 +235,7 @@ def dump_document(document: SessionDocument) -> bytes:
 
 
 def parse_document(data: bytes, session: str) -> SessionDocument:
-    """Return the document of a file; a member that is missing is empty, one that is not ours is kept.
+    """Return the document of a file; a missing member is empty, an unknown one is kept.
 
     Args:
         session: its name is where it lies, whatever the file says.

@@ -289,7 +289,7 @@ class Sessions:
         turn that contexts leave out from now on.
 
         Args:
-            begins_again: contexts leave out what was said so far.
+            begins_again: contexts leave out earlier turns.
         Returns:
             No changes when there is nothing to delete.
         """
@@ -345,7 +345,7 @@ class Sessions:
             )
 
     def end_batch(self, written: Sequence[Change]) -> None:
-        """Forget what was applied; files that lack turns are written out later."""
+        """Drop applied changes; files that lack turns are written later."""
         now = self._clock()
         for key, working in self._working.items():
             if working.behind:

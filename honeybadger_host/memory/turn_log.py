@@ -2,7 +2,7 @@
 
 The log `data/sessions/<group>/<session>.jsonl` is kept whole; the window is read from its end, so a long log costs no
 more than a short one. A line that is not a turn never hides the others: it is skipped, and `<session>.jsonl.set-aside`
-says where it stands and what is wrong with it.
+says its place and its fault.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 _MAX_TAIL_LENGTH: Final = 256 * 1024 * 1024
 _MAX_SET_ASIDE: Final = 100  # wrong lines of one window that are described; the others are counted
 _MAX_SHOWN: Final = 2000  # characters of a wrong line that its description holds; the log has all of it
-# No turn has a higher number: those that follow it must be numbers that every JSON reader keeps.
+# Highest number of a turn: later ones must be numbers that every JSON reader keeps.
 _LAST_NUMBER: Final = 10**15
 
 
@@ -94,7 +94,7 @@ class _Line(Edited):
 def parse_turn(line: bytes) -> Turn:
     """Return the turn of one line without its data; a time without a zone is UTC.
 
-    Raises ValueError: what is wrong with it.
+    Raises ValueError: names the fault.
     """
     said = checked(_Line, read_json(line))
     return Turn(
@@ -200,7 +200,7 @@ class Window:
     """The newest turns of a session.
 
     Args:
-        turns: oldest first, without those that were withdrawn.
+        turns: oldest first, without withdrawn ones.
         last_number: number of the newest turn of the log, withdrawn or not; 0 when it has none.
         skipped: lines among those looked at that are not turns.
         signature: of the log when it was read; None when there is none.
@@ -298,7 +298,7 @@ class LoggedTurn:
 
 
 def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:
-    """Yield the turns of a log between two numbers; what is not a turn is passed over. Raises OSError."""
+    """Yield the turns of a log between two numbers; other lines are skipped. Raises OSError."""
     try:
         fd, status = open_plain(path)
     except FileNotFoundError:

@@ -31,7 +31,7 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-IDLE_SECONDS = 3600.0  # A session that was not used for so long leaves memory; its log stays
+IDLE_SECONDS = 3600.0  # a session unused for this long leaves memory; its log stays
 MAX_SESSIONS = 1024  # sessions in memory; the least recently used leave first
 # A session used so recently stays, whatever the limits: a request between its loading and its decision needs it.
 _IN_USE_SECONDS: Final = 10.0
@@ -54,7 +54,7 @@ class TurnLogs:
 
     Args:
         window_turns: turns kept of each session.
-        idle_seconds: a session not used for so long leaves memory; its log stays.
+        idle_seconds: a session unused for this long leaves memory; its log stays.
         max_sessions: beyond it the least recently used leave.
         clock: monotonic seconds.
     """
@@ -174,7 +174,7 @@ class TurnLogs:
             self._ahead.add(key)
 
     def end_batch(self, written: Iterable[Change]) -> None:
-        """Forget what was applied, take in what was written."""
+        """Drop applied changes and note what was written."""
         with self._lock:
             for key in self._ahead:
                 held = self._sessions[key]
@@ -232,7 +232,7 @@ class TurnLogs:
 
 
 def _set_aside(aside: Path, window: Window) -> str | None:
-    """Write down what is wrong with lines of a log, for a person; return the name of the file, None: impossible."""
+    """Write a report on bad lines of a log for a person; return its name, None: it cannot be written."""
     try:
         replace_file(aside, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in window.wrong))
     except OSError:

@@ -64,7 +64,7 @@ def dreamt_file(group: str) -> str:
 
 
 def parse_watermark(data: bytes | None) -> Watermark | None:
-    """Return what a file says; None: there is no file. Raises ValueError: what is wrong with it."""
+    """Return the content of a file; None: it does not exist. Raises ValueError: names the fault."""
     if data is None:
         return None
     return checked(Watermark, read_json(data))
@@ -81,7 +81,7 @@ class Watermarks:
         self._home = home
 
     def read(self, group: str, session: str) -> Watermark | None:
-        """Return a session's watermark; None: it has none, or one that cannot be read, which is said."""
+        """Return a session's watermark; None: it has none, or it cannot be read, which is logged."""
         return self.of(watermark_file(group, session))
 
     def of(self, file: str) -> Watermark | None:
@@ -122,7 +122,7 @@ def replayed(turns: Sequence[Turn], after: int, least: int, memory_window: int) 
     Args:
         turns: oldest first.
         after: see `begins_after`.
-        least: so many are replayed, consolidated or not.
+        least: minimum number of turns to replay, consolidated or not.
         memory_window: 0: nothing is ever consolidated, and the newest ten are all.
     """
     if not memory_window:

@@ -1,7 +1,7 @@
 """Working memory: scratch entries of one session that expire (RB6). Pure.
 
 One file for each key, `data/working/<group>/<session>/<key>.json`, so that a save writes one small file and one row of
-the journal, and what a session may see is a folder of its own.
+the journal, and each session sees only its own folder.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _File(Edited):
 def parse_working(data: bytes) -> tuple[WorkingEntry, str]:
     """Return the entry a file holds and the session it says it is of; a time without a zone is UTC.
 
-    Raises ValueError: what is wrong with it.
+    Raises ValueError: names the fault.
     """
     said = checked(_File, read_json(data))
     label = Label(said.key, said.category, said.tags, said.stored_at, said.expires_at, said.by, len(said.data))
@@ -182,7 +182,7 @@ def inventory(source: str, labels: Iterable[Label], now: datetime) -> Inventory:
 
 
 def inventory_line(label: Label, now: datetime) -> str:
-    """Return `- key: expires in 4m32s, category: c, tags: a, b` and a line end; what is blank is left out (RB6)."""
+    """Return `- key: expires in 4m32s, category: c, tags: a, b` and a line end, without blank parts (RB6)."""
     parts = [f"{one_line(label.key).text}: expires in {span_text(label.remaining(now))}"]
     if category := one_line(label.category or "").text:
         parts.append(f"category: {category}")
@@ -199,10 +199,10 @@ def span_text(span: timedelta) -> str:
 
 
 def cut_inventory(lines: Sequence[InventoryLine], share_tokens: int) -> tuple[str, int]:
-    """Return the lines that fit a share, in their order, and how many were left out; those that expire first go first.
+    """Return the lines that fit a share, in order, and how many were left out, soonest to expire first.
 
     Returns:
-        ("", all of them) when not even one fits beside the line that says so.
+        ("", all of them) if not even one fits with the line that says so.
     """
     mark = "[... {} more that expire sooner, see list_working_memory]\n"
     room = share_tokens - estimate_tokens(mark.format(len(lines))) - 1

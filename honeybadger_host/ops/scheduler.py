@@ -77,7 +77,7 @@ class _Known:
     Args:
         task: None: the file is wrong.
         problem: why it does not run.
-        next: when it is to be looked at again.
+        next: time of the next look at it.
     """
 
     signature: Signature | None
@@ -98,7 +98,7 @@ class _Note:
 
 
 class Scheduler:
-    """Runs what is due. `touch` on any thread, the rest on the event loop and one worker thread in turn.
+    """Runs due tasks. `touch` on any thread, the rest on the event loop and one worker thread in turn.
 
     Args:
         clock: the time, aware.
@@ -195,7 +195,7 @@ class Scheduler:
                     await self._event.wait()
 
     def _pause(self) -> float:
-        """Return how long nothing is to be done, in seconds, if nothing changes and nobody sets the clock."""
+        """Return the seconds until something is due, if nothing changes and nobody sets the clock."""
         if not self._queue:
             return COMPARE_SECONDS
         return min(max((self._queue[0][0] - self._clock()).total_seconds(), 0.0), COMPARE_SECONDS)
@@ -240,19 +240,19 @@ class Scheduler:
                 if isinstance(action, _Note):
                     self._noting.add(key)
                 actions.append(action)
-        self._left = left  # until one of those that are being recorded wakes us
+        self._left = left  # until a run being recorded wakes us
         self._has_looked = self._has_looked or bool(touched or stale)
         actions.sort(key=lambda action: action.at.timestamp() if isinstance(action, Run) else 0.0)
         return actions
 
     def _compare(self, folders: Iterable[Path]) -> None:
-        """Note folders that are to be compared, behind those that are already."""
+        """Queue folders for comparison."""
         with self._lock:
             for folder in folders:
                 self._stale.setdefault(folder)
 
     def _next_stale(self) -> Sequence[Path]:
-        """Return the folders that are to be compared now; for the others there is another look at once."""
+        """Return the folders to compare now; the others follow at once."""
         with self._lock:
             found = list(itertools.islice(self._stale, _COMPARED_AT_ONCE))
             for folder in found:
@@ -279,7 +279,7 @@ class Scheduler:
                 yield key
 
     def _read(self, key: TaskKey, now: datetime) -> None:
-        """Read a task's file; what is wrong with it is said once."""
+        """Read a task's file; a fault is reported once."""
         file = task_file(*key)
         before = self._known.get(key)
         signature = signature_of(self._tasks.home / file)
@@ -304,7 +304,7 @@ class Scheduler:
         self._known[key] = _Known(signature, data, task, schedule, problem)
 
     def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
-        """Return what is to be done about a task; None: nothing until its next moment, which is put into the queue."""
+        """Return the next step of a task; None: nothing until its next moment, which is queued."""
         task, schedule = known.task, known.schedule
         if task is None or schedule is None or self._tasks.states.is_being_written(*key):
             return None  # a task is looked at again when its record is written

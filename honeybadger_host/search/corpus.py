@@ -131,7 +131,7 @@ class Corpus:
         """Vectors by row, when texts are embedded."""
         self.has_dead = False
         self.later_bytes = 0
-        """Estimated memory of what was added after loading, columns excepted."""
+        """Estimated memory of documents added after loading, without columns."""
         self._keys = bytearray()
         self._key_start = array("Q", [0])
         self._loaded = 0  # rows that were loaded; their numbers ascend

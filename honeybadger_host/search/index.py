@@ -3,7 +3,7 @@
 `touch` says that a file may have changed; the next search of its group reads it first, so that a group finds
 everything it has saved. Changes from outside (an editor, a sync tool, a run that was killed) are found by comparing
 every file's signature with the one it was indexed with. `work` reads large amounts in batches, while searches are
-answered from what is indexed.
+answered from the indexed part.
 
 `warm` loads large groups in the background; `embed` embeds texts when there is an embedder.
 """

@@ -109,7 +109,7 @@ class IndexFile:
         self._last_term: int | None = None
         self.rebuilds = 0
         self.generation = 0
-        """Raised by every rebuild: what was read from an earlier generation is void."""
+        """Raised by every rebuild: data read from an earlier generation is void."""
         self._db = self._open()
         self._look_up_groups()
         self._emptied = emptied
@@ -302,7 +302,7 @@ class IndexFile:
         self._emptied()
 
     def _open(self) -> sqlite3.Connection:
-        """Open the database; one that is damaged or of another version is rebuilt."""
+        """Open the database; rebuild it if it is damaged or of another version."""
         if self._path is None:
             return _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
         db: sqlite3.Connection | None = None

@@ -1,4 +1,4 @@
-"""Indexes files: compares each with what was indexed of it and writes the difference in one transaction."""
+"""Indexes files: compares each with its indexed state and writes the difference in one transaction."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class IndexWriter:
         return there
 
     def _write(self, group: int, changes: Changes, generation: int) -> bool:
-        """Write what was read; return False when the database is not the one it was read for."""
+        """Write the pieces that were read; return False if the database was rebuilt since."""
 
         def write() -> bool:
             if self._db.generation != generation:

@@ -229,7 +229,7 @@ class Reader:
         return len(data)
 
     def _read_turns(self, source: Source, standing: Standing, changes: Changes) -> tuple[int, bool]:
-        """Read what was appended to a log; all of it when the file was replaced or is shorter than before.
+        """Read the lines appended to a log, or all of it if the file was replaced or is shorter than before.
 
         Raises OSError, Unsearchable.
         """
@@ -324,7 +324,7 @@ def _noted(signature: Signature | None, *, is_changing: bool = False) -> Signatu
 
 
 def _goes_on(home: Path, file: str, grown: Grown) -> bool:
-    """Return whether a file still begins with what was read of it. Raises OSError, Unsearchable.
+    """Return whether a file still begins with the part that was read. Raises OSError, Unsearchable.
 
     During the first reading only a replaced or shorter file is noticed. If the signature changed between beginning and
     end, the file is checked once more.

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from honeybadger_host.errors import WorldFailed
 
-# Postings, ascending: each is `row << TF_BITS | frequency`; a frequency of 63 stands for more.
+# Postings, ascending: each is `row << TF_BITS | frequency`; a frequency of 63 means 63 or more.
 Packed: TypeAlias = npt.NDArray[np.uint32]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 

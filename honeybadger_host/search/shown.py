@@ -1,4 +1,4 @@
-"""How what was found is shown: its name, and what earned its score, and who edited it last."""
+"""How hits are shown: name, score by signal, and last editor."""
 
 from __future__ import annotations
 

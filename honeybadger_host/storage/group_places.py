@@ -44,5 +44,5 @@ def folders_of(group: str) -> dict[str, str]:
 
 
 def single_files_of(group: str) -> dict[str, str]:
-    """Return the files of a group that are in no folder of its own: what an export calls them -> below the home."""
+    """Return the group's files outside its folder: their path below the home, by their name in an export."""
     return {place: file.format(group) for place, file in _FILES.items()}

@@ -1,6 +1,6 @@
 """Neutralises text, renders notes and history lines, and estimates tokens. Pure.
 
-Sources: HB2 (note), HB6 (history line, estimate), docs/decisions/004-text.md (what is neutralised and why).
+Sources: HB2 (note), HB6 (history line, estimate), docs/decisions/004-text.md (neutralised text and the reasons).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def one_line(text: str) -> Neutral:
 
 
 class RenderedNote(NamedTuple):
-    """The bytes of a note and what was changed in it."""
+    """The bytes of a note and the changes made to it."""
 
     data: bytes
     section: str
@@ -177,7 +177,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:
-    """Return the lines of a list item, all of them inside it, and what was changed."""
+    """Return the lines of a list item, all inside it, and the changes made."""
     if "\n" not in text and "#" not in text and "<!--" not in text:
         return [text], {}
     lines = _split(text)
@@ -203,10 +203,10 @@ def _split(text: str) -> list[str]:
 
 
 def _escape(lines: list[str], *, is_item: bool) -> Counter[str]:
-    """Escape Markdown structure in place; return what was escaped.
+    """Escape Markdown structure in place; return the escapes.
 
     Args:
-        is_item: the first line begins a list item, where a heading may stand.
+        is_item: the first line begins a list item, which may start with a heading.
     """
     changed: Counter[str] = Counter()
     for number, line in enumerate(lines):

@@ -103,7 +103,7 @@ class Phrases:
         self.parts = sorted({part for part in map(folded, texts) if part})
         self.wholes = frozenset(filter(None, map(folded, wholes)))
         self._any: list[str] = []
-        """Looked for in every text; the others where their rarest word stands, as there may be thousands."""
+        """Searched for in every text; the others only where their rarest word is, as there may be thousands."""
         self._by_word: defaultdict[str, list[str]] = defaultdict(list)
         if len(self.parts) <= _MAX_DIRECT:
             self._any += self.parts
@@ -137,7 +137,7 @@ class Phrases:
             return not data.isascii() and any(form in data for form in self._wide)
         return any(form in data for form in self._wide) or self.finds(_wide_text(data))
 
-    # -- what is left of a text -------------------------------------------------------------------------------------
+    # -------------------------------------------------------------------------------------------------------- removing
 
     def in_text(self, text: str, *, is_said: bool = True) -> str:
         """Return a text with `FORGOTTEN` in place of the lines that have a part of it: the same if there is none.

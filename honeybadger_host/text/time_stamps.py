@@ -34,7 +34,7 @@ def time_in(value: object) -> datetime | None:
 def read_moment(text: str, now: datetime) -> int:
     """Return a time that somebody typed as milliseconds since the epoch; without a zone it is UTC, as times are shown.
 
-    Raises ValueError: what is wrong with it.
+    Raises ValueError: names the fault.
     """
     try:
         if text in ("today", "yesterday"):

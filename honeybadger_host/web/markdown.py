@@ -13,7 +13,7 @@ _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _HEADING: Final = re.compile(r"#{1,6} +(.*)")
 _ITEM: Final = re.compile(r"( *)(?:[-*+]|(\d{1,9})[.)]) +(.*)")
 _RULE_CELL: Final = re.compile(r":?-+:?")
-# No content holds its own mark, so a text is read once whatever stands in it.
+# No content contains its own mark, so any text is read once.
 _INLINE: Final = re.compile(
     r"\\(?P<literal>[!-/:-@\[-`{-~])"
     r"|`(?P<code>[^`\n]+)`"
@@ -85,7 +85,7 @@ def _is_rule(line: str) -> bool:
 
 
 def _list(lines: Sequence[str], first: re.Match[str], visible: Visible, depth: int) -> Markup:
-    """Return a list. What is indented further than its first item belongs to the item above."""
+    """Return a list. Lines indented further than its first item belong to the item above."""
     indent = len(first[1])
     items: list[list[str]] = []
     for line in lines:

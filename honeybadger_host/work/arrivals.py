@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio
 
-ANY_GROUP: Final = ""  # stands for every group
+ANY_GROUP: Final = ""  # means every group
 
 
 class Arrivals:
@@ -23,7 +23,7 @@ class Arrivals:
         return self._next.setdefault(group, anyio.Event())
 
     def came(self, group: str) -> None:
-        """Note that a message stands in the group's file. Any thread."""
+        """Announce that a message is in the group's file. Any thread."""
         if self._loop is not None and (group in self._next or ANY_GROUP in self._next):
             self._loop.call_soon_threadsafe(self._wake, group)
 

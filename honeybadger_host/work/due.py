@@ -20,7 +20,7 @@ class Due:
     """The decision about runs whose moment has passed; at least one.
 
     Args:
-        run: the one that is to begin; None: none.
+        run: the run to begin; None: none.
         missed: the first and the last of those before it that will not.
         until: everything up to it is dealt with by that.
     """

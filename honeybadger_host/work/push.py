@@ -42,7 +42,7 @@ MAX_PAUSE_SECONDS = 600.0
 _LOOK_SECONDS: Final = 60.0  # between two looks for messages that nothing told of
 _READ_AT_ONCE: Final = 100  # messages
 _MAX_SAID: Final = 200  # characters of a program's error, in the log and the status
-_SINCE: Final = ""  # stands for all groups: the newest message when the host first saw a target
+_SINCE: Final = ""  # means all groups: the newest message when the host first saw a target
 
 
 class NotDelivered(Exception):
@@ -97,7 +97,7 @@ class Pusher:
 
     @property
     def status(self) -> list[dict[str, Any]]:
-        """Pushes messages to their targets, and knows those that cannot be delivered."""
+        """Pushes messages to their targets, and keeps those that cannot be delivered."""
         now = time.monotonic()
         return [
             {

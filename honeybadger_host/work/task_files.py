@@ -92,13 +92,13 @@ def check_id(task: str) -> None:
 
 
 def tasks_of(home: Path, group: str) -> Iterator[str]:
-    """Yield the ids of a group's tasks, those that `check_id` refuses too."""
+    """Yield the ids of a group's tasks, including those that `check_id` refuses."""
     ids = (named_in(name) for name in names_in(home / tasks_folder(group)))
     yield from sorted(id_ for id_ in ids if id_ is not None)
 
 
 def parse_task(data: bytes) -> TaskFile:
-    """Return the task in a file. Raises ValueError: what is wrong with it."""
+    """Return the task in a file. Raises ValueError: names the fault."""
     if len(data) > MAX_TASK_BYTES:
         raise ValueError(f"it has {len(data)} bytes, the limit is {MAX_TASK_BYTES}")
     task = checked(TaskFile, read_json(data))
@@ -114,7 +114,7 @@ def blank_member(task: TaskMembers) -> str | None:
 
 
 def dump_task(task: TaskFile) -> bytes:
-    """Return the bytes of a file: what is as it would be anyway is left out."""
+    """Return the bytes of a file, without members at their default."""
     said: dict[str, Any] = task.model_dump(exclude_defaults=True)
     if task.created is not None:
         said["created"] = time_stamp(task.created, "auto")

@@ -59,7 +59,7 @@ class TaskState:
     seen: int | None = None
 
     def after(self, event: Event, now: datetime, **members: Any) -> TaskState:
-        """Return what follows: what this event does not give stays, but for what is about one run."""
+        """Return the next state: members this event does not set stay, except those about one run."""
         of_one_run: dict[str, Any] = {"missed": None, "why": "", "quiet": False, "input_tokens": 0, "output_tokens": 0}
         state = replace(self, at=now, event=event, **of_one_run | members)
         return replace(state, until=max(state.until, self.until), why=state.why[:_MAX_WHY_LENGTH])

@@ -84,7 +84,7 @@ class Superseding:
                 raise self._refusal(id_, found, gone.get(id_))
             (file,) = found
             data = self.files.view(file)
-            assert data is not None  # noqa: S101  `named` returns what is there
+            assert data is not None  # noqa: S101  `named` returns existing entries
             try:
                 old = self.entries.parse(file, data)
                 held = self.files.view(archived_file(file))

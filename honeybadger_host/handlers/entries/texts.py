@@ -19,7 +19,7 @@ class Texts:
     """The members of an entry in a request; None: left out.
 
     Args:
-        neutralised: what was changed, kind to count.
+        neutralised: number of changes by kind.
     """
 
     content: str | None

@@ -101,7 +101,7 @@ class ChatTurn:
     """One turn: `run` until there is an answer, then `decide` the turns to append.
 
     Args:
-        changed: what was taken out of `content`.
+        changed: the changes made to `content`.
         turn: asks the model; None: it has not begun.
         parent: the turn that asked for this one.
         limits: its own; None: as for every turn.
@@ -203,7 +203,7 @@ class ChatTurn:
         await self.under_way.keep(orjson.dumps(said))
 
     def cut(self, why: str) -> TurnOutcome:
-        """Return what was said until now: whole answers, and of the last one what was shown."""
+        """Return the text so far: whole answers, and the shown part of the last one."""
         said = [] if self.turn is None else self.turn.said
         texts = [each.text for each in said]
         if self.shown.step > len(said):

@@ -82,7 +82,7 @@ class Shown:
     """Streams a turn to its readers. Text is at most one line late, so that no credential is shown in parts.
 
     Args:
-        text_of_step: what was passed on of the text of `step`.
+        text_of_step: the part of the text of `step` that was passed on.
         line_text: of the line of text that is not over.
         sent: how much of its cleaned form was passed on.
         answers: of the tools, in order; a running tool has an answer that says that it may still finish.
@@ -132,7 +132,7 @@ class Shown:
         self.line_text, self.sent = "", ""
 
     def _pass_on_line(self, clean: str) -> None:
-        """Send what of a cleaned text was not sent; when it changed under what was, no more of this line."""
+        """Send the unsent part of a cleaned text; nothing more of a line whose sent part has changed."""
         if clean.startswith(self.sent) and len(clean) > len(self.sent):
             self._pass_on(clean[len(self.sent) :])
             self.sent = clean

@@ -141,7 +141,7 @@ def parse_entry(data: bytes, file: str) -> Entry:
 
     Args:
         file: below the home folder.
-    Raises ValueError: what is wrong with it, for the person who wrote it.
+    Raises ValueError: names the fault for the person who wrote it.
     """
     _, category, entry_id = place_of(file)
     if len(data) > MAX_ENTRY_FILE_BYTES:

@@ -28,7 +28,7 @@ class History:
 
     Args:
         text: lines `[sender]: content`, oldest first.
-        turns: the same turns, oldest first; a suffix of what was given.
+        turns: the same turns, oldest first; a suffix of the given ones.
         dropped: how many older ones did not fit.
         is_shortened: the newest turn alone was over the budget; its line was cut and marked.
     """
@@ -91,7 +91,7 @@ class CutNotes:
     """The part of a MEMORY.md that fits: the newest notes of each author.
 
     Args:
-        text: ready for the context; says at its top what was left out.
+        text: ready for the context; begins with what was left out.
         left_out: number of notes, 0 when everything is in.
         authors: author -> (notes in the text, notes in the file), the author of the newest note first.
         is_shortened: a note, or the text above the notes, was cut and marked.

@@ -105,7 +105,7 @@ class GroupFiles:
         home: home folder.
         max_cache_bytes: the least recently read entries go first.
         wall_ns: nanoseconds since the epoch, the clock of the file system.
-        edited_notes: knows whose the words of notes are; None: of those who signed them.
+        edited_notes: knows the authors of edited notes; None: all notes are their signers'.
         view: returns what a reader gets who found bytes in a file with a signature, see `Documents.view`.
     """
 
@@ -183,7 +183,7 @@ class GroupFiles:
             self._remove(file)
 
     def drop_edited(self, file: str) -> None:
-        """Forget a file of which a person's edit was recorded."""
+        """Drop a file after a person's edit was recorded."""
         if self._edited_notes is not None:
             self._edited_notes.drop(file)
         self.drop(file)

@@ -32,7 +32,7 @@ _MODEL_TIMEOUT_SECONDS: Final = 3.0
 
 
 def agents(home: Path) -> Iterator[Finding]:
-    """Check the files of agents and their models. A server of one's own is asked, a provider is not."""
+    """Check the files of agents and their models. A local server is asked, a provider is not."""
     try:
         loaded = load_settings(home).settings
     except SettingsError:  # said above

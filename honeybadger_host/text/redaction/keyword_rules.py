@@ -111,7 +111,7 @@ def _password_span(match: Match) -> Span | None:
 
 
 def _value(match: Match) -> tuple[str, bool, int]:
-    """Return the first word of the value, whether it is quoted by itself, and where the whole value ends."""
+    """Return the first word of the value, whether that word is quoted, and where the whole value ends."""
     text, value, start = match.string, match["secret"], match.start("secret")
     opening = match["quote"][-1:]
     if opening and opening not in "*_\\":
