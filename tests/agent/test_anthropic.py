@@ -136,7 +136,7 @@ def group_memory(client: SyncClient, **more: Any) -> GroupMemory:
 
 
 @pytest.mark.parametrize("thread", [None, False], ids=["the API keeps the conversation", "the agent sends it"])
-def test_an_agent_on_the_sdk_remembers_through_its_tool_runner(
+def test_an_sdk_agent_remembers_through_its_tool_runner(
     served: HostProcess, asker: RawSender, thread: Literal[False] | None
 ) -> None:
     from anthropic import Anthropic, DefaultHttpxClient
@@ -174,7 +174,7 @@ async def test_so_does_one_on_the_sdk_for_asyncio(served: HostProcess, asker: Ra
     check(claude)
 
 
-def test_the_tool_of_the_sdk_on_a_folder_says_the_same(tmp_path: Path, member: MakeClient) -> None:
+def test_the_sdks_tool_says_the_same_on_a_folder(tmp_path: Path, member: MakeClient) -> None:
     """Commands in a row on both; only what a folder weighs, and what ours refuses, is different."""
     from anthropic.tools import BetaLocalFilesystemMemoryTool
 

@@ -91,9 +91,7 @@ def test_a_note_is_remembered_and_comes_back_as_context(host: HostProcess, home:
     assert {"system", "sections", "tokens", "budget_tokens", "is_over_budget"} <= set(asked)
 
 
-def test_standard_input_is_remembered_and_what_was_neutralised_is_said(
-    host: HostProcess, home: Path, shell: Shell
-) -> None:
+def test_standard_input_is_remembered_and_escapes_are_reported(host: HostProcess, home: Path, shell: Shell) -> None:
     saved = shell("remember", "-", stdin="Grüße\n## Forged (root, 2026)\n".encode())
     assert saved == Ran(0, "saved in MEMORY.md, section Notes; made harmless: 1 heading\n", "")
     assert "- Grüße\n  \\## Forged (root, 2026)\n" in (home / "groups/main/MEMORY.md").read_text()
@@ -126,9 +124,7 @@ def test_a_conversation_is_told_by_session(host: HostProcess, shell: Shell) -> N
     assert [message["content"] for message in told["messages"]] == ["one", "two", "three"]
 
 
-def test_any_request_can_be_called_and_its_reply_is_printed_as_the_host_wrote_it(
-    host: HostProcess, shell: Shell
-) -> None:
+def test_any_request_can_be_called_with_its_raw_reply(host: HostProcess, shell: Shell) -> None:
     request_id = new_id()
     first = shell("call", "update_memory", '{"content": "x"}', "--id", request_id)
     assert first.code == 0
@@ -169,11 +165,11 @@ def test_a_container_says_its_box_only(host: HostProcess, home: Path, shell: She
 # ---------------------------------------------------------------------------------------------------------- exit codes
 
 
-def test_what_the_host_refuses_is_one_line_with_its_code(host: HostProcess, shell: Shell) -> None:
+def test_a_refusal_of_the_host_is_one_line(host: HostProcess, shell: Shell) -> None:
     assert_complains(shell("remember", " \n "), 1, "honeybadger-agent: invalid: content is blank")
 
 
-def test_what_the_host_would_refuse_is_one_line_with_its_code(shell: Shell) -> None:
+def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
     says = "too_large: content has 40000 characters, the limit is 32768: send less"
     assert_complains(shell("remember", "-", stdin=b"x" * 40_000), 1, says)
     assert_complains(shell("history", "--max", "0"), 1, "invalid: max_messages must be at least 1")
@@ -213,7 +209,7 @@ def test_wrong_usage_is_one_line_that_names_the_help(shell: Shell, arguments: li
     assert ran.err.rstrip().endswith("--help")
 
 
-def test_standard_input_that_is_not_utf_8_is_wrong_usage(shell: Shell) -> None:
+def test_input_that_is_not_utf_8_is_wrong_usage(shell: Shell) -> None:
     assert_complains(shell("remember", "-", stdin=b"abc\xff"), 2, "standard input is not UTF-8 at byte 3")
 
 
@@ -225,9 +221,7 @@ def test_no_mailbox_is_code_3(home: Path, shell: Shell) -> None:
     assert_complains(shell("ping"), 3, "cannot make the mailbox")
 
 
-def test_a_timeout_is_code_4_and_the_same_command_with_its_id_is_safe(
-    make_host: HostFactory, home: Path, shell: Shell
-) -> None:
+def test_a_timeout_exits_4_and_may_be_repeated(make_host: HostFactory, home: Path, shell: Shell) -> None:
     ran = shell("remember", "once", "--timeout", "0.02")
     [request_id] = [path.stem for path in (home / "data/ipc/main/researcher/requests").iterdir()]
     assert_complains(ran, 4, f"no reply to {request_id} after 0.02 s; it still lies in {home}/data/ipc/main/researcher")
@@ -238,7 +232,7 @@ def test_a_timeout_is_code_4_and_the_same_command_with_its_id_is_safe(
     assert (home / "groups/main/MEMORY.md").read_text().count("once") == 1
 
 
-def test_a_timeout_of_a_question_speaks_of_no_id_to_give(shell: Shell) -> None:
+def test_a_timed_out_question_mentions_no_id(shell: Shell) -> None:
     ran = shell("ping", "--timeout", "0.02")
     assert_complains(ran, 4, "does honeybadger-host run on this home?")
     assert "--id" not in ran.err
@@ -288,9 +282,7 @@ def test_a_shell_completes_commands_and_their_options() -> None:
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
-def test_a_terminal_gets_colour_unless_it_is_not_wanted_and_is_told_what_takes_long(
-    host: HostProcess, home: Path, no_color: str
-) -> None:
+def test_a_terminal_gets_colour_and_learns_what_takes_long(host: HostProcess, home: Path, no_color: str) -> None:
     SyncClient(home).save_memory("User likes tea")
     host.send_signal(signal.SIGSTOP)
     command = [sys.executable, "-m", "honeybadger_agent.cli", "recall", "tea", "--home", str(home), "--timeout", "60"]
@@ -312,7 +304,7 @@ def test_a_terminal_gets_colour_unless_it_is_not_wanted_and_is_told_what_takes_l
     assert (b"\x1b[36m[" in shown) == (not no_color)
 
 
-def test_a_pattern_that_is_not_met_is_said_with_an_example(shell: Shell) -> None:
+def test_a_failed_pattern_is_explained_with_an_example(shell: Shell) -> None:
     for arguments, says in (
         (["recall", "--since", "soon"], "since must be a date or a time, as 2026-11-21"),
         (["recall", "--category", "a b"], "as project-context/website"),

@@ -68,9 +68,7 @@ def test_both_clients_offer_the_same_under_the_same_words() -> None:
     assert public[0] == public[1] == {*own, *types}
 
 
-async def test_every_tool_is_a_method_with_its_arguments_its_words_and_its_result(
-    mailbox: Mailbox, answering: Answering
-) -> None:
+async def test_every_tool_is_a_method_with_its_arguments(mailbox: Mailbox, answering: Answering) -> None:
     client, sync = Client(box=mailbox.root), unserved(mailbox, 10)
     for name, kind in wire.REQUEST_TYPES.items():
         if kind.audience == "operator":
@@ -112,7 +110,7 @@ async def test_many_requests_of_one_loop_wait_beside_each_other(host: HostProces
     assert (home / "groups/main/MEMORY.md").read_text().count("## Notes (researcher, ") == 40
 
 
-def test_a_type_this_package_does_not_know_can_be_asked_with_any_object(host: HostProcess, home: Path) -> None:
+def test_an_unknown_type_can_be_requested_with_any_object(host: HostProcess, home: Path) -> None:
     reply = SyncClient(home).request("update_memry", {"content": "x"})
     assert not reply.ok
     assert reply.error == wire.ErrorBody(
@@ -123,7 +121,7 @@ def test_a_type_this_package_does_not_know_can_be_asked_with_any_object(host: Ho
 # --------------------------------------------------------------------------------------------------------- asking again
 
 
-def test_asking_again_with_the_id_of_a_timeout_is_applied_once(make_host: HostFactory, home: Path) -> None:
+def test_repeating_a_timed_out_id_is_applied_once(make_host: HostFactory, home: Path) -> None:
     client = SyncClient(home, "main", "researcher", timeout_seconds=0.02)
     with pytest.raises(ReplyTimeout) as late:
         client.call(NOTE)
@@ -135,7 +133,7 @@ def test_asking_again_with_the_id_of_a_timeout_is_applied_once(make_host: HostFa
     assert (home / "groups/main/MEMORY.md").read_text().count("User prefers dark mode") == 1
 
 
-def test_a_request_that_was_answered_to_another_waiter_is_published_again(home: Path) -> None:
+def test_a_request_answered_to_another_waiter_is_published_again(home: Path) -> None:
     mailbox = SyncClient(home, "main", "researcher").mailbox
     mailbox.publish("note-1", b"{}")
     exchange = Exchange(mailbox, "note-1", 10, again=b"{}")
@@ -151,9 +149,7 @@ def test_a_request_that_was_answered_to_another_waiter_is_published_again(home: 
     assert mailbox.waiting("note-1") is None
 
 
-def test_another_request_under_a_used_id_is_a_conflict_even_while_the_first_reply_waits(
-    host: HostProcess, home: Path
-) -> None:
+def test_a_used_id_conflicts_while_the_first_reply_waits(host: HostProcess, home: Path) -> None:
     client = SyncClient(home, "main", "researcher")
     request_id = new_id()
     client.mailbox.publish(request_id, wire.dump_request(request_id, NOTE.type_name, NOTE, session="main"))
@@ -163,7 +159,7 @@ def test_another_request_under_a_used_id_is_a_conflict_even_while_the_first_repl
     assert "Something else" not in (home / "groups/main/MEMORY.md").read_text()
 
 
-def test_a_request_that_was_answered_and_is_just_being_removed_is_not_in_the_way_of_another_of_its_id(
+def test_an_answered_request_does_not_block_the_next_one(
     mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
 ) -> None:
     mailbox.publish("note-1", b"{}")  # its reply was taken already
@@ -178,7 +174,7 @@ def test_a_request_that_was_answered_and_is_just_being_removed_is_not_in_the_way
     assert unserved(mailbox, 10).call(wire.Ping(), request_id="note-1").host_version == "9.0"
 
 
-def test_the_same_call_with_the_same_id_has_the_same_bytes(mailbox: Mailbox) -> None:
+def test_the_same_call_and_id_have_the_same_bytes(mailbox: Mailbox) -> None:
     written = set()
     for request_id in ("01a1fcc9-9872-70bb-b078-836f775780fa", "01a1fcc9-9872-70bb-b078-836f775780fa"):
         with pytest.raises(ReplyTimeout):
@@ -189,7 +185,7 @@ def test_the_same_call_with_the_same_id_has_the_same_bytes(mailbox: Mailbox) -> 
 
 
 @pytest.mark.parametrize("request_id", ["note-1", "ffffffff-ffff-7fff-bfff-ffffffffffff"])
-def test_an_id_without_a_time_that_can_be_written_is_sent_without_one(mailbox: Mailbox, request_id: str) -> None:
+def test_an_id_without_a_writable_time_is_sent_without(mailbox: Mailbox, request_id: str) -> None:
     with pytest.raises(ReplyTimeout):
         unserved(mailbox).call(NOTE, request_id=request_id)
     assert "sent_at" not in orjson.loads(mailbox.path("requests", request_id).read_bytes())
@@ -198,7 +194,7 @@ def test_an_id_without_a_time_that_can_be_written_is_sent_without_one(mailbox: M
 # ------------------------------------------------------------------------------------------------------------ timeouts
 
 
-def test_a_timeout_says_where_a_request_waits_that_nobody_takes(mailbox: Mailbox) -> None:
+def test_a_timeout_says_where_an_untaken_request_waits(mailbox: Mailbox) -> None:
     with pytest.raises(ReplyTimeout) as late:
         unserved(mailbox).ping()
     request_id = only_request(mailbox)
@@ -223,7 +219,7 @@ def test_a_timeout_says_that_a_request_was_taken(mailbox: Mailbox, answering: An
     assert "the host has taken it and its reply is late" in str(late)
 
 
-async def test_a_cancelled_wait_ends_at_once_and_takes_nothing_back(mailbox: Mailbox) -> None:
+async def test_a_cancelled_wait_ends_at_once_without_withdrawing(mailbox: Mailbox) -> None:
     client = Client(box=mailbox.root, timeout_seconds=60)
     waiting = asyncio.create_task(client.call(NOTE))
     await asyncio.to_thread(wait_for, lambda: names_in(mailbox.root / "requests"))
@@ -249,7 +245,7 @@ def test_a_late_reply_is_there_for_whoever_asks_again(mailbox: Mailbox, answerin
     assert pong.host_version == "9.0"
 
 
-def test_a_reply_that_comes_in_the_last_pause_is_not_missed(
+def test_a_reply_during_the_last_pause_is_found(
     mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
 ) -> None:
     def arrive() -> None:
@@ -260,9 +256,7 @@ def test_a_reply_that_comes_in_the_last_pause_is_not_missed(
     assert unserved(mailbox, timeout_seconds=0.0001).ping().host_version == "9.0", "there is one pause of 0.1 ms"
 
 
-def test_a_reply_that_can_be_seen_before_it_is_whole_is_waited_for(
-    mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
-) -> None:
+def test_a_reply_seen_too_early_is_waited_for(mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]) -> None:
     """The host renames whole files; a network mount may show the name before the bytes."""
     shares = [0.0, 0.1, 0.5, 0.99, 1.0]
 
@@ -359,7 +353,7 @@ def test_what_a_newer_host_adds_is_ignored(mailbox: Mailbox, answering: Answerin
         ({"ok": True, "result": {}}, "is not a PingResult: result.host_version is missing"),
     ],
 )
-def test_a_reply_that_is_none_is_an_error_of_ours_that_does_not_show_it(
+def test_a_malformed_reply_is_an_error_without_its_content(
     mailbox: Mailbox,
     sleeping: Callable[[Callable[[], None]], None],
     answer: dict[str, Any] | bytes,
@@ -387,7 +381,7 @@ class LateMailbox(Mailbox):
         return found
 
 
-def test_a_reply_that_comes_right_behind_the_last_look_is_late_and_not_broken(mailbox: Mailbox) -> None:
+def test_a_reply_after_the_last_look_is_late(mailbox: Mailbox) -> None:
     exchange = Exchange(LateMailbox(mailbox.root), "a", 0.0)
     with pytest.raises(ReplyTimeout):
         exchange.reply()
@@ -397,7 +391,7 @@ def test_a_reply_that_comes_right_behind_the_last_look_is_late_and_not_broken(ma
 # ---------------------------------------------------------------------------------------------------------- no mailbox
 
 
-def test_a_mailbox_that_cannot_be_made_is_said_with_its_path(home: Path) -> None:
+def test_a_mailbox_that_cannot_be_made_is_named(home: Path) -> None:
     (home / "data/ipc/main").write_text("")
     for kind in (Client, SyncClient):
         with pytest.raises(NoMailbox, match=r"^cannot make the mailbox .*/home/data/ipc/main/user: .* sender add"):
@@ -411,7 +405,7 @@ def test_a_name_that_is_not_allowed_makes_no_folder(home: Path, group: str, send
     assert names_in(home / "data/ipc") == []
 
 
-def test_a_mailbox_that_went_away_is_said_and_nothing_was_sent(mailbox: Mailbox) -> None:
+def test_a_vanished_mailbox_is_named_and_nothing_is_sent(mailbox: Mailbox) -> None:
     client = unserved(mailbox)
     (mailbox.root / "requests").rmdir()
     with pytest.raises(NoMailbox, match=r"^cannot write into .*/main/researcher: .*; nothing was sent$"):
@@ -419,7 +413,7 @@ def test_a_mailbox_that_went_away_is_said_and_nothing_was_sent(mailbox: Mailbox)
     assert names_in(mailbox.root / "tmp") == []
 
 
-def test_a_reply_that_cannot_be_read_is_said_with_what_was_sent(
+def test_an_unreadable_reply_names_what_was_sent(
     mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
 ) -> None:
     sleeping(lambda: mailbox.path("replies", only_request(mailbox)).mkdir())
@@ -431,7 +425,7 @@ def test_a_reply_that_cannot_be_read_is_said_with_what_was_sent(
 
 
 @pytest.mark.parametrize("session", ["a b", "a/b", "é", "x" * 101, "main\n", "..", "..."])
-def test_a_session_that_is_not_allowed_is_refused_before_anything_is_sent(mailbox: Mailbox, session: str) -> None:
+def test_a_forbidden_session_is_refused_before_sending(mailbox: Mailbox, session: str) -> None:
     with pytest.raises(Invalid, match=r"^session .* is not a name: 1-100 characters") as refused:
         SyncClient(box=mailbox.root, session=session)
     assert refused.value.field == "session"
@@ -452,7 +446,7 @@ def test_an_id_that_is_not_allowed_touches_no_file(mailbox: Mailbox) -> None:
 
 
 @pytest.mark.parametrize("value", [{"content": object()}, {"content": "\ud800"}, {"budget": 2**70}, {1: 2}])
-def test_a_payload_that_is_not_json_is_refused_before_anything_is_sent(mailbox: Mailbox, value: Any) -> None:
+def test_a_payload_that_is_not_json_is_refused_locally(mailbox: Mailbox, value: Any) -> None:
     with pytest.raises(Invalid, match=r"^payload cannot be sent as JSON") as refused:
         unserved(mailbox).request("update_memory", value)
     assert refused.value.field == "payload"

@@ -182,7 +182,7 @@ def await_spoken(home: Path, sender: str, said: list[str]) -> None:
     wait_for(lambda: spoken(home).get(sender) == said, what=f"{said} of {sender}")
 
 
-def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostProcess, home: Path, desk: Desk) -> None:
+def test_what_claude_code_hears_every_tool_recalls_with_author(host: HostProcess, home: Path, desk: Desk) -> None:
     told = "My boat Gull lies in the harbour of Kiel"
     SyncClient(home, "main", "ann").update_memory("Ann likes teal", section="Colours")
 
@@ -227,7 +227,7 @@ def test_what_claude_code_is_told_every_tool_recalls_with_its_author(host: HostP
         assert told not in desk.says(tool, "Where does my boat lie?")
 
 
-def test_what_a_tool_did_not_hand_over_its_next_session_does(
+def test_the_next_session_catches_up_on_missed_turns(
     home: Path, desk: Desk, make_host: Callable[[], HostProcess]
 ) -> None:
     """Without a host, and with a hook that is killed at each event, the turns go on; later all of it is kept once."""

@@ -24,14 +24,14 @@ def test_the_protocol_has_vectors() -> None:
 
 
 @pytest.mark.parametrize(("quoted", "text"), VECTORS)
-def test_each_vector_of_the_protocol_is_what_the_client_makes(quoted: str, text: str) -> None:
+def test_the_client_makes_each_vector_of_the_protocol(quoted: str, text: str) -> None:
     name = json.loads(quoted)
     assert escaped(name) == text
     assert unescaped(text) == (None if text.startswith("__") else name)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_every_name_is_a_category_a_name_and_a_session_and_comes_back(name: str) -> None:
+def test_every_name_survives_as_category_name_and_session(name: str) -> None:
     text = escaped(name)
     assert CATEGORY.fullmatch(text)
     assert SESSION.fullmatch(text)
@@ -45,5 +45,5 @@ def test_a_lone_surrogate_has_no_name() -> None:
         escaped("\ud800")
 
 
-def test_what_people_called_their_folders_is_read_as_well_as_it_can_be() -> None:
+def test_folder_names_of_people_are_read_leniently() -> None:
     assert [unescaped(text) for text in ("a_zz", "_ff", "a_")] == ["a_zz", "\ufffd", "a_"]

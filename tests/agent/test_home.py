@@ -30,7 +30,7 @@ def files_below(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [Client, SyncClient])
-def test_a_client_in_somebodys_project_says_at_once_that_there_is_no_home_and_makes_nothing(
+def test_a_client_outside_a_home_says_so_at_once(
     project: Path, tmp_path: Path, kind: type[Client | SyncClient]
 ) -> None:
     began = time.monotonic()
@@ -43,7 +43,7 @@ def test_a_client_in_somebodys_project_says_at_once_that_there_is_no_home_and_ma
     assert files_below(tmp_path) == ["project"]
 
 
-def test_a_home_that_is_named_and_is_not_one_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_folder_without_a_home_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoHome, match=r"nowhere' is not a Honeybadger home: there is no such folder"):
         SyncClient(tmp_path / "nowhere")
     with pytest.raises(NoHome, match=r"project' is not a Honeybadger home: config/honeybadger.toml is missing"):
@@ -58,7 +58,7 @@ def test_a_home_that_is_named_and_is_not_one_is_not_made(tmp_path: Path, monkeyp
     assert files_below(tmp_path) == ["project"]
 
 
-def test_a_home_is_found_from_a_folder_inside_it_and_before_the_default_one(
+def test_a_home_around_the_folder_beats_the_default(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other"
@@ -72,7 +72,7 @@ def test_a_home_is_found_from_a_folder_inside_it_and_before_the_default_one(
     assert find_home(home) == home
 
 
-def test_a_home_around_the_current_folder_without_a_host_gives_way_to_a_served_default_home(
+def test_an_unserved_home_gives_way_to_a_served_default(
     home: Path, tmp_path: Path, host: HostProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A checkout that only lies there took the request, and nobody answered."""
@@ -98,7 +98,7 @@ def test_a_home_around_the_current_folder_without_a_host_gives_way_to_a_served_d
     assert f"no host serves {checkout}" in run_cli("status").stderr
 
 
-def test_a_host_is_run_on_the_home_around_the_current_folder_even_beside_a_served_default_home(
+def test_run_takes_the_home_around_the_current_folder(
     home: Path, tmp_path: Path, host: HostProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = tmp_path / "second"
@@ -111,9 +111,7 @@ def test_a_host_is_run_on_the_home_around_the_current_folder_even_beside_a_serve
         assert (refused.returncode, f"{second}/config/honeybadger.toml" in refused.stderr) == (3, True), refused
 
 
-def test_a_home_above_that_belongs_to_somebody_else_is_not_taken_for_ours(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_above_of_another_user_is_ignored(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who may write to a folder above, such as /tmp, could collect what others remember."""
     if os.geteuid() != 0:
         pytest.skip("needs root to give a file away")
@@ -124,9 +122,7 @@ def test_a_home_above_that_belongs_to_somebody_else_is_not_taken_for_ours(
     assert find_home(home) == home
 
 
-def test_init_registers_the_first_home_as_the_default_and_keeps_it_while_it_is_one(
-    project: Path, tmp_path: Path
-) -> None:
+def test_init_registers_the_first_home_as_the_default(project: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     assert f"your default home is {first}, as {default_file()} says" in run_cli("init", first).stdout
     assert f"your default home is {first}, as" in run_cli("init", second).stdout
@@ -149,9 +145,7 @@ def test_a_default_home_that_cannot_be_read_is_none(tmp_path: Path, said: bytes)
         find_home()
 
 
-def test_a_user_without_a_folder_of_their_own_is_told_so_and_init_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_without_a_home_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/config")
     made = run_cli("init", tmp_path / "home")
     assert made.returncode == 0
@@ -163,7 +157,7 @@ def test_a_user_without_a_folder_of_their_own_is_told_so_and_init_goes_on(
         find_home()
 
 
-def test_the_hosts_commands_find_the_default_home_and_none_makes_one(project: Path, tmp_path: Path) -> None:
+def test_host_commands_find_the_default_home_and_make_none(project: Path, tmp_path: Path) -> None:
     lost = run_cli("status")
     assert (lost.returncode, "no Honeybadger home was found" in lost.stderr) == (4, True)
     run_cli("init", tmp_path / "home")
@@ -171,7 +165,7 @@ def test_the_hosts_commands_find_the_default_home_and_none_makes_one(project: Pa
     assert files_below(project) == []
 
 
-def test_an_empty_name_is_refused_and_not_taken_for_the_default(home: Path) -> None:
+def test_an_empty_name_is_refused_instead_of_defaulted(home: Path) -> None:
     for names in ({"group": ""}, {"sender": ""}):
         with pytest.raises(NoMailbox, match=r"^(group|sender) '' is not a name"):
             SyncClient(home, **names)  # type: ignore[arg-type]

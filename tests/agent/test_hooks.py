@@ -127,7 +127,7 @@ def contents_of(home: Path) -> list[str]:
     return [turn["content"] for turn in turns_of(home, SESSION)]
 
 
-def test_what_was_said_is_kept_at_the_end_of_a_turn(host: HostProcess, home: Path, transcript: Transcript) -> None:
+def test_a_turn_is_kept_when_it_ends(host: HostProcess, home: Path, transcript: Transcript) -> None:
     transcript.user("My boat lies in Kiel")
     transcript.assistant("Let me see", is_last=False)
     transcript.assistant("Noted")
@@ -163,9 +163,7 @@ def test_a_session_begins_with_the_groups_memory(host: HostProcess, home: Path, 
     assert "## Your Identity" not in text
 
 
-def test_the_memory_of_a_session_is_cut_to_what_the_tool_shows(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_the_context_is_cut_to_the_tools_limit(host: HostProcess, home: Path, transcript: Transcript) -> None:
     agent = SyncClient(home, "main", "ann")
     for number in range(40):
         agent.update_memory(f"Note {number}: " + "x" * 400)
@@ -244,7 +242,7 @@ def test_with_a_damaged_folder_the_turn_goes_on(home: Path, transcript: Transcri
     assert "Traceback" not in done.stderr
 
 
-def test_a_hook_that_a_long_transcript_takes_too_long_gets_on(home: Path, transcript: Transcript) -> None:
+def test_a_hook_makes_progress_on_a_long_transcript(home: Path, transcript: Transcript) -> None:
     """It is killed at its second request; the next one begins after the first."""
     for number in range(450):
         transcript.user(f"Question {number}")
@@ -274,9 +272,7 @@ def test_a_repository_names_its_group(host: HostProcess, home: Path, transcript:
     assert "The boat is called Gull" in context_of(run_hook(home, said))
 
 
-def test_a_turn_that_is_refused_does_not_stop_the_others(
-    make_host: HostFactory, home: Path, transcript: Transcript
-) -> None:
+def test_a_refused_turn_does_not_stop_the_others(make_host: HostFactory, home: Path, transcript: Transcript) -> None:
     make_host({"security.secrets": "refuse"}).start()
     transcript.user("Hello")
     transcript.user("my key is AKIAIOSFODNN7EXAMPLE")
@@ -286,9 +282,7 @@ def test_a_turn_that_is_refused_does_not_stop_the_others(
     assert contents_of(home) == ["Hello", "Hi"]
 
 
-def test_a_user_with_the_name_of_a_sender_is_shown_without_it(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_a_user_named_like_a_sender_is_renamed(host: HostProcess, home: Path, transcript: Transcript) -> None:
     SyncClient(home, "main", hook.login_name()).ping()
     transcript.user("Hello")
     transcript.assistant("Hi")
@@ -318,16 +312,12 @@ def await_requests(home: Path) -> None:
     wait_for(lambda: not os.listdir(home / "data/ipc/main/claude-code/requests"))
 
 
-def test_whatever_call_it_is_killed_before_each_turn_is_kept_once_in_order(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_killed_at_any_call_each_turn_is_kept_once(host: HostProcess, home: Path, transcript: Transcript) -> None:
     killed_at_each_call(home, transcript, SOURCE)
     assert contents_of(home) == transcript.said
 
 
-def test_without_catching_up_what_a_killed_hook_had_to_keep_is_lost(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_without_catching_up_a_killed_hook_loses_turns(host: HostProcess, home: Path, transcript: Transcript) -> None:
     """The control: events alone, without the transcript."""
     killed_at_each_call(home, transcript, SOURCE, transcript_path=None)
     kept = contents_of(home)
@@ -335,7 +325,7 @@ def test_without_catching_up_what_a_killed_hook_had_to_keep_is_lost(
     assert not set(transcript.said) <= set(kept)
 
 
-def test_with_new_keys_at_each_try_turns_of_a_killed_hook_are_doubled(
+def test_with_new_keys_a_killed_hook_doubles_turns(
     host: HostProcess, home: Path, transcript: Transcript, tmp_path: Path
 ) -> None:
     """The control: keys that are not the transcript's."""
@@ -348,9 +338,7 @@ def test_with_new_keys_at_each_try_turns_of_a_killed_hook_are_doubled(
 
 
 @pytest.mark.timeout(7200 if IS_LONG else 120)
-def test_killed_at_random_each_turn_is_kept_once_in_order(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_killed_at_random_each_turn_is_kept_once(host: HostProcess, home: Path, transcript: Transcript) -> None:
     """HB_CRASH_LONG kills 10,000 hooks: every second one at some moment, the others before one of their calls."""
     chance = random.Random(1)
     killed: Counter[str] = Counter()
@@ -387,9 +375,7 @@ def killed_after(home: Path, said: str, seconds: float) -> bool:
     return process.wait() != 0
 
 
-def test_two_hooks_of_a_session_at_once_keep_each_turn_once(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_two_hooks_at_once_keep_each_turn_once(host: HostProcess, home: Path, transcript: Transcript) -> None:
     for number in range(40):
         transcript.user(f"Question {number}")
         transcript.assistant(f"Answer {number}")
@@ -398,9 +384,7 @@ def test_two_hooks_of_a_session_at_once_keep_each_turn_once(
     assert contents_of(home) == transcript.said
 
 
-def test_a_long_prompt_is_kept_whole_and_one_over_the_limit_of_a_request_is_cut_and_says_so(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_an_oversized_prompt_is_cut_and_says_so(host: HostProcess, home: Path, transcript: Transcript) -> None:
     for text in ("é" * 90_000, "\u0001" * 190_000, "short"):
         transcript.user(text)
     run_hook(home, event(transcript, "SessionEnd"))
@@ -410,7 +394,7 @@ def test_a_long_prompt_is_kept_whole_and_one_over_the_limit_of_a_request_is_cut_
     assert cut.endswith("[cut here: 190,000 characters in all]")
 
 
-def test_a_session_without_a_transcript_is_kept_from_its_events(host: HostProcess, home: Path) -> None:
+def test_a_session_without_transcript_is_kept_from_events(host: HostProcess, home: Path) -> None:
     for turn in ("t1", "t2"):
         run_hook(home, event(None, "UserPromptSubmit", prompt=f"Question {turn}", turn_id=turn), "codex")
         for _ in range(2):  # a second time, as if the first had been killed after it published
@@ -440,9 +424,7 @@ def test_a_rollout_of_codex_is_read(host: HostProcess, home: Path, transcript: T
     assert {turn["by"] for turn in turns_of(home, SESSION)} == {"codex"}
 
 
-def test_nothing_of_a_sub_agents_thread_of_codex_is_kept_or_recalled(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_codex_sub_agents_are_neither_kept_nor_recalled(host: HostProcess, home: Path, transcript: Transcript) -> None:
     SyncClient(home, "main", "ann").save_memory("Ann's boat lies in the harbour of Kiel")
     transcript.line(type="session_meta", payload={"id": SESSION, "thread_source": "subagent"})
     item = {"type": "UserMessage", "id": "m1", "content": [{"type": "text", "text": "Look for the boat"}]}
@@ -453,9 +435,7 @@ def test_nothing_of_a_sub_agents_thread_of_codex_is_kept_or_recalled(
     assert contents_of(home) == []
 
 
-def test_a_chat_of_gemini_is_read_without_what_hooks_put_into_a_prompt(
-    host: HostProcess, home: Path, transcript: Transcript
-) -> None:
+def test_a_gemini_chat_is_read_without_hook_text(host: HostProcess, home: Path, transcript: Transcript) -> None:
     SyncClient(home, "main", "ann").save_memory("Ann's boat lies in the harbour of Kiel")
     begun = "<hook_context>Memory of the group</hook_context>\n\nWhere does the boat lie?"
     transcript.line(sessionId=SESSION, kind="main")

@@ -69,7 +69,7 @@ def test_what_the_package_exports_is_there() -> None:
     assert all(hasattr(honeybadger_agent, name) for name in honeybadger_agent.__all__)
 
 
-def test_without_the_extra_every_model_but_a_providers_opens_and_a_providers_names_the_extra() -> None:
+def test_a_provider_without_its_extra_names_it() -> None:
     run(
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({FOREIGN}))\n"

@@ -78,7 +78,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("tool", ["claude-code", "codex", "gemini"])
-def test_a_tools_own_program_takes_the_package_in_and_out(tool: str, user: User) -> None:
+def test_the_tools_own_program_installs_and_uninstalls_the_package(tool: str, user: User) -> None:
     package = packages_folder() / tool
     files = []
     for _ in range(2):
@@ -105,7 +105,7 @@ def test_a_tools_own_program_takes_the_package_in_and_out(tool: str, user: User)
     assert user.says("uninstall", tool).returncode == 0
 
 
-def test_a_dry_run_says_what_would_be_and_changes_nothing(user: User) -> None:
+def test_a_dry_run_lists_steps_and_changes_nothing(user: User) -> None:
     for tool in TOOLS:
         done = user.says("install", tool, "--dry-run")
         assert (done.returncode, "nothing was changed" in done.stdout) == (0, True), done
@@ -115,7 +115,7 @@ def test_a_dry_run_says_what_would_be_and_changes_nothing(user: User) -> None:
     assert not Path(settings_file("codex")).exists()
 
 
-def test_what_a_tools_program_refuses_is_said_and_a_missing_one_changes_nothing(user: User) -> None:
+def test_a_missing_or_refusing_tool_changes_nothing(user: User) -> None:
     Path(f"{user.calls_file}.fails").touch()
     done = user.says("install", "claude-code")
     assert done.returncode == 1
@@ -128,7 +128,7 @@ def test_what_a_tools_program_refuses_is_said_and_a_missing_one_changes_nothing(
         assert user.says("install", "gemini", *wrong).returncode == 2
 
 
-def test_settings_are_copied_before_a_tools_program_changes_them_for_the_first_time(user: User) -> None:
+def test_settings_are_copied_before_their_first_change(user: User) -> None:
     settings = user.folder / ".claude/settings.json"
     settings.parent.mkdir()
     settings.write_text('{ "model":   "opus" }')

@@ -80,7 +80,7 @@ def test_namespaces_come_in_pages(store: GroupStore) -> None:
         assert store.list_namespaces(prefix=("namespace",), limit=5, offset=offset) == wanted[offset : offset + 5]
 
 
-async def test_a_namespace_that_is_not_allowed_is_refused_and_the_others_are_kept(store: GroupStore) -> None:
+async def test_a_forbidden_namespace_is_refused_and_others_kept(store: GroupStore) -> None:
     value = {"foo": "bar"}
     for namespace in ((), ("the", "thing.about"), ("some", "fun", ""), ("langgraph", "foo")):
         with pytest.raises(base.InvalidNamespaceError):
@@ -101,7 +101,7 @@ async def test_a_namespace_that_is_not_allowed_is_refused_and_the_others_are_kep
     assert store.get(("langgraph", "foo"), "bar") is None
 
 
-def test_a_batch_reads_what_was_before_and_the_last_put_of_a_key_wins(store: GroupStore) -> None:
+def test_a_batch_reads_first_and_its_last_put_wins(store: GroupStore) -> None:
     store.put(("test",), "a", {"n": 1})
     results: Any = store.batch(
         [
@@ -197,7 +197,7 @@ def test_names_of_any_shape_come_back(store: GroupStore) -> None:
         store.put(("X" * 33,), "k", {})
 
 
-def test_what_is_not_json_or_too_large_is_refused_and_nothing_of_the_batch_is_kept(store: GroupStore) -> None:
+def test_a_bad_value_refuses_the_whole_batch(store: GroupStore) -> None:
     with pytest.raises(TypeError, match="not JSON serializable"):
         store.put(("t",), "k", {"a": object()})
     with pytest.raises(ValueError, match="not JSON compliant"):

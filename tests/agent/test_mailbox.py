@@ -28,7 +28,7 @@ def test_ids_sort_in_the_order_they_were_made() -> None:
     assert all(earlier < later for earlier, later in pairwise(ids))
 
 
-def test_ids_of_threads_are_unique_and_each_thread_sees_them_rise() -> None:
+def test_ids_are_unique_and_rise_in_each_thread() -> None:
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(lambda _: [new_id() for _ in range(5_000)], range(8)))
     assert all(ids == sorted(ids) for ids in made)
@@ -73,7 +73,7 @@ def test_good_names_make_the_folder_of_the_sender(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "-a", "_a", "a.b", "a b", "é", "a\n", "a\0", "x" * 65])
-def test_bad_names_are_refused_and_the_message_says_what_is_allowed(tmp_path: Path, name: str) -> None:
+def test_bad_names_are_refused_with_what_is_allowed(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadName, match=r"^group .* is not a name: 1-64 characters"):
         Mailbox.of(tmp_path, name, "researcher")
     with pytest.raises(BadName, match=r"^sender .* is not a name: 1-64 characters"):
@@ -107,7 +107,7 @@ def test_folders_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
     assert names_in(mailbox.root) == sorted(FOLDERS)
 
 
-def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("not a folder")
     with pytest.raises(OSError, match="data"):
         Mailbox.of(tmp_path, "main", "researcher").create()
@@ -143,7 +143,7 @@ def test_a_failed_rename_leaves_no_temporary_file(mailbox: Mailbox) -> None:
     assert names_in(mailbox.root / "tmp") == []
 
 
-def test_a_failed_write_publishes_nothing_and_leaves_no_temporary_file(mailbox: Mailbox) -> None:
+def test_a_failed_write_leaves_no_temporary_file(mailbox: Mailbox) -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # the second write finds no room
@@ -157,7 +157,7 @@ def test_a_failed_write_publishes_nothing_and_leaves_no_temporary_file(mailbox: 
     assert names_in(mailbox.root / "requests") == []
 
 
-def test_a_reader_never_sees_a_part_of_a_request_that_is_on_its_way_twice(mailbox: Mailbox) -> None:
+def test_no_reader_sees_part_of_a_request_sent_twice(mailbox: Mailbox) -> None:
     whole = {bytes([letter]) * 50_000 for letter in b"abcd"}
     done = threading.Event()
     seen: set[bytes] = set()
@@ -185,7 +185,7 @@ def test_a_reader_never_sees_a_part_of_a_request_that_is_on_its_way_twice(mailbo
     assert names_in(mailbox.root / "tmp") == []
 
 
-def test_a_reply_is_read_kept_and_removed_by_its_reader(mailbox: Mailbox) -> None:
+def test_a_reply_is_read_then_removed_by_its_reader(mailbox: Mailbox) -> None:
     assert mailbox.reply("note-1") is None
     mailbox.path("replies", "note-1").write_bytes(b"{}")
     assert mailbox.reply("note-1") == mailbox.reply("note-1") == b"{}"
@@ -194,7 +194,7 @@ def test_a_reply_is_read_kept_and_removed_by_its_reader(mailbox: Mailbox) -> Non
     mailbox.discard_reply("note-1")
 
 
-def test_a_reply_that_cannot_be_removed_is_left_to_the_host(mailbox: Mailbox) -> None:
+def test_a_reply_that_cannot_be_removed_stays(mailbox: Mailbox) -> None:
     mailbox.path("replies", "note-1").mkdir()
     mailbox.discard_reply("note-1")
     assert mailbox.path("replies", "note-1").is_dir()
@@ -215,7 +215,7 @@ def test_a_turn_is_taken_back_until_it_has_begun(tmp_path: Path) -> None:
         begun.unlink()
 
 
-def test_a_turn_that_is_begun_while_it_is_taken_back_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_begun_during_its_withdrawal_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mailbox, unlink = Mailbox(tmp_path), Path.unlink
     mailbox.create()
 

@@ -100,7 +100,7 @@ async def resource(client: Client, name: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- over a pipe
 
 
-async def test_every_tool_answers_over_a_real_pipe_with_text_and_its_result(host: HostProcess, home: Path) -> None:
+async def test_every_tool_answers_over_a_real_pipe(host: HostProcess, home: Path) -> None:
     known = SyncClient(home, "main", "researcher").save_memory("User likes tea", "user-preferences")
     called = set()
     async with served(home, "--tools", "all") as client:
@@ -120,7 +120,7 @@ async def test_every_tool_answers_over_a_real_pipe_with_text_and_its_result(host
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_schemas_are_those_of_the_wire_models_in_every_version_of_the_protocol(home: Path, mode: str) -> None:
+async def test_schemas_match_the_wire_models_in_each_version(home: Path, mode: str) -> None:
     """Nobody serves this home: a client that only lists needs no host."""
     async with beside(home, mode=mode) as client:
         for tool in (await client.list_tools()).tools:
@@ -150,9 +150,7 @@ async def test_what_the_host_refuses_comes_back_with_its_code(host: HostProcess,
                 await client.call_tool(withheld, {})
 
 
-async def test_the_files_of_the_group_are_resources_and_one_that_is_missing_says_so(
-    host: HostProcess, home: Path
-) -> None:
+async def test_the_groups_files_are_resources(host: HostProcess, home: Path) -> None:
     from honeybadger_agent.mcp_server import FILES
 
     group = home / "groups" / "main"
@@ -190,9 +188,7 @@ async def test_prompts_carry_what_the_user_says(home: Path) -> None:
             await client.get_prompt("forget", {})
 
 
-async def test_a_call_without_a_host_says_so_and_the_same_call_again_is_applied_once(
-    home: Path, make_host: HostFactory
-) -> None:
+async def test_an_unanswered_call_repeated_is_applied_once(home: Path, make_host: HostFactory) -> None:
     note = {"content": "Ann likes chess"}
     requests = home / "data/ipc/main/claude/requests"
     async with served(home, "--timeout", "0.3") as client:
@@ -215,7 +211,7 @@ async def test_a_call_without_a_host_says_so_and_the_same_call_again_is_applied_
     assert [memory.count(said) for said in ("Ann likes chess", "Bob likes go", "Cem likes shogi")] == [1, 1, 1]
 
 
-async def test_without_a_home_every_call_says_so_at_once_until_there_is_one(tmp_path: Path) -> None:
+async def test_without_a_home_every_call_says_so(tmp_path: Path) -> None:
     home = tmp_path / "home"
     async with served(home) as client:
         assert [tool.name for tool in (await client.list_tools()).tools]
@@ -233,9 +229,7 @@ async def test_without_a_home_every_call_says_so_at_once_until_there_is_one(tmp_
             assert not (await client.call_tool("save_memory", {"content": "Ann likes chess"})).is_error
 
 
-async def test_a_change_whose_reply_was_late_is_not_applied_again_by_the_same_call(
-    home: Path, make_host: HostFactory
-) -> None:
+async def test_a_change_with_a_late_reply_is_applied_once(home: Path, make_host: HostFactory) -> None:
     """In this process, so that the time to wait can change."""
     asking = AgentClient(home, "main", "claude", timeout_seconds=0.05)
     async with connected(asking) as client:
@@ -248,7 +242,7 @@ async def test_a_change_whose_reply_was_late_is_not_applied_again_by_the_same_ca
     assert RawSender(home).memory_text().count("Ann likes chess") == 2
 
 
-async def test_two_servers_sign_as_their_senders_and_read_one_memory(host: HostProcess, home: Path) -> None:
+async def test_two_servers_sign_as_their_senders(host: HostProcess, home: Path) -> None:
     async with beside(home, sender="claude") as claude, beside(home, sender="codex") as codex:
         saved = await claude.call_tool("save_memory", {"content": "Releases are on Tuesday"})
         found = await codex.call_tool("search_memory", {"query": "When are releases?"})
@@ -303,7 +297,7 @@ def piped(home: Path) -> Iterator[Piped]:
         yield server
 
 
-def test_nothing_but_the_protocol_is_printed_and_the_end_of_the_input_ends_the_server(piped: Piped) -> None:
+def test_only_the_protocol_is_printed_until_input_ends(piped: Piped) -> None:
     piped.write(message(**HELLO), message(method="notifications/initialized"), b"this is no JSON \xff\n")
     piped.write(message(method="tools/call", id=2, params={"name": "get_memory", "arguments": {"id": 5}}))
     piped.write(message(method="no/such", id=3))
@@ -357,7 +351,7 @@ WITHOUT_ID = {
 }
 
 
-def test_any_line_that_a_client_writes_gets_an_answer_and_the_server_serves_on(piped: Piped) -> None:
+def test_any_line_gets_an_answer_and_serving_continues(piped: Piped) -> None:
     def answer(line: bytes) -> dict[str, Any]:
         piped.write(line.replace(b"\n", b"") + b"\n")
         return orjson.loads(piped.stdout.readline())  # type: ignore[no-any-return]
@@ -378,7 +372,7 @@ def test_any_line_that_a_client_writes_gets_an_answer_and_the_server_serves_on(p
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_server_while_it_waits_for_input(piped: Piped, number: signal.Signals) -> None:
+def test_a_signal_ends_the_server_during_input(piped: Piped, number: signal.Signals) -> None:
     piped.write(message(**HELLO))
     assert piped.stdout.readline()
     piped.process.send_signal(number)
@@ -386,7 +380,7 @@ def test_a_signal_ends_the_server_while_it_waits_for_input(piped: Piped, number:
     assert piped.stderr.read_bytes() == b""
 
 
-def test_a_client_that_went_away_ends_the_server_without_a_word(piped: Piped) -> None:
+def test_a_client_that_leaves_ends_the_server_silently(piped: Piped) -> None:
     piped.stdout.close()
     piped.write(message(**HELLO))
     piped.stdin.close()
@@ -394,7 +388,7 @@ def test_a_client_that_went_away_ends_the_server_without_a_word(piped: Piped) ->
     assert piped.stderr.read_bytes() == b""
 
 
-async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home: Path, make_host: HostFactory) -> None:
+async def test_a_change_the_client_gave_up_keeps_its_id(home: Path, make_host: HostFactory) -> None:
     memory = Memory(AgentClient(home, "main", "claude", timeout_seconds=60))
     async with connected(memory) as client:
         requests = home / "data/ipc/main/claude/requests"
@@ -416,7 +410,7 @@ def test_without_the_extra_the_command_says_what_to_install(home: Path) -> None:
     assert "pip install './honeybadger_agent[mcp]' in" in ran.stderr
 
 
-def test_a_mailbox_that_cannot_be_is_said_before_anything_is_served(home: Path) -> None:
+def test_an_impossible_mailbox_is_reported_before_serving(home: Path) -> None:
     ran = run_agent("mcp", "--sender", "../x", home=home)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (3, "", 1)
 
@@ -429,7 +423,7 @@ def listing(home: Path) -> Callable[[], Client]:
     return lambda: beside(home, tools="all")
 
 
-def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result() -> None:
+def test_every_tool_is_offered_or_withheld_with_its_result() -> None:
     assert set(prose.PROSE) <= set(tool_names(allowed=wire.REQUEST_TYPES.keys()))
     withheld = set(wire.REQUEST_TYPES) - set(tool_names())
     operators = {name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"}
@@ -465,7 +459,7 @@ def cost_of(names: list[str]) -> int:
     )
 
 
-def test_the_tools_that_are_offered_by_default_cost_few_tokens_and_no_two_do_the_same_job() -> None:
+def test_default_tools_are_cheap_and_distinct() -> None:
     assert cost_of(tool_names("default")) <= 2_500
     told = "**Tools**: twelve by default, about 2,600 tokens;"
     assert (len(tool_names("default")), told in PAGE.read_text()) == (12, True)
@@ -492,7 +486,7 @@ async def test_the_list_follows_the_tools_of_the_senders_file(host: HostProcess,
         assert [tool.name for tool in (await client.list_tools()).tools] == tool_names("all")
 
 
-async def test_a_tool_says_what_it_does_and_what_it_may_change(listing: Callable[[], Client]) -> None:
+async def test_a_tool_declares_what_it_may_change(listing: Callable[[], Client]) -> None:
     async with listing() as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert all(tool.description and tool.title for tool in listed.values())
@@ -523,9 +517,7 @@ async def test_a_tool_says_what_it_does_and_what_it_may_change(listing: Callable
     assert hinted("open_world_hint") == set()
 
 
-async def test_a_reply_that_is_none_and_a_wait_that_is_asked_for_are_told(
-    mailbox: Mailbox, answering: Answering
-) -> None:
+async def test_a_malformed_reply_and_a_long_wait_are_reported(mailbox: Mailbox, answering: Answering) -> None:
     asking = AgentClient(box=mailbox.root)
     slow = {"ok": False, "error": {"code": "rate_limited", "message": "too much", "retry_after_seconds": 2.5}}
     async with connected(asking) as client:

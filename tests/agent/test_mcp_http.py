@@ -164,7 +164,7 @@ def test_a_revoked_token_stops_at_once(host: HostProcess, home: Path) -> None:
     assert "beer" not in RawSender(home).memory_text()
 
 
-def test_a_call_that_is_sent_again_is_applied_once_even_after_a_kill(host: HostProcess, home: Path) -> None:
+def test_a_repeated_call_is_applied_once_after_a_kill(host: HostProcess, home: Path) -> None:
     token = token_of(home, "claude")
     for _ in range(2):
         with serving(home) as server:

@@ -24,9 +24,7 @@ pytestmark = [
 ]
 
 
-def test_a_client_in_javascript_calls_every_tool_and_finds_each_result_by_its_schema(
-    host: HostProcess, home: Path
-) -> None:
+def test_a_javascript_client_calls_every_tool(host: HostProcess, home: Path) -> None:
     """Its library checks structured content against the output schema, once the tools were listed."""
     known = SyncClient(home, "main", "researcher").save_memory("User likes tea", "user-preferences")
     steps = story(known.id)

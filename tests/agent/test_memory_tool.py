@@ -68,7 +68,7 @@ def agent(member: MakeClient) -> Agent:
 # ------------------------------------------------------------------------------------------------------------- commands
 
 
-def test_a_folder_shows_two_levels_with_sizes_and_nothing_hidden(agent: Agent) -> None:
+def test_a_folder_shows_two_levels_without_hidden_files(agent: Agent) -> None:
     for path, size in (("top.md", 5), ("a/one.md", 1536), ("a/b/two.md", 1024), ("a/b/c/three.md", 1), (".hidden", 3)):
         agent("create", f"/memories/{path}", file_text="x" * size)
     assert agent("view", "/memories").split("\n")[1:] == [
@@ -133,7 +133,7 @@ def test_names_and_texts_are_in_any_language(agent: Agent) -> None:
     assert "names of letters, digits, - and _" in agent.refused("create", "/memories/Größe/x.md", file_text="x")[1]
 
 
-def test_the_largest_file_is_read_and_changed_and_a_larger_one_refused(agent: Agent) -> None:
+def test_the_largest_file_works_and_a_larger_is_refused(agent: Agent) -> None:
     text = "0123456\n" * 4096
     agent("create", "/memories/big.txt", file_text=text)
     assert agent.text("/memories/big.txt") == text
@@ -143,7 +143,7 @@ def test_the_largest_file_is_read_and_changed_and_a_larger_one_refused(agent: Ag
     assert agent.text("/memories/big.txt") == "0123456\n"
 
 
-def test_a_full_folder_shows_its_first_files_and_says_how_many_there_are(
+def test_a_full_folder_shows_its_first_files_and_count(
     agent: Agent, asker: RawSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_tool, "MAX_SHOWN", 20)
@@ -162,7 +162,7 @@ def test_a_full_folder_shows_its_first_files_and_says_how_many_there_are(
     assert len(list(folder.iterdir())) == 30
 
 
-def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(agent: Agent, member: MakeClient) -> None:
+def test_a_folder_is_renamed_and_deleted_with_its_content(agent: Agent, member: MakeClient) -> None:
     agent("create", "/memories/a/one.md", file_text="1")
     agent("create", "/memories/a/b/two.md", file_text="2")
     saved = member("cook").save_memory("three", "a/b")
@@ -186,7 +186,7 @@ def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(agent: Agent, me
 # ---------------------------------------------------------------------------------------------------------------- notes
 
 
-def test_the_notes_are_read_and_added_to_and_are_the_peoples_otherwise(agent: Agent, asker: RawSender) -> None:
+def test_notes_can_be_read_and_added_to_only(agent: Agent, asker: RawSender) -> None:
     path = "/memories/MEMORY.md"
     assert agent.refused("view", path)[0] == "not_found"
     agent("insert", path, insert_line=0, insert_text="User likes tea")
@@ -297,7 +297,7 @@ ALPHABET = "./\\%2ef5cE~ a\0\n\u2025\uff0e\uff0f\u202e" + string.ascii_letters
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(ALPHABET, max_size=6), max_size=4))
-def test_whatever_path_a_model_writes_is_a_file_or_refused(agent: Agent, asker: RawSender, parts: list[str]) -> None:
+def test_any_path_is_a_file_or_refused(agent: Agent, asker: RawSender, parts: list[str]) -> None:
     path = "/".join(("/memories", *parts))
     group = asker.memory.parent
     with contextlib.suppress(CommandFailed):
@@ -334,7 +334,7 @@ def test_two_agents_at_once_lose_nothing_of_each_other(agent: Agent, member: Mak
         ]
 
 
-def test_of_two_agents_that_create_one_file_one_is_told_that_it_exists(agent: Agent, member: MakeClient) -> None:
+def test_of_two_creators_one_hears_that_it_exists(agent: Agent, member: MakeClient) -> None:
     def create(sender: str) -> str:
         try:
             return Agent(member(sender))("create", "/memories/a.md", file_text=sender)
@@ -371,7 +371,7 @@ def test_an_editor_that_is_quicker_is_never_overwritten(
 # ---------------------------------------------------------------------------------------------------- kills and silence
 
 
-def test_a_command_without_an_answer_goes_on_when_it_is_sent_again(make_host: HostFactory, client: MakeClient) -> None:
+def test_an_unanswered_command_continues_when_repeated(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     agent = Agent(client("claude"))
     agent("create", "/memories/a.md", file_text="one\n")
@@ -501,7 +501,7 @@ def test_without_a_host_it_says_so(home: Path) -> None:
     assert (code, "does honeybadger-host run on this home?" in why) == ("no_reply", True)
 
 
-def test_what_may_be_there_while_files_are_read_is_not_called_missing(mailbox: Any, answering: Answering) -> None:
+def test_files_that_may_exist_are_not_called_missing(mailbox: Any, answering: Answering) -> None:
     agent = Agent(SyncClient(box=mailbox.root))
     nothing = {"entries": [], "total": 0, "folders": [], "is_complete": False}
     missing = {"code": "not_found", "message": "no entry has this name"}
@@ -515,9 +515,7 @@ def test_what_may_be_there_while_files_are_read_is_not_called_missing(mailbox: A
         assert agent.refused("delete", "/memories/d/")[0] == "unavailable"
 
 
-async def test_the_tool_for_asyncio_does_the_same_and_a_cancelled_command_goes_on(
-    home: Path, host: HostProcess
-) -> None:
+async def test_the_async_tool_behaves_the_same(home: Path, host: HostProcess) -> None:
     client = Client(home, "main", "claude")
     tool = AsyncMemoryTool(client)
     assert await tool.run({"command": "create", "path": "/memories/a.md", "file_text": "one\n"}) == (

@@ -43,7 +43,7 @@ def test_a_name_that_is_none_says_which_there_are(name: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["openai:gpt-5-mini", "anthropic:claude-sonnet-5"])
-def test_the_providers_own_address_needs_a_key_and_another_one_does_not(name: str) -> None:
+def test_only_the_providers_own_address_needs_a_key(name: str) -> None:
     with pytest.raises(ModelFailed, match="needs a key: set HONEYBADGER_MODEL_API_KEY"):
         open_model(name)
     with pytest.raises(ModelFailed, match="needs a key: set THE_KEY"):
@@ -58,20 +58,20 @@ def test_the_providers_own_address_needs_a_key_and_another_one_does_not(name: st
         *(f"http://user:{KEY}@host/v1", f"http://host/v1?key={KEY}", f"http://host/#{KEY}"),
     ],
 )
-def test_an_address_that_is_none_or_holds_a_secret_is_refused_without_showing_it(base_url: str) -> None:
+def test_a_bad_address_is_refused_without_being_shown(base_url: str) -> None:
     with pytest.raises(ModelFailed, match=r"base_url must be http\(s\)") as failed:
         open_model("openai:x", ModelSettings(base_url=base_url))
     assert KEY not in str(failed.value)
 
 
 @pytest.mark.parametrize("key", ["sk-1\nsk-2", "schlüssel", "sk\x00"])
-def test_a_key_that_no_header_takes_is_refused_without_showing_it(key: str) -> None:
+def test_a_key_unfit_for_headers_is_refused_unseen(key: str) -> None:
     with pytest.raises(ModelFailed, match="HONEYBADGER_MODEL_API_KEY has characters that no key has") as failed:
         open_model("openai:gpt-5-mini", ModelSettings(api_key=key))
     assert key not in str(failed.value)
 
 
-def test_a_key_from_a_file_may_end_with_its_line() -> None:
+def test_a_key_file_may_end_with_a_newline() -> None:
     assert ModelSettings(api_key=f"{KEY}\n").key == KEY
 
 

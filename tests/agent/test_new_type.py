@@ -57,9 +57,7 @@ def echo() -> Iterator[type[wire.Request[Any]]]:
     del wire.REQUEST_TYPES["echo_text"]
 
 
-async def test_a_type_that_is_added_with_its_handler_is_there_in_every_way_to_ask(
-    echo: Any, make_host: HostFactory, home: Path
-) -> None:
+async def test_a_new_type_is_available_in_every_client(echo: Any, make_host: HostFactory, home: Path) -> None:
     from mcp import Client as McpClient  # it takes a second, in every worker that collects this file
     from mcp import types
 

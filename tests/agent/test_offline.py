@@ -53,9 +53,7 @@ async def say(home: Path, message: str, *, session: str = "main") -> TurnOutcome
 # -------------------------------------------------------------------------------------------------- with a real host
 
 
-async def test_what_it_is_asked_to_remember_is_in_memory_md_and_another_session_finds_it(
-    host: HostProcess, home: Path
-) -> None:
+async def test_another_session_finds_what_it_should_remember(host: HostProcess, home: Path) -> None:
     saved = await say(home, "Remember that I prefer dark mode for all UIs")
     assert saved.text == 'I saved this: User said: "I prefer dark mode for all UIs"'
     assert [answer.call.name for answer in saved.answers] == ["update_memory"]
@@ -68,7 +66,7 @@ async def test_what_it_is_asked_to_remember_is_in_memory_md_and_another_session_
         assert found.steps == 2
 
 
-async def test_it_does_not_delete_but_shows_what_matches_and_how_it_goes(host: HostProcess, home: Path) -> None:
+async def test_it_shows_matches_instead_of_deleting(host: HostProcess, home: Path) -> None:
     await say(home, "I want you to remember that the spare key lies under the stone")
     before = RawSender(home).memory_text()
     for wish in ("Forget that the spare key lies under the stone", "Please forget that."):
@@ -80,9 +78,7 @@ async def test_it_does_not_delete_but_shows_what_matches_and_how_it_goes(host: H
     assert RawSender(home).memory_text() == before
 
 
-async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itself(
-    host: HostProcess, home: Path
-) -> None:
+async def test_it_finds_memories_but_not_the_question_itself(host: HostProcess, home: Path) -> None:
     question = "Where does the gardener keep the ladder?"
     nothing = await say(home, question)
     assert nothing.text.startswith("I remember nothing about that. I am the offline model: ")
@@ -104,7 +100,7 @@ async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itse
         ("Wie heißt die Frau von Otto?", "I remember nothing about that.", "Otto ist mit Mia verheiratet"),
     ],
 )
-async def test_what_shares_but_a_common_word_with_the_question_is_not_quoted(
+async def test_a_common_word_alone_quotes_nothing(
     host: HostProcess, home: Path, question: str, begins: str, fact: str
 ) -> None:
     client = Client(home, "main", "researcher", timeout_seconds=60)
@@ -119,7 +115,7 @@ async def test_what_shares_but_a_common_word_with_the_question_is_not_quoted(
     assert f"- {fact} [" in (await say(home, question)).text
 
 
-async def test_a_subject_is_quoted_however_much_is_known_about_it(host: HostProcess, home: Path) -> None:
+async def test_a_subject_is_quoted_however_much_is_known(host: HostProcess, home: Path) -> None:
     client = Client(home, "main", "researcher", timeout_seconds=60)
     for number in range(1, 31):
         await client.update_memory(f"Atlas runs in region {number}")
@@ -165,7 +161,7 @@ async def test_a_credential_is_not_repeated(host: HostProcess, home: Path) -> No
         ("Remember that what we said holds", "what we said holds"),
     ],
 )
-def test_what_people_ask_to_remember_is_kept_word_for_word(text: str, fact: str) -> None:
+def test_requests_to_remember_are_kept_word_for_word(text: str, fact: str) -> None:
     assert fact_in(text) == fact
 
 
@@ -187,7 +183,7 @@ def test_what_people_ask_to_remember_is_kept_word_for_word(text: str, fact: str)
         "",
     ],
 )
-def test_what_is_not_a_wish_to_remember_is_not_kept(text: str) -> None:
+def test_what_is_no_request_to_remember_is_not_kept(text: str) -> None:
     assert fact_in(text) is None
 
 
@@ -231,7 +227,7 @@ wishes = st.sampled_from(["Remember that ", "don't forget ", "forget that ", "no
 
 
 @given(wishes, st.text(), st.sets(st.sampled_from(sorted(ALL))), st.lists(st.text(), min_size=1), st.booleans())
-def test_any_text_gets_an_answer_with_calls_the_host_can_read(
+def test_any_text_gets_an_answer_with_readable_calls(
     wish: str, text: str, tools: set[str], contents: list[str], ok: bool
 ) -> None:
     message = UserSaid(wish + text)
@@ -276,6 +272,6 @@ def test_a_question_needs_a_word() -> None:
     assert not is_question("?!")
 
 
-def test_what_somebody_else_asks_to_remember_is_a_note_about_them() -> None:
+def test_a_request_by_others_becomes_a_note_about_them() -> None:
     said = reply([UserSaid("[Ann]: Remember that I prefer tea")], {"update_memory"})
     assert orjson.loads(said.calls[0].arguments) == {"content": 'Ann said: "I prefer tea"'}

@@ -60,7 +60,7 @@ async def run(how: str, agent: Agent, said: Any, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", ["run", "streamed"])
-async def test_a_run_goes_on_with_what_was_said_in_its_session_and_no_other(client: Client, how: str) -> None:
+async def test_a_run_continues_its_own_session_only(client: Client, how: str) -> None:
     model = ScriptedModel([[assistant_message(text)] for text in ("San Francisco", "California", "No idea")])
     agent = Agent(name="guide", model=model)
     session, other = GroupSession(client, "one"), GroupSession(client, "two")
@@ -77,7 +77,7 @@ async def test_a_run_goes_on_with_what_was_said_in_its_session_and_no_other(clie
     assert len(await session.get_items()) == 4
 
 
-async def test_calls_of_tools_and_reasoning_come_back_as_they_were(client: Client, session: GroupSession) -> None:
+async def test_tool_calls_and_reasoning_come_back_unchanged(client: Client, session: GroupSession) -> None:
     @function_tool  # type: ignore[untyped-decorator]
     def weather(city: str) -> str:
         return f"Sunny in {city}"
@@ -132,7 +132,7 @@ async def test_the_newest_items_are_read_in_their_order(client: Client, session:
     assert [item.get("content") for item in model.calls[0].input] == ["Response 2", "And now?"]
 
 
-async def test_the_newest_item_is_popped_and_only_in_its_session(client: Client, session: GroupSession) -> None:
+async def test_the_newest_item_is_popped_in_its_session(client: Client, session: GroupSession) -> None:
     other = GroupSession(client, "User/42")
     assert await session.pop_item() is None
     await session.add_items(SAID)
@@ -146,7 +146,7 @@ async def test_the_newest_item_is_popped_and_only_in_its_session(client: Client,
     assert await session.get_items() == SAID[:1]
 
 
-async def test_items_of_any_text_and_many_at_once_come_back(session: GroupSession) -> None:
+async def test_items_of_any_text_come_back(session: GroupSession) -> None:
     odd: list[Item] = [
         message("user", "'; DROP TABLE sessions; -- \u2028 \u0000 🦡"),
         {
@@ -176,7 +176,7 @@ async def test_a_call_that_is_cancelled_is_finished_first(session: GroupSession)
     assert await session.get_items() == SAID
 
 
-async def test_what_is_said_is_found_by_every_agent_of_the_group(make_host: HostFactory, home: Path) -> None:
+async def test_every_agent_of_the_group_finds_what_was_said(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     session = GroupSession(Client(home, "main", "sdk", timeout_seconds=PATIENCE), "chat-1")
     await session.add_items([message("user", "The quokka lives on Rottnest")])

@@ -114,7 +114,7 @@ async def test_an_answer_without_calls_is_final_and_streamed() -> None:
     assert (asked.system, asked.messages, asked.tools) == ("You are Ada.", ASKED, turn.shelf.specs)
 
 
-async def test_tools_of_an_answer_run_in_order_and_the_model_reads_what_came_of_them() -> None:
+async def test_tools_run_in_order_and_the_model_reads_results() -> None:
     first = wants(call(arguments='{"a": 1}'), call("broken", number=1), text="Wait.")
     turn = scripted(first, wants(call(number=2)), ModelSaid("Done."))
     outcome = await turn.run()
@@ -143,7 +143,7 @@ async def test_every_answer_is_kept_before_its_tools_run() -> None:
     assert [len(said.calls) for said in turn.kept] == [1, 1, 0]
 
 
-async def test_a_turn_that_a_crash_ended_goes_on_without_asking_again_and_changes_nothing_twice() -> None:
+async def test_a_turn_resumes_after_a_crash_without_repeating() -> None:
     """At every point: after so many answers, and after so many of the tools of the last one."""
     script = (wants(call(), call(number=1), text="First."), wants(call(number=2)), ModelSaid("Done."))
     whole = scripted(*script)
@@ -169,9 +169,7 @@ async def test_a_turn_that_a_crash_ended_goes_on_without_asking_again_and_change
         (TurnLimits(steps=0, seconds=30), 3, "30 seconds"),
     ],
 )
-async def test_a_limit_ends_the_turn_before_the_next_call_of_the_model(
-    limits: TurnLimits, steps: int, says: str
-) -> None:
+async def test_a_limit_ends_the_turn_before_the_next_call(limits: TurnLimits, steps: int, says: str) -> None:
     turn = for_ever(input_tokens=90, output_tokens=10)
 
     def pass_time() -> None:
@@ -198,7 +196,7 @@ async def test_a_turn_stopped_without_a_word_says_so_itself() -> None:
     assert outcome.text.startswith("I had to stop before I had an answer: the limit of 2 steps is reached")
 
 
-async def test_a_model_that_says_its_answer_with_the_call_and_nothing_after_it_has_said_its_answer() -> None:
+async def test_text_sent_with_a_final_call_is_the_answer() -> None:
     assert (await scripted(wants(text="I noted it."), ModelSaid("")).run()).text == "I noted it."
     assert (await scripted(wants(), ModelSaid(" ")).run()).text == "The model gave no text."
 
@@ -212,7 +210,7 @@ async def test_a_model_that_says_its_answer_with_the_call_and_nothing_after_it_h
         (call(arguments="null"), "invalid: the arguments of note are not a JSON object: they must begin with {"),
     ],
 )
-async def test_what_is_wrong_with_a_call_is_an_answer_the_model_can_read(asked: ToolCall, says: str) -> None:
+async def test_a_wrong_call_gets_an_answer_for_the_model(asked: ToolCall, says: str) -> None:
     turn = scripted(wants(asked), ModelSaid("I see."))
     outcome = await turn.run()
     [answer] = outcome.answers
@@ -228,7 +226,7 @@ async def test_a_call_without_arguments_has_none() -> None:
     assert arguments_of(call(arguments=" ")) == {}
 
 
-async def test_a_bug_in_a_tool_costs_one_answer_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_tools_bug_costs_one_answer_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     turn = scripted(wants(call("broken")), ModelSaid("I see."))
     turn.shelf.failure = RuntimeError("token sk-123")
     [answer] = (await turn.run()).answers
@@ -237,14 +235,14 @@ async def test_a_bug_in_a_tool_costs_one_answer_and_is_logged(caplog: pytest.Log
     assert record.exc_info is not None
 
 
-async def test_a_call_that_fails_again_and_again_ends_the_turn_and_is_named() -> None:
+async def test_repeated_failing_calls_end_the_turn() -> None:
     turn = for_ever(call("broken"))
     outcome = await turn.run()
     assert outcome.stopped_by == f"the same call of broken failed in {MAX_SAME_FAILURES} steps"
     assert outcome.steps == MAX_SAME_FAILURES
 
 
-async def test_a_model_may_read_that_its_calls_failed_before_they_are_too_many() -> None:
+async def test_the_model_hears_of_failures_before_the_limit() -> None:
     same = [call("broken", number=number) for number in range(MAX_SAME_FAILURES + 1)]
     outcome = await scripted(wants(*same), ModelSaid("I see.")).run()
     assert (outcome.text, outcome.stopped_by) == ("I see.", None)
@@ -255,7 +253,7 @@ async def test_calls_that_fail_differently_may_go_on() -> None:
     assert (await scripted(*script, ModelSaid("Done.")).run()).stopped_by is None
 
 
-async def test_the_models_failure_passes_through_and_what_was_done_stays_kept() -> None:
+async def test_the_models_failure_keeps_what_was_done() -> None:
     turn = scripted(wants())
     with pytest.raises(ModelFailed, match="asked for one more"):
         await turn.run()

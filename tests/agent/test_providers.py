@@ -136,7 +136,7 @@ async def test_calls_come_as_the_model_wrote_them(protocol: Protocol) -> None:
         assert await ask(model) == said
 
 
-async def test_what_is_asked_is_the_conversation_and_goes_with_our_headers_alone(
+async def test_the_conversation_is_sent_with_our_headers_only(
     protocol: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in POISON.items():
@@ -168,7 +168,7 @@ async def test_what_is_asked_is_the_conversation_and_goes_with_our_headers_alone
         assert text in orjson.dumps(said).decode()
 
 
-async def test_a_beginning_that_stays_is_marked_for_a_cache_and_the_text_stays_the_same(protocol: Protocol) -> None:
+async def test_a_stable_beginning_is_marked_for_the_cache(protocol: Protocol) -> None:
     stable, rest = "Group: main\n\n## Facts\n- tea\n", "\n## Recent Conversation\n[user]: Hi"
     prompt = Prompt(stable + rest, [UserSaid("Hi")], TOOLS, len(stable))
     with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
@@ -205,7 +205,7 @@ async def test_without_a_key_none_is_sent(protocol: Protocol, monkeypatch: pytes
     assert not {"authorization", "x-api-key"} & set(endpoint.asked[0].headers)
 
 
-async def test_an_answer_that_reached_the_limit_of_tokens_says_so(protocol: Protocol) -> None:
+async def test_an_answer_cut_by_max_tokens_says_so(protocol: Protocol) -> None:
     finish = "max_tokens" if protocol.provider == "anthropic" else "length"
     ears = Ears()
     with served(in_turn(protocol.write(HELLO, finish=finish))) as endpoint, protocol.model(endpoint) as model:
@@ -263,7 +263,7 @@ async def test_several_answers_may_be_under_way_at_once(protocol: Protocol) -> N
         (Answer(body=b""), "is base_url right?", True),
     ],
 )
-async def test_what_an_endpoint_refuses_or_babbles_says_what_to_do(
+async def test_endpoint_failures_say_what_to_do(
     protocol: Protocol, answer: Answer, says: str, is_passing: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -313,7 +313,7 @@ async def test_the_pause_the_endpoint_asks_for_is_kept(protocol: Protocol) -> No
 
 
 @BOTH_PROTOCOLS
-async def test_a_pause_that_is_too_long_ends_the_turn_and_is_named(protocol: Protocol) -> None:
+async def test_too_long_a_pause_ends_the_turn(protocol: Protocol) -> None:
     ears = Ears()
     with served(in_turn(refusal(429, "", Retry_After="3600"))) as endpoint, protocol.model(endpoint) as model:
         assert "again in 3600 s" in str(await failure(model, ears))
@@ -321,7 +321,7 @@ async def test_a_pause_that_is_too_long_ends_the_turn_and_is_named(protocol: Pro
 
 
 @BOTH_PROTOCOLS
-async def test_a_stream_that_is_cut_after_text_is_not_asked_again(protocol: Protocol) -> None:
+async def test_a_stream_cut_after_text_is_not_retried(protocol: Protocol) -> None:
     ears = Ears()
     answers = in_turn(protocol.write(HELLO, then="cut"), protocol.write(HELLO))
     with served(answers) as endpoint, protocol.model(endpoint) as model:
@@ -333,7 +333,7 @@ async def test_a_stream_that_is_cut_after_text_is_not_asked_again(protocol: Prot
 
 
 @BOTH_PROTOCOLS
-async def test_a_stream_that_is_cut_before_text_is_asked_again(protocol: Protocol) -> None:
+async def test_a_stream_cut_before_text_is_retried(protocol: Protocol) -> None:
     answers = in_turn(Answer(then="cut"), protocol.write(ModelSaid("", (NOTE,)), then="cut"), protocol.write(HELLO))
     ears = Ears()
     with served(answers) as endpoint, protocol.model(endpoint) as model:
@@ -343,7 +343,7 @@ async def test_a_stream_that_is_cut_before_text_is_asked_again(protocol: Protoco
 
 
 @BOTH_PROTOCOLS
-async def test_what_is_booked_is_asked_again_only_where_nothing_was_paid(protocol: Protocol) -> None:
+async def test_a_booked_call_is_retried_only_when_unpaid(protocol: Protocol) -> None:
     cut = Answer(then="cut")
     with served(in_turn(refusal(503, "later"), cut)) as endpoint, protocol.model(endpoint) as model:
         model.sleep = Ears().pause
@@ -354,7 +354,7 @@ async def test_what_is_booked_is_asked_again_only_where_nothing_was_paid(protoco
 
 
 @BOTH_PROTOCOLS
-async def test_a_stream_that_ends_without_its_end_is_not_taken_for_an_answer(protocol: Protocol) -> None:
+async def test_a_stream_without_its_end_is_no_answer(protocol: Protocol) -> None:
     with served(in_turn(protocol.write(HELLO, finish=""))) as endpoint, protocol.model(endpoint) as model:
         failed = await failure(model)
     assert "in the middle of its answer" in str(failed)
@@ -363,9 +363,7 @@ async def test_a_stream_that_ends_without_its_end_is_not_taken_for_an_answer(pro
 
 @BOTH_PROTOCOLS
 @pytest.mark.parametrize("has_begun", [True, False])
-async def test_an_endpoint_that_falls_silent_is_not_waited_for_longer_than_was_said(
-    protocol: Protocol, has_begun: bool
-) -> None:
+async def test_a_silent_endpoint_is_not_waited_for_too_long(protocol: Protocol, has_begun: bool) -> None:
     answer = protocol.write(HELLO, then="hang") if has_begun else Answer(then="hang")
     retries = 0 if has_begun else 1  # a slow machine may notice the silence before the text
     ears = Ears()
@@ -378,7 +376,7 @@ async def test_an_endpoint_that_falls_silent_is_not_waited_for_longer_than_was_s
 
 
 @BOTH_PROTOCOLS
-async def test_an_endpoint_that_trickles_for_ever_is_not_waited_for_for_ever(protocol: Protocol) -> None:
+async def test_a_trickling_endpoint_is_not_waited_for_forever(protocol: Protocol) -> None:
     """Ten times the silence that is allowed, in all: 1 s here, while the endpoint would go on for 30."""
     beat = b'event: ping\ndata: {"type": "ping"}\n\n' if protocol.provider == "anthropic" else b": still here\n\n"
 
@@ -418,7 +416,7 @@ async def test_a_redirect_is_not_followed(protocol: Protocol) -> None:
 
 
 @BOTH_PROTOCOLS
-async def test_what_fails_where_the_text_goes_is_not_the_models_failure(protocol: Protocol) -> None:
+async def test_a_failing_sink_is_not_the_models_failure(protocol: Protocol) -> None:
     async def full(_: str) -> None:
         raise OSError("disk full")
 

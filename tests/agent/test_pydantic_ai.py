@@ -126,7 +126,7 @@ async def test_branches_and_forks_share_what_was_before(store: GroupConversation
     assert len((await store.load("fork")).messages) == 4  # type: ignore[union-attr]
 
 
-async def test_conversations_are_listed_by_scope_and_the_last_saved_first(store: GroupConversations) -> None:
+async def test_conversations_are_listed_by_scope_newest_first(store: GroupConversations) -> None:
     await talk(store, "a", "Hello", scope="ann")
     await talk(store, "b", "Hello", scope="ben")
     await talk(store, "Ünï/c", "Hello", scope="ann")
@@ -158,7 +158,7 @@ async def test_a_record_is_deleted_only_as_it_was_read(store: GroupConversations
         await store.read_entry("not there")
 
 
-async def test_every_kind_of_message_comes_back_and_very_many_of_them(store: GroupConversations) -> None:
+async def test_every_kind_of_message_comes_back(store: GroupConversations) -> None:
     messages: list[ModelMessage] = [
         ModelRequest(parts=[UserPromptPart(["look", BinaryContent(b"\xff\x00\x10", media_type="application/pdf")])]),
         ModelResponse(parts=[TextPart("a\u200bb \u0000"), ToolCallPart("weather", {"city": "Oslo", "n": 1.5})]),
@@ -188,7 +188,7 @@ async def test_conversations_survive_a_kill_and_are_in_no_context(make_host: Hos
 # ------------------------------------------------------------------------------------------------------- the capability
 
 
-async def test_a_run_is_told_what_is_remembered_and_what_is_said_is_kept_once(client: Client) -> None:
+async def test_a_run_recalls_and_is_kept_once(client: Client) -> None:
     await client.save_memory("The quokka of the family is called Ada")
     seen: list[str] = []
 
@@ -213,7 +213,7 @@ async def test_a_run_is_told_what_is_remembered_and_what_is_said_is_kept_once(cl
     ]
 
 
-async def test_a_tool_that_is_refused_says_why_and_the_run_goes_on(client: Client) -> None:
+async def test_a_refused_tool_says_why_and_the_run_continues(client: Client) -> None:
     told: list[object] = []
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -228,7 +228,7 @@ async def test_a_tool_that_is_refused_says_why_and_the_run_goes_on(client: Clien
     assert (await client.list_sessions()).total == 0
 
 
-async def test_a_memory_that_does_not_answer_does_not_stand_in_the_way(home: Path) -> None:
+async def test_a_silent_memory_does_not_block_the_run(home: Path) -> None:
     client = Client(home, "main", "pydantic", timeout_seconds=0.05)
     result = await Agent(TestModel(call_tools=[]), capabilities=[MemoryCapability(client)]).run("Hello")
     assert result.output == "success (no tool calls)"

@@ -42,7 +42,7 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("line", STRUCTURE)
-def test_a_line_that_looks_like_a_contexts_own_is_marked_wherever_it_stands(line: str) -> None:
+def test_a_line_like_a_contexts_own_is_marked(line: str) -> None:
     assert quoted(line) == f"> {line}"
     assert quoted(f"tea\n{line}\n\nmore") == f"tea\n  > {line}\n  >\n  > more"
     assert set_apart(f"tea\n{line}\ntea") == f"tea\n> {line}\ntea"

@@ -22,14 +22,14 @@ def test_the_published_schemas_are_current(tmp_path: Path) -> None:
     assert files_of(tmp_path) == files_of(PUBLISHED), "run `make schemas`"
 
 
-def test_envelope_reply_and_both_sides_of_every_type_are_there() -> None:
+def test_envelope_reply_and_every_type_have_schemas() -> None:
     expected = {"envelope.json", "reply.json", "stream_line.json"}
     for name in (*wire.REQUEST_TYPES, *TURN_TYPES):
         expected |= {f"{name}.payload.json", f"{name}.result.json"}
     assert set(schemas()) == expected
 
 
-def test_a_schema_is_an_object_in_the_dialect_it_names() -> None:
+def test_a_schema_is_an_object_in_its_dialect() -> None:
     for name, data in schemas().items():
         schema = orjson.loads(data)
         assert data.endswith(b"}\n"), name
@@ -45,7 +45,7 @@ def test_a_payload_is_closed_and_a_result_may_grow() -> None:
             assert "additionalProperties" not in model, name
 
 
-def test_schemas_of_types_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_schemas_of_removed_types_are_deleted(tmp_path: Path) -> None:
     for name in ("gone.payload.json", "gone.result.json", "package.json"):
         (tmp_path / name).write_text("{}")
     write_schemas(tmp_path)

@@ -75,7 +75,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_script_file_plays_the_turn_that_is_for_the_message_and_goes_on_after_a_restart(script: Path) -> None:
+async def test_a_script_plays_the_matching_turn_across_restarts(script: Path) -> None:
     before = (UserSaid("hello"), ModelSaid("Hello."))
     asked = UserSaid("Remember: I prefer Dark Mode")
     first, _ = await ask(load_script(script), *before, asked)
@@ -87,7 +87,7 @@ async def test_a_script_file_plays_the_turn_that_is_for_the_message_and_goes_on_
         await ask(load_script(script), asked, first, answered, second)
 
 
-async def test_a_script_file_fails_where_it_is_told_to_and_where_nothing_is_for_the_message(script: Path) -> None:
+async def test_a_script_fails_where_told_or_without_a_match(script: Path) -> None:
     for text, says in (("go down", r"scripted:story\.json: on purpose"), ("who?", "no turn of the script is for")):
         with pytest.raises(ModelFailed, match=says) as failed:
             await ask(load_script(script), UserSaid(text))

@@ -35,7 +35,7 @@ def texts(tail: StreamTail) -> list[str | None]:
 
 
 @given(st.lists(st.lists(LINES | st.binary(max_size=30), max_size=6), max_size=4), st.data())
-def test_each_restart_makes_the_file_anew_and_whatever_is_in_it_no_line_is_read_twice_or_lost(
+def test_a_restarted_stream_repeats_and_loses_no_line(
     attempts: list[list[StreamLine | bytes]], data: st.DataObject
 ) -> None:
     import tempfile
@@ -59,7 +59,7 @@ def test_each_restart_makes_the_file_anew_and_whatever_is_in_it_no_line_is_read_
             assert tail.read() == []
 
 
-def test_what_was_written_before_the_stream_went_is_still_read(tmp_path: Path) -> None:
+def test_text_before_the_stream_vanished_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.stream"
     path.write_bytes(text("one"))
     with closing(StreamTail(path)) as tail:
@@ -70,7 +70,7 @@ def test_what_was_written_before_the_stream_went_is_still_read(tmp_path: Path) -
         assert texts(tail) == ["two"]
 
 
-def test_a_stream_that_was_replaced_between_two_looks_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_a_replaced_stream_is_read_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "a.stream"
     path.write_bytes(text("one") + text("two")[:-5])
     with closing(StreamTail(path)) as tail:
@@ -81,7 +81,7 @@ def test_a_stream_that_was_replaced_between_two_looks_is_read_from_its_beginning
 
 
 @pytest.mark.parametrize("what", ["a link", "a FIFO", "a folder"])
-def test_what_is_no_file_is_not_read_and_holds_nobody(tmp_path: Path, what: str) -> None:
+def test_what_is_no_file_blocks_nobody(tmp_path: Path, what: str) -> None:
     path, other = tmp_path / "a.stream", tmp_path / "other"
     other.write_bytes(text("secret"))
     match what:
@@ -98,7 +98,7 @@ def test_what_is_no_file_is_not_read_and_holds_nobody(tmp_path: Path, what: str)
         assert texts(tail) == ["here"]
 
 
-def test_a_tail_holds_one_descriptor_and_lets_go_of_it(tmp_path: Path) -> None:
+def test_a_tail_holds_and_releases_one_descriptor(tmp_path: Path) -> None:
     path = tmp_path / "a.stream"
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
     tail = StreamTail(path)

@@ -29,7 +29,7 @@ def test_a_terminal_obeys_nothing_of_what_is_shown(text: str) -> None:
 
 
 @given(ANY, st.data())
-def test_text_is_made_harmless_piece_by_piece_as_in_one(text: str, data: st.DataObject) -> None:
+def test_text_in_pieces_is_made_harmless_like_one(text: str, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(text)))
     assert shown(text[:cut]) + shown(text[cut:]) == shown(text)
 
@@ -79,7 +79,7 @@ def test_what_stands_behind_a_fence_without_code_is_shown() -> None:
         st.sampled_from(["# ", "`", "```\n", "*", "**", "- ", "> ", "1. ", "one", "two", "\n", "| ", "<b>", "[x]: "])
     )
 )
-def test_no_word_of_an_answer_is_lost_where_it_is_rendered(pieces: list[str]) -> None:
+def test_rendering_loses_no_word_of_an_answer(pieces: list[str]) -> None:
     text = "".join(pieces)
     assume(not re.search(r"`{3}[^\n]*\w[^\n]*\n", text))  # the language of a block of code is not shown
     for word in ("one", "two"):
@@ -116,7 +116,7 @@ def showing() -> tuple[Showing, io.StringIO]:
 
 
 @given(st.text("ab \n*", min_size=1, max_size=30).filter(str.strip), st.data())
-def test_however_much_of_it_was_streamed_the_answer_is_shown_whole_and_once(content: str, data: st.DataObject) -> None:
+def test_a_partly_streamed_answer_is_shown_whole_once(content: str, data: st.DataObject) -> None:
     one, out = showing()
     streamed = content[: data.draw(st.integers(0, len(content)))]
     cut = data.draw(st.integers(0, len(streamed)))
@@ -128,7 +128,7 @@ def test_however_much_of_it_was_streamed_the_answer_is_shown_whole_and_once(cont
     assert out.getvalue() == f"bee>\n{body}" + "\n" * (not body.endswith("\n")) + "  m\n"
 
 
-def test_tools_stand_between_the_texts_of_their_steps_and_each_once() -> None:
+def test_tools_appear_once_between_the_steps_texts() -> None:
     one, out = showing()
     one.line(StreamLine(kind="began", agent="bee", model="m", attempt=1))
     one.line(StreamLine(kind="text", step=1, text="Let me see. "))

@@ -23,7 +23,7 @@ def in_pieces(text: str, cuts: list[int]) -> tuple[str, str]:
 
 
 @given(TEXTS, st.lists(st.integers(0, 120), max_size=40))
-def test_however_a_text_is_cut_the_same_is_shown_and_kept(text: str, cuts: list[int]) -> None:
+def test_any_cut_of_a_text_shows_the_same(text: str, cuts: list[int]) -> None:
     whole = in_pieces(text, [])
     assert in_pieces(text, cuts) == whole == in_pieces(text, list(range(len(text))))
     assert whole[1] == Visible.of(text).text

@@ -40,7 +40,7 @@ def is_for_people(summary: str) -> bool:
     return 0 < len(summary) <= MAX_SUMMARY_CHARACTERS and summary.isprintable()
 
 
-async def test_every_tool_answers_a_model_in_prose_and_people_on_one_line(host: HostProcess, home: Path) -> None:
+async def test_every_tool_answers_in_prose_and_one_line(host: HostProcess, home: Path) -> None:
     known = await Client(home, "main", "researcher").save_memory("User likes tea", "user-preferences")
     tools: Toolbox = box(home, new_id(), sender="claude", allowed=tool_names())
     called = set()
@@ -54,7 +54,7 @@ async def test_every_tool_answers_a_model_in_prose_and_people_on_one_line(host: 
     assert "## Times (claude, " in RawSender(home).memory_text()
 
 
-async def test_the_same_call_of_a_turn_is_applied_once_and_the_next_one_again(host: HostProcess, home: Path) -> None:
+async def test_a_repeated_call_in_a_turn_is_applied_once(host: HostProcess, home: Path) -> None:
     note = call("update_memory", content="User prefers dark mode", section="UIs")
     first = await box(home).run(note, "1.0")
     again = await box(home).run(note, "1.0")  # as after a crash: another process, the same turn
@@ -66,7 +66,7 @@ async def test_the_same_call_of_a_turn_is_applied_once_and_the_next_one_again(ho
     assert first.summary == "Saved in MEMORY.md, section UIs: User prefers dark mode"
 
 
-async def test_what_the_host_refuses_is_an_answer_with_its_code(host: HostProcess, home: Path) -> None:
+async def test_a_refusal_is_an_answer_with_its_code(host: HostProcess, home: Path) -> None:
     tools = box(home)
 
     async def refused(key: str, asked: ToolCall) -> str:
@@ -102,9 +102,7 @@ async def test_a_long_result_is_cut_and_says_so(host: HostProcess, home: Path) -
     assert answer.summary == "Read CLAUDE.md, MEMORY.md"
 
 
-async def test_without_a_host_the_model_is_told_and_the_same_call_again_is_the_same_request(
-    mailbox: Mailbox, answering: Answering
-) -> None:
+async def test_without_a_host_a_repeated_call_is_one_request(mailbox: Mailbox, answering: Answering) -> None:
     client = Client(box=mailbox.root, timeout_seconds=0.05)
     tools = MemoryTools(client, "turn-1")
     note = call("update_memory", content="dark mode")
@@ -130,7 +128,7 @@ async def test_a_tool_that_is_not_allowed_is_not_run(mailbox: Mailbox) -> None:
     assert list((mailbox.root / "requests").iterdir()) == []
 
 
-def test_a_model_is_told_of_every_tool_for_it_as_over_mcp() -> None:
+def test_a_model_hears_of_the_same_tools_as_mcp() -> None:
     specs = {spec.name: spec for spec in specs_of()}
     assert set(specs) == set(tool_names()) - set(ALIASES)
     for name, spec in specs.items():

@@ -39,7 +39,7 @@ def test_update_memory_tool_writes_ipc_file_with_correct_payload(home: Path) -> 
     "build",
     [partial(made, wire.SaveMemory), partial(made, wire.SearchMemory), partial(made, wire.SaveToWorkingMemory, "k")],
 )
-def test_a_text_where_a_list_belongs_is_refused_and_not_taken_for_its_letters(build: Callable[..., object]) -> None:
+def test_a_text_instead_of_a_list_is_refused(build: Callable[..., object]) -> None:
     with pytest.raises(Invalid, match=r"payload\.tags must be an array"):
         build("x", tags="work")
 
@@ -107,7 +107,7 @@ WRONG: list[tuple[type[wire.Request[Any]], dict[str, Any], type[RequestFailed]]]
 
 
 @pytest.mark.parametrize(("tool", "arguments", "kind"), WRONG)
-def test_a_tool_refuses_what_the_host_would_refuse_in_the_same_words(
+def test_a_tool_refuses_in_the_hosts_words(
     tool: type[wire.Request[Any]], arguments: dict[str, Any], kind: type[RequestFailed]
 ) -> None:
     with pytest.raises(kind) as here:
@@ -120,12 +120,12 @@ def test_a_tool_refuses_what_the_host_would_refuse_in_the_same_words(
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfff"])
-def test_text_that_utf_8_cannot_hold_is_refused_before_it_is_sent(text: str) -> None:
+def test_text_that_utf_8_cannot_hold_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match=r"^payload\.content must be text without lone surrogates$"):
         made(wire.UpdateMemory, text)
 
 
-def test_a_number_that_json_cannot_hold_is_refused_before_it_is_sent() -> None:
+def test_a_number_that_json_cannot_hold_is_refused() -> None:
     with pytest.raises(Invalid, match=r"^payload\.budget_tokens must be at most 9007199254740991$"):
         made(wire.GetContext, budget_tokens=2**70)
 

@@ -103,7 +103,7 @@ def test_a_session_may_be_any_of_its_characters(session: str) -> None:
 
 
 @pytest.mark.parametrize("session", ["", "a b", "a/b", "é", "main\n", "x" * 101, ".", "..", "." * 100])
-def test_a_session_that_is_not_allowed_is_refused_by_name(session: str) -> None:
+def test_a_forbidden_session_is_refused_by_name(session: str) -> None:
     refusal = refused(envelope(session=session))
     assert (refusal.code, refusal.field) == ("invalid", "session")
     assert refusal.message == "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
@@ -117,13 +117,13 @@ def test_json_that_is_no_object_is_no_request(data: bytes) -> None:
 # ------------------------------------------------------------------------------------------------------------- payload
 
 
-def test_an_unknown_type_is_refused_with_the_nearest_known_name() -> None:
+def test_an_unknown_type_suggests_the_nearest_name() -> None:
     refusal = refused(envelope(type="updatememory"))
     assert (refusal.code, refusal.field) == ("invalid", "type")
     assert refusal.message == "type 'updatememory' is unknown; did you mean update_memory?"
 
 
-def test_an_unknown_type_without_a_near_name_is_refused_with_all_of_them() -> None:
+def test_an_unknown_type_without_a_near_name_lists_all() -> None:
     message = refused(envelope(type="xyz")).message
     assert message == f"type 'xyz' is unknown; known: {', '.join(wire.REQUEST_TYPES)}"
 
@@ -205,7 +205,7 @@ def test_an_unknown_member_of_the_payload_is_named(type_name: str, payload: dict
         ),
     ],
 )
-def test_a_wrong_value_is_refused_by_name_and_never_converted_and_one_too_long_with_limit_and_size(
+def test_a_wrong_value_is_refused_by_name_never_converted(
     type_name: str, payload: dict[str, Any], message: str
 ) -> None:
     refusal = refused(envelope(type=type_name, payload=payload))
@@ -254,14 +254,14 @@ def test_of_two_members_with_one_name_the_last_counts() -> None:
         pytest.param(orjson.dumps(envelope()) + b"\x00" * 100, id="a hole at the end"),
     ],
 )
-def test_bytes_that_are_not_json_are_no_request_and_waiting_does_not_help(data: bytes) -> None:
+def test_bytes_that_are_not_json_are_no_request(data: bytes) -> None:
     error = not_a_request(data)
     assert error.message.startswith("not JSON: ")
     assert error.message.isprintable()
     assert not error.is_unfinished
 
 
-def test_deep_nesting_is_an_error_of_ours_at_every_depth() -> None:
+def test_deep_nesting_is_refused_at_every_depth() -> None:
     for depth in (1_000, 1_023, 1_024, 100_000):
         for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
             nested = opening * depth + b"0" + closing * depth
@@ -280,7 +280,7 @@ def nest(depth: int) -> list[Any]:
     return value
 
 
-def test_100_000_members_are_answered_for_the_first_that_is_unknown() -> None:
+def test_of_100_000_unknown_members_the_first_is_named() -> None:
     many = {f"k{number}": number for number in range(100_000)}
     assert refused(envelope(payload={"content": "x"} | many)).field == "payload.k0"
     assert parse(envelope() | many) == wire.UpdateMemory(content="dark mode")
@@ -349,7 +349,7 @@ def problem_of(data: bytes, stem: str) -> Refusal | NotARequest | None:
 
 
 @given(files, st.text(max_size=20) | st.just("note-1"))
-def test_any_bytes_are_a_request_or_a_printable_error_of_ours(data: bytes, stem: str) -> None:
+def test_any_bytes_are_a_request_or_a_printable_error(data: bytes, stem: str) -> None:
     problem = problem_of(data, stem)
     if problem is not None:
         assert problem.message.isprintable()
@@ -398,13 +398,13 @@ def test_the_same_arguments_give_the_same_bytes() -> None:
     }
 
 
-def test_a_written_request_parses_to_what_it_was_made_of() -> None:
+def test_a_written_request_parses_to_its_source() -> None:
     payload = wire.AppendTurn(role="tool", content="x", tools_used=["search"], input_tokens=0)
     data = wire.dump_request("a", "append_turn", payload, session="s")
     assert parse(data, "a") == payload
 
 
-def test_replies_read_back_as_they_were_meant_and_say_only_what_is_known() -> None:
+def test_replies_read_back_as_they_were_meant() -> None:
     good = orjson.loads(wire.dump_reply("a", {"file": "MEMORY.md"}, 7))
     assert good == {"v": 1, "id": "a", "ok": True, "seq": 7, "result": {"file": "MEMORY.md"}}
     assert wire.Reply.model_validate(good).model_dump(exclude_unset=True) == good

@@ -14,9 +14,7 @@ from tests.browser.scene import ENDLESS_QUESTION, LONG_ANSWER, LONG_QUESTION, QU
 from tests.hosting import wait_for
 
 
-def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(
-    open_tab: MakeTab, site: Site, group: str
-) -> None:
+def test_of_two_tabs_the_second_sees_the_difference(open_tab: MakeTab, site: Site, group: str) -> None:
     client = site.client(group)
     entry = client.save_memory("Ann likes tea")
     first, second = open_tab(), open_tab()
@@ -49,7 +47,7 @@ def _changes(tab: Tab, group: str) -> str:
     return told
 
 
-def test_the_timeline_shows_a_change_as_it_happens_and_filters(tab: Tab, site: Site, group: str) -> None:
+def test_the_timeline_shows_changes_live_and_filters(tab: Tab, site: Site, group: str) -> None:
     client = site.client(group)
     client.update_memory("the first")
     tab.go(f"/g/{group}/timeline")
@@ -62,7 +60,7 @@ def test_the_timeline_shows_a_change_as_it_happens_and_filters(tab: Tab, site: S
     assert "the second" not in tab.words()
 
 
-def test_the_slider_shows_the_context_of_then_with_the_difference(tab: Tab, site: Site, group: str) -> None:
+def test_the_slider_shows_the_earlier_context_and_difference(tab: Tab, site: Site, group: str) -> None:
     client = site.client(group)
     client.update_memory("Ann likes tea")
     seq = client.get_context().seq
@@ -129,9 +127,7 @@ def test_a_context_can_be_copied_as_a_command(open_tab: MakeTab, group: str) -> 
     assert tab.page.evaluate("navigator.clipboard.readText()") == f"honeybadger-host context {group} --message hello"
 
 
-def test_what_one_says_is_shown_at_once_enter_sends_it_and_the_newest_stays_in_view(
-    tab: Tab, site: Site, group: str
-) -> None:
+def test_a_sent_message_shows_at_once_and_stays_visible(tab: Tab, site: Site, group: str) -> None:
     client = site.client(group, session="s2")
     for number in range(15):
         client.append_turn("user", f"line {number}\n\nand more", sender="ann")
@@ -160,7 +156,7 @@ def test_what_one_says_is_shown_at_once_enter_sends_it_and_the_newest_stays_in_v
     wait_for(lambda: is_in_view(".said.agent"), what="the end of the answer in view")
 
 
-def test_what_was_typed_stands_in_its_field_again_when_it_was_not_sent(tab: Tab, group: str) -> None:
+def test_unsent_text_returns_to_its_field(tab: Tab, group: str) -> None:
     tab.go(f"/g/{group}/talk")
     tab.page.route("**/talk/say", lambda route: route.abort())
     field = tab.page.get_by_label("Say something")
@@ -172,9 +168,7 @@ def test_what_was_typed_stands_in_its_field_again_when_it_was_not_sent(tab: Tab,
     tab.failed.clear()  # the request that was not let through
 
 
-def test_markdown_of_an_answer_is_shown_and_nothing_else_of_it_becomes_an_element(
-    tab: Tab, site: Site, group: str
-) -> None:
+def test_an_answers_markdown_makes_no_other_element(tab: Tab, site: Site, group: str) -> None:
     text = "# Plan\n1. **pack** `it`\n2. go\n\n| a | b |\n|---|---|\n| 1 | <b>2</b> |\n\n[x](javascript:ran(1))"
     site.client(group).append_turn("assistant", text, sender="planner")
     tab.go(f"/g/{group}/talk")
@@ -209,7 +203,7 @@ def test_rows_are_chosen_together_and_counted(tab: Tab, site: Site, group: str) 
     assert "1 pinned." in tab.words()
 
 
-def test_five_tasks_are_done_from_the_first_page_in_a_few_clicks(tab: Tab, site: Site, group: str) -> None:
+def test_five_tasks_take_few_clicks_from_the_start(tab: Tab, site: Site, group: str) -> None:
     """Clicks from the first page on; docs/page.md names them."""
     client = site.client(group)
     for number in range(10):
@@ -272,7 +266,7 @@ def test_five_tasks_are_done_from_the_first_page_in_a_few_clicks(tab: Tab, site:
     tab.page.locator(".said.agent").filter(has_text="word 3").wait_for()
 
 
-def test_everything_a_new_operator_does_is_done_with_the_keyboard_alone(tab: Tab, site: Site) -> None:
+def test_a_new_operator_needs_only_the_keyboard(tab: Tab, site: Site) -> None:
     """Why an entry is in a prompt; one operation accepted and undone, without the documentation."""
     client = site.client(REVIEWED, "cook")
     client.save_memory("The spare key hangs in the cellar")

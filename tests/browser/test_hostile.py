@@ -107,9 +107,7 @@ def _write_by_hand(folder: Path) -> None:
         (odd / name).write_bytes(orjson.dumps(entry))
 
 
-def test_nothing_of_thirty_hostile_memories_runs_or_leaves_or_moves_the_page(
-    open_tab: MakeTab, places: dict[str, str]
-) -> None:
+def test_thirty_hostile_memories_neither_run_nor_move_the_page(open_tab: MakeTab, places: dict[str, str]) -> None:
     assert len(HOSTILE) == 30
     tab = open_tab()
     wrong: list[object] = []
@@ -150,9 +148,7 @@ def _look(tab: Tab) -> None:
 
 
 @pytest.mark.parametrize("name", ["script that closes what it stands in", "form", "long word"])
-def test_hostile_text_goes_through_a_form_and_back_as_it_was(
-    open_tab: MakeTab, site: Site, group: str, name: str
-) -> None:
+def test_hostile_text_survives_a_form_unchanged(open_tab: MakeTab, site: Site, group: str, name: str) -> None:
     client = site.client(group)
     entry = client.save_memory("harmless")
     tab = open_tab()
@@ -168,7 +164,7 @@ def test_hostile_text_goes_through_a_form_and_back_as_it_was(
     assert client.get_memory(entry.id).content == HOSTILE[name]
 
 
-def test_hostile_words_in_an_address_and_in_talk_are_text(open_tab: MakeTab, group: str) -> None:
+def test_hostile_words_in_addresses_and_talk_are_text(open_tab: MakeTab, group: str) -> None:
     tab = open_tab()
     for name in ("script", "event handler in an attribute", "template", "form", "entities"):
         text = quote(HOSTILE[name], safe="")
@@ -189,7 +185,7 @@ def test_hostile_words_in_an_address_and_in_talk_are_text(open_tab: MakeTab, gro
     _look(tab)
 
 
-def test_what_would_run_is_refused_by_the_policy_and_what_ran_would_be_seen(open_tab: MakeTab, site: Site) -> None:
+def test_the_policy_refuses_what_would_run(open_tab: MakeTab, site: Site) -> None:
     """The guard behind the escaping; and that the checks of this module can fail."""
     tab = open_tab()
     tab.go("/")

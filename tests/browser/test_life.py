@@ -19,9 +19,7 @@ from tests.hosting import wait_for
 MakeSite = Callable[..., Site]
 
 
-def test_when_the_host_is_killed_every_tab_says_so_and_goes_on_by_itself(
-    open_tab: MakeTab, make_site: MakeSite
-) -> None:
+def test_every_tab_notices_a_killed_host_and_recovers(open_tab: MakeTab, make_site: MakeSite) -> None:
     site = make_site("--write")
     client = site.client(GROUP)
     entry = client.save_memory("the sofa stays here")
@@ -62,7 +60,7 @@ def test_an_answer_that_is_written_outlives_a_killed_host(open_tab: MakeTab, mak
     assert LONG_QUESTION in tab.words()
 
 
-def test_a_page_on_a_socket_is_used_through_a_port_that_somebody_forwards(make_site: MakeSite, tmp_path: Path) -> None:
+def test_a_page_on_a_socket_works_through_a_port(make_site: MakeSite, tmp_path: Path) -> None:
     path = tmp_path / "page.sock"
     site = make_site("--write", "--socket", str(path))
     client = site.client(GROUP)
@@ -114,7 +112,7 @@ def _pass_on(source: socket.socket, to: socket.socket) -> None:
         to.shutdown(socket.SHUT_WR)
 
 
-def test_without_write_there_is_nothing_to_press_and_nothing_changes(open_tab: MakeTab, make_site: MakeSite) -> None:
+def test_without_write_there_is_nothing_to_press(open_tab: MakeTab, make_site: MakeSite) -> None:
     site = make_site()
     entry = site.client(GROUP).save_memory("the sofa stays here")
     tab = open_tab(site=site)
@@ -144,7 +142,7 @@ def test_the_link_opens_one_session_and_no_second(open_tab: MakeTab, site: Site)
     stranger.context.close()
 
 
-def test_another_site_can_neither_frame_the_page_nor_send_its_forms(open_tab: MakeTab, site: Site) -> None:
+def test_another_site_can_neither_frame_nor_post(open_tab: MakeTab, site: Site) -> None:
     """A site that the same browser opens, with the session's cookie in it."""
     client = site.client(GROUP)
     entry = client.save_memory("the sofa stays here")

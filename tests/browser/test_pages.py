@@ -72,7 +72,7 @@ def plain(furnished: tuple[Site, Scene]) -> Iterator[Tab]:
     tab.context.close()
 
 
-def test_a_page_has_no_fault_in_either_width_or_colour(reader: Tab, shown: tuple[str, str]) -> None:
+def test_a_page_has_no_fault_at_any_width(reader: Tab, shown: tuple[str, str]) -> None:
     address, says = shown
     reader.page.emulate_media(color_scheme="light")
     reader.go(address)
@@ -91,7 +91,7 @@ def test_a_page_has_no_fault_in_either_width_or_colour(reader: Tab, shown: tuple
     assert reader.faults(runOnly=_OF_COLOUR) == []
 
 
-def test_the_keyboard_reaches_everything_on_a_page_and_shows_where_it_is(reader: Tab, shown: tuple[str, str]) -> None:
+def test_the_keyboard_reaches_everything_visibly(reader: Tab, shown: tuple[str, str]) -> None:
     reader.go(shown[0])
     count = int(reader.page.evaluate(_FOCUSABLE))
     reader.page.evaluate(_WALK)
@@ -111,7 +111,7 @@ def test_a_page_is_read_without_javascript(plain: Tab, shown: tuple[str, str]) -
     assert plain.page.locator("header").is_visible()
 
 
-def test_times_are_in_the_zone_of_the_reader_and_in_utc_without_javascript(open_tab: MakeTab) -> None:
+def test_times_are_local_or_utc_without_javascript(open_tab: MakeTab) -> None:
     shown = {}
     for zone, is_on in (("Asia/Tokyo", True), ("America/Lima", True), ("Asia/Tokyo", False)):
         tab = open_tab(timezone_id=zone, java_script_enabled=is_on)

@@ -42,9 +42,7 @@ def found(machine: Machine) -> dict[str, list[Finding]]:
     return levels
 
 
-def test_the_doctor_says_what_is_wrong_with_servers_log_and_machines(
-    pair: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_reports_servers_log_and_machines(pair: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
     a, b = pair.machines
     parts = (*b.urls, "3 replicas, all current", "2 hosts run", "the newest is at 0", "not told")
@@ -84,7 +82,7 @@ def test_the_doctor_says_what_is_wrong_with_servers_log_and_machines(
     assert run_cli("doctor", home=b.home).returncode == 1
 
 
-def test_a_machine_that_died_is_missed_by_the_doctor_and_the_status(pair: Cluster) -> None:
+def test_a_dead_machine_is_named_by_doctor_and_status(pair: Cluster) -> None:
     a, b = pair.machines
 
     def missed() -> list[str]:
@@ -103,7 +101,7 @@ def test_a_machine_that_died_is_missed_by_the_doctor_and_the_status(pair: Cluste
     wait_for(lambda: not missed(), what="b is back")
 
 
-def test_a_machine_that_follows_says_whom_and_how_far_and_keeps_to_what_it_knows(pair: Cluster) -> None:
+def test_a_follower_says_whom_it_follows_and_how_far(pair: Cluster) -> None:
     a, b = pair.machines
     a.box.make().note("n1", "a note about tea")
     a.box.reply("n1")

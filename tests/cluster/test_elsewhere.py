@@ -152,7 +152,7 @@ def relayed(arguments: Sequence[str], sender: str, folder: Path) -> Iterator[Raw
         assert child.wait(30) == 0, (folder / "said").read_text()
 
 
-def test_notes_by_client_command_and_relay_are_done_once_though_the_owner_is_killed(guarded: Guarded) -> None:
+def test_notes_from_elsewhere_survive_a_killed_owner_once(guarded: Guarded) -> None:
     a, b = guarded.machines
     scout = guarded.client("scout", timeout_seconds=60)
     assert scout.update_memory("one of the client").file == "MEMORY.md"
@@ -177,7 +177,7 @@ def test_notes_by_client_command_and_relay_are_done_once_though_the_owner_is_kil
     assert not (guarded.folder / "data").exists()
 
 
-def test_a_key_can_neither_ask_as_another_nor_hear_it_nor_touch_the_log(guarded: Guarded) -> None:
+def test_a_key_cannot_act_as_or_hear_another(guarded: Guarded) -> None:
     a, _ = guarded.machines
     identity, headers = guarded.cluster.identity, {BOX_HEADER: "requests", ID_HEADER: "n1"}
     with pytest.raises(Forbidden, match="may not ask as scout in main"):
@@ -235,7 +235,7 @@ def test_a_reply_goes_nowhere_but_into_an_inbox(guarded: Guarded) -> None:
     assert a.command("verify").startswith("ok: ")
 
 
-def test_what_gets_no_answer_says_why_and_is_done_once_when_it_is_asked_again(guarded: Guarded) -> None:
+def test_an_unanswered_request_says_why_and_is_done_once(guarded: Guarded) -> None:
     a, b = guarded.machines
     client = guarded.client("scout", timeout_seconds=1.0)
     with pytest.raises(TooLarge):
@@ -272,7 +272,7 @@ def test_what_gets_no_answer_says_why_and_is_done_once_when_it_is_asked_again(gu
         client.ping()
 
 
-def test_what_a_host_may_have_taken_is_not_refused_when_its_key_is_withdrawn(guarded: Guarded) -> None:
+def test_a_withdrawn_key_refuses_nothing_possibly_taken(guarded: Guarded) -> None:
     a, b = guarded.machines
     said = guarded.folder / "elsewhere" / "said"
     with relayed(guarded.arguments("spy"), "spy", said.parent) as box:
@@ -293,7 +293,7 @@ def test_what_a_host_may_have_taken_is_not_refused_when_its_key_is_withdrawn(gua
     assert max(notes(machine, "a note") for machine in guarded.machines) == [1]
 
 
-def test_a_flood_of_one_sender_waits_and_another_is_served(guarded: Guarded) -> None:
+def test_a_flooding_sender_waits_and_another_is_served(guarded: Guarded) -> None:
     subject = f"hb.{guarded.cluster.identity}.ask.main.spy"
 
     async def flood(client: nats.aio.client.Client) -> set[str]:
@@ -329,7 +329,7 @@ def test_a_flood_of_one_sender_waits_and_another_is_served(guarded: Guarded) -> 
     assert max(notes(machine, "in the flood") for machine in guarded.machines) == [1]  # of whoever owned the home
 
 
-def test_a_sender_over_its_share_waits_and_another_is_served(guarded: Guarded) -> None:
+def test_a_sender_over_its_share_waits_alone(guarded: Guarded) -> None:
     a, b = guarded.machines
     for machine in (b, a):
         machine.host.stop()
@@ -372,7 +372,7 @@ def test_an_owner_that_is_flooded_keeps_the_lease(guarded: Guarded) -> None:
     assert a.host.is_running
 
 
-def test_keys_of_a_second_host_and_of_an_agent_are_made_and_let_in_as_no_other(guarded: Guarded) -> None:
+def test_new_keys_let_in_their_host_or_agent_only(guarded: Guarded) -> None:
     a, _ = guarded.machines
     lines = host_lines(guarded.keys["host"])
     for name, arguments in (("second", ()), ("drone", ("main", "drone"))):
@@ -396,7 +396,7 @@ def test_keys_of_a_second_host_and_of_an_agent_are_made_and_let_in_as_no_other(g
     assert (guarded.folder / "mine").read_text() == "something else"
 
 
-def test_a_closed_home_serves_a_key_whose_sender_it_knows(guarded: Guarded) -> None:
+def test_a_closed_home_serves_a_known_senders_key(guarded: Guarded) -> None:
     a, b = guarded.machines
     b.host.stop()
     a.host.stop()
@@ -420,9 +420,7 @@ def leader_of(servers: Servers, stream: str) -> Server:
     return wait_for(lambda: reached(chosen), what="a leader")[0]
 
 
-def test_servers_are_killed_one_after_the_other_and_each_request_from_elsewhere_is_done_once(
-    made: Callable[..., Cluster], tmp_path: Path
-) -> None:
+def test_killing_servers_in_turn_does_each_request_once(made: Callable[..., Cluster], tmp_path: Path) -> None:
     cluster = made("a", count=3)
     servers, (a,) = cluster.servers, cluster.machines
     where: dict[str, Any] = {"server": ",".join(servers.urls), "home": cluster.identity, "group": "main"}
@@ -447,7 +445,7 @@ def test_servers_are_killed_one_after_the_other_and_each_request_from_elsewhere_
     assert a.events("cluster.owns") == 1
 
 
-def test_a_message_in_a_folder_elsewhere_is_taken_back_until_it_is_sent_and_a_wrong_name_is_told_once(
+def test_an_unsent_message_elsewhere_can_be_withdrawn(
     guarded: Guarded,
 ) -> None:
     a, b = guarded.machines

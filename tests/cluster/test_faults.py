@@ -60,7 +60,7 @@ def told(tmp_path: Path, servers: Servers, drone: Path) -> Iterator[Story]:
 
 
 @pytest.mark.timeout(7200)
-def test_whatever_fails_each_note_that_was_acknowledged_is_there_once(story: Story) -> None:
+def test_whatever_fails_each_acknowledged_note_is_there_once(story: Story) -> None:
     if FAULTS:
         begun = time.monotonic()
         while sum(story.done.values()) < FAULTS and time.monotonic() - begun < MAX_SECONDS:
@@ -90,7 +90,7 @@ lease.claim = lambda *names: claim(*names) or True
 """
 
 
-def test_without_the_fence_an_owner_that_was_frozen_writes_over_the_next_one(pair: Cluster) -> None:
+def test_without_the_fence_a_frozen_owner_overwrites_the_next(pair: Cluster) -> None:
     """The control: the checks above see it."""
     a, b = pair.machines
     a.host.source = NO_FENCE

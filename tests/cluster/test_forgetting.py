@@ -88,7 +88,7 @@ def test_what_is_forgotten_goes_from_all_machines_and_servers(told: Cluster) -> 
     check_forgotten(told)
 
 
-def test_what_is_forgotten_goes_from_a_server_that_was_down(made: Callable[..., Cluster]) -> None:
+def test_a_server_that_was_down_forgets_too(made: Callable[..., Cluster]) -> None:
     cluster = made("a", "b", count=3)
     a, b = cluster.machines
     a.own()
@@ -111,7 +111,7 @@ def test_what_is_forgotten_goes_from_a_server_that_was_down(made: Callable[..., 
     check_forgotten(cluster)
 
 
-def test_a_machine_that_was_away_is_named_and_forgets_when_it_returns(told: Cluster) -> None:
+def test_an_absent_machine_is_named_and_forgets_on_return(told: Cluster) -> None:
     a, _, c = told.machines
     c.host.kill()
     a.host.settings |= {"cluster.member.SETTLE_SECONDS": 15.0}
@@ -172,9 +172,7 @@ def ask(machine: Machine) -> RawSender:
 
 @pytest.mark.parametrize("survivor", ["the same machine", "another"])
 @pytest.mark.parametrize("point", OWNER)
-def test_an_owner_killed_while_it_forgets_is_followed_by_one_that_goes_on(
-    told: Cluster, point: str, survivor: str
-) -> None:
+def test_a_killed_forgetting_owner_is_succeeded_by_another(told: Cluster, point: str, survivor: str) -> None:
     a, b, c = told.machines
     told.settle()
     a.host.settings |= {"cluster.member.LOOK_SECONDS": 600.0}

@@ -19,9 +19,7 @@ def files_of(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in paths}
 
 
-def test_a_home_of_years_goes_in_and_out_with_the_same_export_and_files(
-    life: Path, made: Callable[..., Cluster], tmp_path: Path
-) -> None:
+def test_an_old_home_goes_in_and_out_unchanged(life: Path, made: Callable[..., Cluster], tmp_path: Path) -> None:
     shutil.copytree(life, tmp_path / "a")
     export, files = exported(tmp_path / "a", tmp_path / "before.tar.gz"), files_of(tmp_path / "a")
     cluster = made("a", "b")
@@ -39,7 +37,7 @@ def test_a_home_of_years_goes_in_and_out_with_the_same_export_and_files(
     assert exported(a.home, tmp_path / "after.tar.gz") == export
 
 
-def test_a_group_is_imported_through_the_log_and_all_machines_have_it(
+def test_an_import_through_the_log_reaches_all_machines(
     life: Path, made: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     exported(life, tmp_path / "main.tar.gz")

@@ -121,7 +121,7 @@ def answer(machine: Machine, stem: str, request_id: str, group: str = "main") ->
     assert RawSender(machine.home, group, stem).reply(request_id)["ok"]
 
 
-def test_an_owner_killed_at_any_step_of_a_commit_and_started_again_leaves_each_note_once(pair: Cluster) -> None:
+def test_a_killed_and_restarted_owner_leaves_notes_once(pair: Cluster) -> None:
     a, _ = pair.machines
     a.own()
     for number, point in enumerate(COMMITS.values()):
@@ -138,7 +138,7 @@ def test_an_owner_killed_at_any_step_of_a_commit_and_started_again_leaves_each_n
 
 
 @pytest.mark.parametrize("point", SOME_COMMITS)
-def test_an_owner_killed_in_a_commit_and_followed_by_another_leaves_the_note_once(pair: Cluster, point: str) -> None:
+def test_a_killed_and_replaced_owner_leaves_notes_once(pair: Cluster, point: str) -> None:
     a, b = pair.machines
     die_at(a, COMMITS[point])
     a.own()
@@ -171,7 +171,7 @@ def test_committing_before_the_log_has_the_record_is_seen(pair: Cluster) -> None
 
 
 @pytest.mark.parametrize(("point", "survivor"), SOME_TAKEOVERS)
-def test_a_host_killed_while_it_takes_over_leaves_each_note_once(pair: Cluster, point: str, survivor: str) -> None:
+def test_a_host_killed_during_takeover_leaves_notes_once(pair: Cluster, point: str, survivor: str) -> None:
     a, b = pair.machines
     a.own()
     die_at(b, TAKEOVERS[point])
@@ -190,7 +190,7 @@ def test_a_host_killed_while_it_takes_over_leaves_each_note_once(pair: Cluster, 
     check(pair, owner, [*groups, "fourth"])
 
 
-def test_a_host_killed_at_any_step_of_following_has_each_record_once(pair: Cluster) -> None:
+def test_a_host_killed_while_following_has_records_once(pair: Cluster) -> None:
     a, b = pair.machines
     a.own()
     for number, point in enumerate(FOLLOWS.values()):

@@ -101,7 +101,7 @@ def read_late(cluster: real.Servers) -> Iterator[tuple[Log, Log]]:
         yield owner, reader
 
 
-def test_what_is_appended_is_read_in_order_with_the_same_chain(cluster: real.Servers) -> None:
+def test_appended_records_are_read_in_order_and_chained(cluster: real.Servers) -> None:
     with closing(connected(cluster.urls)) as servers:
         owner = owner_of(servers)
         for number in range(5):
@@ -125,7 +125,7 @@ def test_a_record_larger_than_a_message_is_whole_again(cluster: real.Servers) ->
         assert [record.data for record in records_of(log_of(servers))[1:]] == [data, b"behind"]
 
 
-def test_of_two_that_want_to_own_a_home_one_does_and_the_other_may_not_append(cluster: real.Servers) -> None:
+def test_of_two_would_be_owners_one_may_append(cluster: real.Servers) -> None:
     with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
         logs = [log_of(one), log_of(other)]
         won: list[bool] = []
@@ -154,7 +154,7 @@ def test_an_owner_that_was_replaced_appends_nothing_more(cluster: real.Servers) 
         assert [record.data for record in records_of(log_of(other)) if record.epoch] == [b"one", b"two"]
 
 
-def test_without_the_epoch_record_an_owner_that_was_replaced_writes_on(cluster: real.Servers) -> None:
+def test_without_the_epoch_record_a_replaced_owner_writes_on(cluster: real.Servers) -> None:
     """The control: two that know the same end and append nothing before they own it are not told apart."""
     with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
         stale = owner_of(one)
@@ -164,7 +164,7 @@ def test_without_the_epoch_record_an_owner_that_was_replaced_writes_on(cluster: 
         assert b"late" in [record.data for record in records_of(log_of(other))]
 
 
-def test_a_message_that_did_not_arrive_is_read_again_and_not_taken_for_purged(read_late: tuple[Log, Log]) -> None:
+def test_a_missing_message_is_reread_not_taken_for_purged(read_late: tuple[Log, Log]) -> None:
     owner, reader = read_late
     servers = reader.servers
     fetch = servers.fetch
@@ -182,9 +182,7 @@ def test_a_message_that_did_not_arrive_is_read_again_and_not_taken_for_purged(re
 
 
 @pytest.mark.parametrize("missing", [3, 0], ids=["one is missing", "none is"])
-def test_records_that_were_read_are_kept_when_the_servers_do_not_answer_behind_them(
-    read_late: tuple[Log, Log], missing: int
-) -> None:
+def test_records_read_before_an_outage_are_kept(read_late: tuple[Log, Log], missing: int) -> None:
     _, reader = read_late
     servers = reader.servers
     fetch, end_of = servers.fetch, servers.end_of
@@ -220,7 +218,7 @@ class Answers:
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["answer", "message"])
-def test_a_message_or_answer_that_is_lost_leaves_the_record_once(cluster: real.Servers, before: bool) -> None:
+def test_a_lost_message_or_answer_leaves_one_record(cluster: real.Servers, before: bool) -> None:
     with closing(connected(cluster.urls)) as servers:
         owner = owner_of(servers)
         for number in range(4):
@@ -229,7 +227,7 @@ def test_a_message_or_answer_that_is_lost_leaves_the_record_once(cluster: real.S
         assert [record.data for record in records_of(log_of(servers))[1:]] == [b"0", b"1", b"2", b"3"]
 
 
-def test_the_answer_is_lost_and_another_owner_comes_then_nothing_is_acknowledged(cluster: real.Servers) -> None:
+def test_a_lost_answer_and_new_owner_acknowledge_nothing(cluster: real.Servers) -> None:
     with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
         stale = owner_of(one)
         owner_of(other, "b")
@@ -246,7 +244,7 @@ def copied(log: Log) -> Log:
     return made
 
 
-def test_the_copy_of_a_machine_is_not_told_that_its_record_was_taken(cluster: real.Servers) -> None:
+def test_a_machines_copy_does_not_hear_of_its_record(cluster: real.Servers) -> None:
     with closing(connected(cluster.urls)) as servers:
         owner = owner_of(servers)
         copy = copied(owner)
@@ -255,7 +253,7 @@ def test_the_copy_of_a_machine_is_not_told_that_its_record_was_taken(cluster: re
             copy.append(b"other bytes in the same place")
 
 
-def test_without_comparing_the_bytes_the_copy_of_a_machine_loses_what_was_acknowledged(
+def test_without_comparing_bytes_a_copy_loses_acknowledged_records(
     cluster: real.Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control."""
@@ -286,9 +284,7 @@ class Behind:
 
 
 @pytest.mark.parametrize("end", [(1, 2), None], ids=["shorter", "none"])
-def test_a_log_that_one_server_has_not_all_of_is_not_taken_for_lost(
-    cluster: real.Servers, end: tuple[int, int] | None
-) -> None:
+def test_a_lagging_server_does_not_mean_a_lost_log(cluster: real.Servers, end: tuple[int, int] | None) -> None:
     with closing(connected(cluster.urls)) as servers:
         owner = owner_of(servers)
         for number in range(4):
@@ -305,7 +301,7 @@ def test_a_log_that_one_server_has_not_all_of_is_not_taken_for_lost(
 
 
 @pytest.mark.parametrize("end", [(1, 2), None], ids=["shorter", "none"])
-def test_a_log_that_stays_shorter_than_the_journal_is_told_as_lost(
+def test_a_log_shorter_than_the_journal_is_lost(
     cluster: real.Servers, end: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_log, "LOST_SECONDS", 0.3)
@@ -320,9 +316,7 @@ def test_a_log_that_stays_shorter_than_the_journal_is_told_as_lost(
 
 
 @pytest.mark.parametrize("last", [b"2", b"2" * (PART_BYTES + 1)], ids=["one part", "two parts"])
-def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_has_another_past(
-    alone: real.Servers, last: bytes
-) -> None:
+def test_no_machine_owns_a_log_with_another_past(alone: real.Servers, last: bytes) -> None:
     with closing(connected(alone.urls)) as servers:
         owner = owner_of(servers)
         owner.append(b"1")
@@ -340,9 +334,7 @@ def test_a_log_that_went_back_and_is_as_long_again_is_owned_by_no_machine_that_h
         assert newest_epoch(servers, NAMES) == other.epoch
 
 
-def test_servers_take_nothing_of_an_owner_behind_another_history_that_is_as_long(
-    cluster: real.Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_servers_refuse_an_owner_with_another_past(cluster: real.Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """They went back to an older state, and another machine went on before the owner noticed."""
     monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
     with closing(connected(cluster.urls)) as servers:
@@ -359,9 +351,7 @@ def test_servers_take_nothing_of_an_owner_behind_another_history_that_is_as_long
         assert [record.data for record in records_of(log_of(servers)) if record.epoch][-1] == b"3"
 
 
-def test_an_owner_whose_servers_went_back_to_an_older_log_acknowledges_nothing(
-    cluster: real.Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_on_an_older_log_acknowledges_nothing(cluster: real.Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
     with closing(connected(cluster.urls)) as servers:
         owner = owner_of(servers)
@@ -388,9 +378,7 @@ def test_an_answer_with_another_number_is_not_believed(cluster: real.Servers) ->
         assert [record.data for record in records_of(log_of(servers))[1:]] == [b"1"]
 
 
-def test_without_servers_nothing_is_acknowledged_and_the_log_says_so(
-    alone: real.Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_servers_nothing_is_acknowledged(alone: real.Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
     with closing(connected(alone.urls)) as servers:
         owner = owner_of(servers)
@@ -402,7 +390,7 @@ def test_without_servers_nothing_is_acknowledged_and_the_log_says_so(
             owner.append(b"y")
 
 
-def test_a_server_that_starts_again_in_time_takes_the_record_once(alone: real.Servers) -> None:
+def test_a_restarted_server_takes_the_record_once(alone: real.Servers) -> None:
     with closing(connected(alone.urls)) as servers:
         owner = owner_of(servers)
         alone.all[0].kill()
@@ -449,7 +437,7 @@ def follow(path: Path, log: Log) -> Position:
     return position
 
 
-def test_a_journal_that_follows_has_all_that_the_owner_committed(cluster: real.Servers, tmp_path: Path) -> None:
+def test_a_following_journal_has_all_committed_records(cluster: real.Servers, tmp_path: Path) -> None:
     path, other = tmp_path / "journal.db", tmp_path / "other.db"
     Journal.open(path).close()
     copy_of(path, other)
@@ -475,7 +463,7 @@ def test_a_journal_that_follows_has_all_that_the_owner_committed(cluster: real.S
     assert [len(rows) for rows in dump(path).values()][:3] == [5, 3, 1]
 
 
-def test_what_the_log_did_not_take_is_not_in_the_journal_either(alone: real.Servers, tmp_path: Path) -> None:
+def test_what_the_log_refused_is_not_in_the_journal(alone: real.Servers, tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     Journal.open(path).close()
     with closing(connected(alone.urls)) as servers, closing(Servers(alone.urls)) as others:
@@ -491,7 +479,7 @@ def test_what_the_log_did_not_take_is_not_in_the_journal_either(alone: real.Serv
     assert len(dump(path)["changes"]) == 1
 
 
-def test_a_journal_that_was_changed_by_other_means_does_not_follow(alone: real.Servers, tmp_path: Path) -> None:
+def test_a_journal_changed_otherwise_does_not_follow(alone: real.Servers, tmp_path: Path) -> None:
     path, other = tmp_path / "journal.db", tmp_path / "other.db"
     Journal.open(path).close()
     copy_of(path, other)
@@ -520,7 +508,7 @@ def test_a_record_for_foreign_schema_is_not_taken(alone: real.Servers, tmp_path:
     assert log.position.seq == noted.seq
 
 
-def test_a_journal_of_several_machines_is_not_opened_as_if_it_were_of_one(alone: real.Servers, tmp_path: Path) -> None:
+def test_a_shared_journal_is_not_opened_alone(alone: real.Servers, tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     Journal.open(path).close()
     with closing(connected(alone.urls)) as servers:

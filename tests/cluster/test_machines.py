@@ -43,7 +43,7 @@ def noted(owned: Machines) -> Machines:
     return owned
 
 
-def test_a_killed_owner_is_replaced_and_comes_back_as_one_that_follows(pair: Cluster, owned: Machines) -> None:
+def test_a_killed_owner_is_replaced_and_returns_as_follower(pair: Cluster, owned: Machines) -> None:
     a, b = owned
     a.box.make().note("n1", "the first note")
     a.box.reply("n1")
@@ -84,7 +84,7 @@ def edit(file: Path, text: str) -> None:
     temporary.rename(file)
 
 
-def test_what_people_edited_on_one_machine_stands_on_the_next_owner_byte_for_byte(owned: Machines) -> None:
+def test_edits_on_one_machine_reach_the_next_owner_exactly(owned: Machines) -> None:
     a, b = owned
     a.box.make().note("n1", "a note that stays")
     a.box.reply("n1")
@@ -123,7 +123,7 @@ def seen(machine: Machine, file: str) -> int:
     return max((int(str(row[1])) for row in machine.dump()["seen"] if row[0] == file), default=-1)
 
 
-def test_a_text_that_only_one_machine_had_is_moved_aside_when_others_went_on(pair: Cluster, owned: Machines) -> None:
+def test_a_text_of_one_machine_alone_is_moved_aside(pair: Cluster, owned: Machines) -> None:
     a, b = owned
     a.box.make().note("n1", "a note")
     a.box.reply("n1")
@@ -142,9 +142,7 @@ def test_a_text_that_only_one_machine_had_is_moved_aside_when_others_went_on(pai
 
 
 @pytest.mark.parametrize("taken", [0, 1])
-def test_what_a_power_cut_takes_of_a_journal_comes_back_from_the_log(
-    pair: Cluster, noted: Machines, tmp_path: Path, taken: int
-) -> None:
+def test_the_log_restores_what_a_power_cut_took(pair: Cluster, noted: Machines, tmp_path: Path, taken: int) -> None:
     """A commit is synced on the servers alone: the files of an owner may have more than its journal then."""
     machine, kept = noted[taken], tmp_path / "kept"
     kept.mkdir()
@@ -165,7 +163,7 @@ def test_what_a_power_cut_takes_of_a_journal_comes_back_from_the_log(
     assert [text.count(note) for note in ("a note\n", "synced on the servers", "a third note")] == [1, 1, 1]
 
 
-def test_an_agent_of_a_machine_that_follows_is_answered_from_its_own_folder(owned: Machines) -> None:
+def test_a_followers_agent_is_answered_from_its_own_folder(owned: Machines) -> None:
     a, b = owned
     there = RawSender(b.home, sender="scout").make()
     there.note("n1", "a note from the other machine")
@@ -189,7 +187,7 @@ def test_an_agent_of_a_machine_that_follows_is_answered_from_its_own_folder(owne
     assert "said through the command" in asked.stdout, asked
 
 
-def test_what_lies_in_the_folder_of_a_machine_that_begins_to_own_is_served_once(pair: Cluster, owned: Machines) -> None:
+def test_waiting_requests_of_a_new_owner_are_served_once(pair: Cluster, owned: Machines) -> None:
     a, b = owned
     there = RawSender(b.home, sender="scout").make()
     a.host.send_signal(signal.SIGSTOP)
@@ -206,7 +204,7 @@ def test_what_lies_in_the_folder_of_a_machine_that_begins_to_own_is_served_once(
     assert a.dump() == b.dump()
 
 
-def test_a_command_without_a_host_does_not_write_past_the_others(noted: Machines) -> None:
+def test_a_command_without_a_host_respects_other_machines(noted: Machines) -> None:
     _, b = noted
     b.host.stop()
     done = run_cli("undo", "1", home=b.home)
@@ -214,7 +212,7 @@ def test_a_command_without_a_host_does_not_write_past_the_others(noted: Machines
     assert "kept by several machines" in done.stderr
 
 
-def test_a_machine_that_leaves_has_the_home_alone_with_all_its_files(noted: Machines) -> None:
+def test_a_leaving_machine_keeps_the_whole_home(noted: Machines) -> None:
     a, b = noted
     b.host.stop()
     assert run_cli("cluster", "leave", home=b.home).returncode == 0
@@ -225,7 +223,7 @@ def test_a_machine_that_leaves_has_the_home_alone_with_all_its_files(noted: Mach
         assert b.box.reply("n2")["ok"]
 
 
-def test_verify_tells_a_journal_that_is_not_on_the_line_of_the_log(noted: Machines) -> None:
+def test_verify_detects_a_journal_off_the_log(noted: Machines) -> None:
     a, b = noted
     for machine in (a, b):
         assert machine.command("verify").startswith("ok: ")
@@ -237,7 +235,7 @@ def test_verify_tells_a_journal_that_is_not_on_the_line_of_the_log(noted: Machin
     assert "not on the line" in done.stderr
 
 
-def test_a_machine_that_was_away_for_longer_than_the_log_begins_with_a_snapshot(pair: Cluster) -> None:
+def test_a_long_absent_machine_begins_with_a_snapshot(pair: Cluster) -> None:
     a, b = pair.machines
     for machine in (a, b):
         machine.host.settings |= {"cluster.member.TRIM_SHARE": 0.03, "cluster.member.LOOK_SECONDS": 0.2}
@@ -256,9 +254,7 @@ def test_a_machine_that_was_away_for_longer_than_the_log_begins_with_a_snapshot(
     assert [b.box.memory_text().count(f"note {number:02}.") for number in range(40)] == [1] * 40
 
 
-def test_a_machine_whose_servers_lost_the_log_ends_and_says_so_also_over_new_connections(
-    pair: Cluster, noted: Machines
-) -> None:
+def test_a_machine_whose_servers_lost_the_log_ends(pair: Cluster, noted: Machines) -> None:
     (server,) = pair.servers.all
     for machine in reversed(noted):
         machine.host.stop()
@@ -275,7 +271,7 @@ def test_a_machine_whose_servers_lost_the_log_ends_and_says_so_also_over_new_con
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True], ids=["as long", "trimmed"])
-def test_a_machine_with_what_a_log_that_went_back_has_not_keeps_it_and_says_so(
+def test_a_machine_ahead_of_the_log_keeps_its_past(
     pair: Cluster, noted: Machines, tmp_path: Path, is_trimmed: bool
 ) -> None:
     """Its servers were restored from an older store, and a machine that knew no more went on."""
@@ -331,7 +327,7 @@ def test_a_damaged_snapshot_is_refused_and_init_publishes_another(pair: Cluster,
     assert done.returncode == 0, done.stderr
 
 
-def test_an_owner_that_is_stopped_gives_the_home_back_at_once(pair: Cluster, owned: Machines) -> None:
+def test_a_stopped_owner_gives_the_home_back_at_once(pair: Cluster, owned: Machines) -> None:
     a, b = owned
     a.host.stop()
     with closing(Connection(a.urls)) as servers:
@@ -342,7 +338,7 @@ def test_an_owner_that_is_stopped_gives_the_home_back_at_once(pair: Cluster, own
     assert status["here"] == status["log"]["last"]
 
 
-def test_what_an_operator_asks_about_a_machine_that_follows_is_told(owned: Machines) -> None:
+def test_an_operator_gets_answers_about_a_follower(owned: Machines) -> None:
     a, b = owned
     assert run_cli("status", home=b.home).returncode == 0
     assert "0 problems" in run_cli("doctor", home=b.home).stdout

@@ -40,7 +40,7 @@ def is_answered(client: Client, count: int) -> bool:
     return len(client.acknowledged) > count
 
 
-def test_a_home_is_moved_to_the_machine_that_is_named_and_nothing_is_lost(three: Cluster) -> None:
+def test_a_home_moves_to_the_named_machine_without_loss(three: Cluster) -> None:
     a, b, c = three.machines
     clients = [Client(three, f"c{number}", number) for number in range(3)]
     for client in clients:
@@ -64,7 +64,7 @@ def test_a_home_is_moved_to_the_machine_that_is_named_and_nothing_is_lost(three:
     assert [machine.events("host.started") for machine in three.machines] == [2, 1, 1]
 
 
-def test_a_machine_that_cannot_take_over_is_named_and_nothing_is_moved(three: Cluster) -> None:
+def test_a_machine_that_cannot_take_over_is_named(three: Cluster) -> None:
     a, b, c = three.machines
     c.host.stop()
     for name, why in (("c", "no machine called 'c' runs"), ("nowhere", str(b.home))):
@@ -83,7 +83,7 @@ def test_a_machine_that_cannot_take_over_is_named_and_nothing_is_moved(three: Cl
     assert a.events("cluster.moves") == 0
 
 
-def test_a_machine_is_drained_then_stopped_and_another_one_goes_on(three: Cluster) -> None:
+def test_a_drained_and_stopped_machine_is_succeeded(three: Cluster) -> None:
     a, b, c = three.machines
     a.box.make().note("n1", "a note")
     assert a.box.reply("n1")["ok"]
@@ -96,7 +96,7 @@ def test_a_machine_is_drained_then_stopped_and_another_one_goes_on(three: Cluste
     assert [next_one.box.memory_text().count(text) for text in ("- a note\n", "follows now")] == [1, 1]
 
 
-def test_a_machine_that_is_stopped_while_it_hands_over_ends(three: Cluster) -> None:
+def test_a_machine_stopped_during_handover_ends(three: Cluster) -> None:
     a, b, _ = three.machines
     a.host.send_signal(signal.SIGSTOP)
     with closing(Connection(a.urls)) as servers:
@@ -121,7 +121,7 @@ STATES = (
     ("name", "chosen"),
     [("blue", 1), ("02", 1), ("blue:/srv/b:02", 1), (None, 1), ("red", 0), ("/srv/a", 0), ("a", 0)],
 )
-def test_a_machine_is_called_by_its_host_name_its_folder_or_its_number(name: str | None, chosen: int) -> None:
+def test_a_machine_goes_by_host_name_folder_or_number(name: str | None, chosen: int) -> None:
     assert choose(STATES, STATES[0], name) is STATES[chosen]
 
 
@@ -129,7 +129,7 @@ def test_a_machine_is_called_by_its_host_name_its_folder_or_its_number(name: str
     ("name", "why"),
     [("b", "may be"), ("green", "behind"), ("grey", "schema 6"), ("lue", "no machine called"), ("", "no machine")],
 )
-def test_a_machine_that_is_not_clear_or_behind_or_of_foreign_schema_is_not_chosen(name: str, why: str) -> None:
+def test_an_unfit_machine_is_not_chosen(name: str, why: str) -> None:
     with pytest.raises(HostError, match=why):
         choose(STATES, STATES[0], name)
 
@@ -139,7 +139,7 @@ def test_without_another_machine_none_is_chosen() -> None:
         choose(STATES[:1], STATES[0], None)
 
 
-def test_machines_of_two_versions_keep_a_home_and_it_is_moved_between_them(three: Cluster) -> None:
+def test_a_home_moves_between_machines_of_two_versions(three: Cluster) -> None:
     a, b, _ = three.machines
     b.host.stop()
     b.host.source = "from honeybadger_host.cluster import member; member.__version__ = '0.9'"
@@ -169,9 +169,7 @@ member.publish_snapshot = die
 
 
 @pytest.mark.parametrize("left", [None, 1], ids=["whole log", "its end"])
-def test_a_host_of_another_schema_neither_follows_nor_changes_its_journal_until_all_are_stopped(
-    three: Cluster, tmp_path: Path, left: int | None
-) -> None:
+def test_a_host_of_another_schema_leaves_the_journal_alone(three: Cluster, tmp_path: Path, left: int | None) -> None:
     a, b, c = three.machines
     a.box.make().note("n1", "a note")
     assert a.box.reply("n1")["ok"]

@@ -48,9 +48,7 @@ def see_refused(kind: type[Exception], says: str, urls: Sequence[str], credentia
     wait_for(is_told, what=says)
 
 
-def test_a_server_that_asks_for_a_key_lets_in_whose_seed_fits_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_with_keys_lets_in_matching_seeds_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seed, public = user_key()
     server = real.guarded(tmp_path, public)
     try:
@@ -144,9 +142,7 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         Servers([f"nats://127.0.0.1:{port}"])
 
 
-def test_with_tls_certificates_are_checked_and_an_agent_hears_nothing_of_how_the_connection_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tls_certificates_are_checked_and_endings_stay_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
     key, certificate = real.certificate_in(tmp_path)
     files = f'tls {{{{ cert_file: "{certificate}", key_file: "{key}", handshake_first: true }}}}'
@@ -165,9 +161,7 @@ def test_with_tls_certificates_are_checked_and_an_agent_hears_nothing_of_how_the
         server.kill()
 
 
-def test_a_server_in_between_that_speaks_plain_text_gets_no_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plain_text_server_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 2.0)
     seed, _ = user_key()
     (tmp_path / "seed").write_bytes(seed)
@@ -207,7 +201,7 @@ def fill(servers: Servers) -> None:
         servers.publish("hb.x.log", b"x" * 1000, {})
 
 
-def test_a_server_that_cannot_do_what_is_asked_says_why_and_what_now(tmp_path: Path) -> None:
+def test_an_unfit_server_says_why_and_what_now(tmp_path: Path) -> None:
     seed, public = user_key()
     keep(tmp_path / "seed", seed)
     denied = allowed(public, '{{ publish: {{ deny: ["hb.*.log"] }} }}')
@@ -226,7 +220,7 @@ def test_a_server_that_cannot_do_what_is_asked_says_why_and_what_now(tmp_path: P
             server.kill()
 
 
-def test_a_log_that_takes_nothing_more_ends_the_host_with_what_to_do_and_it_goes_on_when_there_is_room(
+def test_a_full_log_ends_the_host(
     tmp_path: Path,
 ) -> None:
     server = real.one(tmp_path, "small", SMALL)

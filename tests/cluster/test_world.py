@@ -37,9 +37,7 @@ def assert_ended_for_want_of_space(machine: Machine) -> None:
 
 @needs_mount
 @pytest.mark.parametrize("has_others", [True, False], ids=["others follow", "alone"])
-def test_an_owner_whose_disk_is_full_ends_and_what_it_was_asked_is_done_once(
-    on_small_disks: Cluster, has_others: bool
-) -> None:
+def test_an_owner_with_a_full_disk_does_requests_once(on_small_disks: Cluster, has_others: bool) -> None:
     a, b = on_small_disks.machines
     a.own()
     if has_others:
@@ -69,9 +67,7 @@ def test_an_owner_whose_disk_is_full_ends_and_what_it_was_asked_is_done_once(
 
 
 @needs_mount
-def test_a_machine_that_follows_and_has_no_space_ends_and_goes_on_when_it_has(
-    on_small_disks: Cluster, tmp_path: Path
-) -> None:
+def test_a_follower_without_space_ends_and_later_continues(on_small_disks: Cluster, tmp_path: Path) -> None:
     a, b = on_small_disks.machines
     a.own()
     b.follow()
@@ -100,9 +96,7 @@ def test_a_machine_that_follows_and_has_no_space_ends_and_goes_on_when_it_has(
 
 
 @needs_mount
-def test_servers_whose_disks_are_full_take_nothing_and_all_goes_on_when_they_have_space(
-    made: Callable[..., Cluster], tmp_path: Path
-) -> None:
+def test_full_servers_take_nothing_until_they_have_space(made: Callable[..., Cluster], tmp_path: Path) -> None:
     folder = tmp_path / "servers"
     with file_systems([folder / f"n{number}" / "store" for number in range(3)], "24m"):
         cluster = made("a", count=3)
@@ -127,9 +121,7 @@ def test_servers_whose_disks_are_full_take_nothing_and_all_goes_on_when_they_hav
         assert a.command("verify").startswith("ok: ")
 
 
-def test_an_owner_whose_server_hears_no_other_server_answers_nothing_and_another_machine_goes_on(
-    made: Callable[..., Cluster], tmp_path: Path
-) -> None:
+def test_an_isolated_owner_answers_nothing_and_is_replaced(made: Callable[..., Cluster], tmp_path: Path) -> None:
     servers = Servers(tmp_path / "servers", 3, is_divisible=True)
     one, two, _ = servers.urls
     cluster = made("a", "b", servers=servers, urls=[[one] * 3, [two] * 3])
@@ -155,9 +147,7 @@ def test_an_owner_whose_server_hears_no_other_server_answers_nothing_and_another
     assert stale_records(servers, cluster.identity) == []
 
 
-def test_an_owner_whose_server_hears_the_others_and_no_client_goes_to_another_server(
-    made: Callable[..., Cluster], tmp_path: Path
-) -> None:
+def test_an_owner_unheard_by_clients_changes_servers(made: Callable[..., Cluster], tmp_path: Path) -> None:
     servers = Servers(tmp_path / "servers", 3)
     proxies = [Proxy([server.client]) for server in servers.all]
     cluster = made("a", "b", servers=servers, urls=[[proxy.url for proxy in proxies], servers.urls])

@@ -333,7 +333,7 @@ def storms(nursery: Nursery, folder: Path, rng: random.Random, count: int, kills
     return total
 
 
-def test_killed_at_random_each_run_and_delegation_is_made_once_and_each_message_is_kept_and_pushed_in_order(
+def test_killed_at_random_runs_delegations_and_messages_happen_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     total = Storm()

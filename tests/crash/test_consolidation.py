@@ -53,16 +53,14 @@ def begin(home: Path) -> None:
     path.write_bytes(b"".join(dump_turn(turn, f"r{turn.number}") for turn in turns))
 
 
-def test_killed_at_a_call_and_again_a_session_is_consolidated_once(
+def test_killed_at_any_call_a_session_is_consolidated_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     work = Work(SETTINGS, begin, write_script, lambda home: (home / MARK).exists(), check)
     assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=60) >= 3
 
 
-def test_ten_kills_during_calls_are_booked_at_most_twice_and_never_less(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_ten_kills_book_at_most_twice_the_cost(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     home, paid = tmp_path / "home", Counter[str]()
     begin(home)
     log = (home / turns_file("main", "main")).read_bytes()

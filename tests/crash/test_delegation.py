@@ -50,9 +50,7 @@ def is_answered(home: Path) -> bool:
     return sender.peek("a1") is not None and not list(sender.turns.iterdir())
 
 
-def test_killed_at_a_call_and_again_each_task_is_done_once(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_killed_at_any_call_each_delegated_task_runs_once(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     work = Work(SETTINGS, begin, write_scripts, is_answered, check)
     assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=250) >= 5
 

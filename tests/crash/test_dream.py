@@ -56,9 +56,7 @@ def write_script(home: Path, run: int) -> None:
     (home / "script.json").write_text(json.dumps({"turns": turns, "piece_characters": 1000}))
 
 
-def test_killed_at_a_call_and_again_a_group_dreams_once_and_loses_nothing(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_killed_at_any_call_a_group_dreams_once(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     work = Work(SETTINGS, write_home, write_script, has_dreamt, check)
     assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=80) >= 3
 
@@ -77,9 +75,7 @@ def asked_and_killed(nursery: Nursery, tmp_path: Path, point: str) -> RawSender:
 
 
 @pytest.mark.parametrize("point", ["kept", "replied"])
-def test_a_request_to_dream_that_a_kill_left_there_makes_no_second_pass(
-    nursery: Nursery, tmp_path: Path, point: str
-) -> None:
+def test_a_killed_dream_request_is_answered_once(nursery: Nursery, tmp_path: Path, point: str) -> None:
     operator = asked_and_killed(nursery, tmp_path, point)
     home = operator.home
     assert (operator.requests / "d1.json").exists()
@@ -95,9 +91,7 @@ def test_a_request_to_dream_that_a_kill_left_there_makes_no_second_pass(
     assert {"bob1", "bob2"} <= found_in(group / "memory").keys()
 
 
-def test_a_kill_between_a_pass_and_the_receipt_of_who_asked_for_it_folds_nothing_twice(
-    nursery: Nursery, tmp_path: Path
-) -> None:
+def test_a_kill_between_pass_and_receipt_folds_nothing_twice(nursery: Nursery, tmp_path: Path) -> None:
     operator = asked_and_killed(nursery, tmp_path, "committed")
     with ended(nursery.start(operator.home, ON_REQUEST)):
         operator.wait_until_taken("d1")

@@ -212,7 +212,7 @@ def _told(origin: Origin) -> str | None:
             return None if origin == BEFORE else origin
 
 
-def test_a_random_life_with_kills_leaves_all_contexts_as_served(
+def test_a_random_life_with_kills_keeps_contexts_as_served(
     make_host: HostFactory, home: Path, rng: random.Random
 ) -> None:
     life = Life(home, rng)

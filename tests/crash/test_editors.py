@@ -203,14 +203,14 @@ def storms(
     return total
 
 
-def test_killed_at_random_under_editors_that_save_in_every_way_nothing_is_lost_or_doubled_and_deletions_are_kept(
+def test_killed_at_random_under_editors_loses_and_doubles_nothing(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     total = storms(nursery, tmp_path, rng, 2, 3)
     assert total.is_good, str(total)
 
 
-def test_a_host_without_patience_loses_or_doubles_something_under_editors(
+def test_a_host_without_patience_loses_notes_under_editors(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     """The control: the same check sees what settling is for."""

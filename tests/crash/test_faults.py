@@ -96,7 +96,7 @@ def test_a_process_dies_at_the_call_that_was_chosen(shim: Path, folder: Path, wh
     assert (folder / "a.tmp").read_text() == held
 
 
-def test_only_calls_of_a_kind_and_on_a_path_are_counted_when_that_is_asked(shim: Path, folder: Path) -> None:
+def test_calls_are_counted_by_kind_and_path(shim: Path, folder: Path) -> None:
     ended, noted = run(shim, folder, KILL_AT=2, KILL_KIND="sync,unlink", KILL_PATH="b")
     assert (ended.returncode, noted) == (0, [])
     ended, noted = run(shim, folder, KILL_AT=2, KILL_KIND="sync,unlink")
@@ -123,7 +123,7 @@ for number in range(4):
         assert ended.stdout.split() == printed.split(), ended.stderr
 
 
-def test_opening_for_reading_fails_when_it_is_asked_by_name(shim: Path, folder: Path) -> None:
+def test_opening_for_reading_fails_when_named(shim: Path, folder: Path) -> None:
     (folder / "a").write_bytes(b"")
     source = "import sys; open(sys.argv[1] + '/a')"
     assert run(shim, folder, source, FAIL_AT=1, FAIL_ERRNO=24)[0].returncode == 0
@@ -131,7 +131,7 @@ def test_opening_for_reading_fails_when_it_is_asked_by_name(shim: Path, folder: 
     assert "Too many open files" in ended.stderr
 
 
-def test_the_shadow_holds_what_was_synced_and_forgets_files_that_are_gone(shim: Path, folder: Path) -> None:
+def test_the_shadow_holds_what_was_synced(shim: Path, folder: Path) -> None:
     shadow = folder.parent / "shadow"
     shadow.mkdir()
     run(shim, folder, SHADOW=shadow)

@@ -107,7 +107,7 @@ def check(home: Path, where: str) -> None:
         assert [json.loads(data) for (data,) in kept] == [reply], where
 
 
-def test_killed_at_a_call_and_again_it_is_forgotten_in_the_end_and_nothing_else_is(
+def test_killed_at_any_call_exactly_that_is_forgotten(
     nursery: Nursery, settled: Path, tmp_path: Path, rng: random.Random
 ) -> None:
     work = Work(_SETTINGS, lambda home: begin(settled, home), lambda home, run: None, is_done, check)
@@ -115,7 +115,7 @@ def test_killed_at_a_call_and_again_it_is_forgotten_in_the_end_and_nothing_else_
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])
-def test_when_the_power_is_cut_at_a_call_it_is_forgotten_in_the_end_and_nothing_else_is(
+def test_a_power_cut_at_any_call_forgets_exactly_that(
     nursery: Nursery, settled: Path, tmp_path: Path, rng: random.Random, is_mixed: bool
 ) -> None:
     stride, cuts = 1 if IS_LONG else 137, 0
@@ -142,7 +142,7 @@ def test_when_the_power_is_cut_at_a_call_it_is_forgotten_in_the_end_and_nothing_
 
 
 @pytest.mark.parametrize("is_synced", [True, False])
-def test_a_power_cut_behind_the_answer_brings_nothing_back_unless_a_host_does_not_sync(
+def test_a_power_cut_after_the_answer_brings_nothing_back(
     nursery: Nursery, settled: Path, tmp_path: Path, rng: random.Random, is_synced: bool
 ) -> None:
     """With its control: the same look sees what syncs are for."""
@@ -182,7 +182,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("point", ["kept", "replied"])
-def test_what_is_said_again_is_not_forgotten_again_by_a_request_that_a_kill_left_there(
+def test_a_repeated_forget_spares_what_was_said_since(
     nursery: Nursery, settled: Path, tmp_path: Path, point: str
 ) -> None:
     home = tmp_path / "home"
@@ -207,9 +207,7 @@ def test_what_is_said_again_is_not_forgotten_again_by_a_request_that_a_kill_left
         assert again["result"]["files"] == ["groups/main/CLAUDE.md"]
 
 
-def test_a_ledger_that_a_power_cut_damaged_is_begun_again_and_nothing_is_left(
-    nursery: Nursery, settled: Path, tmp_path: Path
-) -> None:
+def test_a_ledger_damaged_by_a_power_cut_starts_over(nursery: Nursery, settled: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     begin(settled, home)
     with ended(nursery.start(home, _SETTINGS, kill=Point("forget.buried", 1))) as host:
@@ -222,7 +220,7 @@ def test_a_ledger_that_a_power_cut_damaged_is_begun_again_and_nothing_is_left(
 
 
 @pytest.mark.parametrize("point", POINTS[:: 1 if IS_LONG else 2])
-def test_killed_at_a_named_point_it_is_forgotten_in_the_end(
+def test_killed_at_a_named_point_it_is_still_forgotten(
     nursery: Nursery, settled: Path, tmp_path: Path, point: str
 ) -> None:
     home = tmp_path / "home"

@@ -39,7 +39,7 @@ def served(home: Path) -> Path:
     return home
 
 
-def test_a_first_start_that_was_cut_short_is_begun_again(home: Path) -> None:
+def test_an_interrupted_first_start_begins_again(home: Path) -> None:
     """SQLite writes its header before our tables are committed."""
     with closing(sqlite3.connect(home / JOURNAL_FILE)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -47,14 +47,14 @@ def test_a_first_start_that_was_cut_short_is_begun_again(home: Path) -> None:
     start_and_end(home)
 
 
-def test_a_missing_journal_is_not_replaced_by_a_new_one(served: Path) -> None:
+def test_a_missing_journal_is_not_replaced(served: Path) -> None:
     (served / JOURNAL_FILE).unlink()
     with pytest.raises(JournalError, match=r"is missing.*[Rr]estore.*host\.lock"):
         start_and_end(served)
     assert not (served / JOURNAL_FILE).exists()
 
 
-def test_an_emptied_journal_is_not_taken_for_a_new_one(served: Path) -> None:
+def test_an_emptied_journal_is_not_taken_for_new(served: Path) -> None:
     (served / JOURNAL_FILE).write_bytes(b"")
     with pytest.raises(JournalError, match=r"is empty.*[Rr]estore.*host\.lock"):
         start_and_end(served)
@@ -65,13 +65,13 @@ def test_an_emptied_journal_is_not_taken_for_a_new_one(served: Path) -> None:
         start_and_end(served)
 
 
-def test_after_the_lock_file_is_removed_as_the_error_says_a_new_journal_is_made(served: Path) -> None:
+def test_removing_the_lock_file_makes_a_new_journal(served: Path) -> None:
     (served / JOURNAL_FILE).unlink()
     (served / LOCK_FILE).unlink()
     start_and_end(served)
 
 
-def test_a_journal_of_zeros_is_refused_with_what_to_do(served: Path) -> None:
+def test_a_journal_of_zeros_is_refused_with_advice(served: Path) -> None:
     size = (served / JOURNAL_FILE).stat().st_size
     (served / JOURNAL_FILE).write_bytes(bytes(size))
     with pytest.raises(JournalError, match=r"damaged.*backup"):
@@ -87,7 +87,7 @@ def test_another_home_s_journal_is_refused(served: Path, tmp_path: Path) -> None
         start_and_end(served)
 
 
-def test_a_torn_end_of_the_journal_costs_only_what_was_not_committed(home: Path, tmp_path: Path) -> None:
+def test_a_torn_journal_loses_only_the_uncommitted_end(home: Path, tmp_path: Path) -> None:
     """What the log of SQLite holds up to the tear is there; the rest was never acknowledged."""
     journal = Journal.open(tmp_path / "journal.db")
     sizes: list[int] = []

@@ -58,7 +58,7 @@ def _made(folder: Path) -> Path:
     ("when", "has_editor", "stride"),
     [("before", False, 227), ("after", True, 257), ("torn", False, 113), ("torn", True, 131)],
 )
-def test_killed_at_a_call_and_twice_in_recovery_nothing_is_lost_or_doubled(
+def test_killed_at_any_call_nothing_is_lost_or_doubled(
     nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, has_editor: bool, stride: int
 ) -> None:
     first = rng.randint(1, stride)
@@ -68,9 +68,7 @@ def test_killed_at_a_call_and_twice_in_recovery_nothing_is_lost_or_doubled(
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_three_times_at_a_named_point_nothing_is_lost_or_doubled(
-    nursery: Nursery, tmp_path: Path, point: str
-) -> None:
+def test_killed_thrice_at_a_point_nothing_is_lost(nursery: Nursery, tmp_path: Path, point: str) -> None:
     figures = at_point(nursery, tmp_path, point)
     assert figures.kills == 3
     assert figures.verdict.is_good, figures
@@ -82,15 +80,13 @@ def at_point(nursery: Nursery, folder: Path, point: str, faults: Sequence[str] =
     return Chain(nursery, _made(folder / point), death, [death, death], faults=faults).run()
 
 
-def test_a_host_that_forgets_receipts_doubles_what_it_is_killed_over(nursery: Nursery, tmp_path: Path) -> None:
+def test_without_receipts_a_killed_host_doubles_requests(nursery: Nursery, tmp_path: Path) -> None:
     """The control: the same check sees what receipts are for."""
     figures = at_point(nursery, tmp_path, "committed", faults=("--without-receipts",))
     assert figures.verdict.doubled, figures
 
 
-def test_a_host_that_forgets_receipts_doubles_what_it_is_killed_over_at_a_call(
-    nursery: Nursery, tmp_path: Path
-) -> None:
+def test_without_receipts_a_kill_at_a_call_doubles_requests(nursery: Nursery, tmp_path: Path) -> None:
     """The control of the kills at calls: a change is committed, and its reply has no name yet."""
     kill = Kill(1, kind="rename", path="/replies/")
     figures = Chain(nursery, _made(tmp_path / "chain"), kill, faults=("--without-receipts",)).run()
@@ -99,7 +95,7 @@ def test_a_host_that_forgets_receipts_doubles_what_it_is_killed_over_at_a_call(
 
 @pytest.mark.skipif(not IS_LONG, reason="the long form: HB_CRASH_LONG=1")
 @pytest.mark.timeout(4 * 3600)
-def test_killed_at_every_call_again_and_again_nothing_is_lost_or_doubled(
+def test_killed_at_every_call_nothing_is_lost_or_doubled(
     nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
     total = Figures()

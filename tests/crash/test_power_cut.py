@@ -46,7 +46,7 @@ def chains(
 @pytest.mark.parametrize(
     ("when", "is_mixed", "stride"), [("before", False, 293), ("after", True, 307), ("torn", True, 179)]
 )
-def test_a_power_cut_at_a_call_takes_nothing_that_was_acknowledged(
+def test_a_power_cut_at_any_call_keeps_acknowledged_changes(
     nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, is_mixed: bool, stride: int
 ) -> None:
     first = rng.randint(1, stride)
@@ -56,9 +56,7 @@ def test_a_power_cut_at_a_call_takes_nothing_that_was_acknowledged(
     assert figures.verdict.is_good, figures
 
 
-def test_a_power_cut_while_the_journal_is_made_does_not_keep_the_next_start_from_making_it(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_a_power_cut_does_not_stop_making_the_journal(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     figures = Figures()
     for is_mixed in (False, True):
         all_chains = chains(
@@ -70,7 +68,7 @@ def test_a_power_cut_while_the_journal_is_made_does_not_keep_the_next_start_from
     assert figures.verdict.is_good, figures
 
 
-def test_a_power_cut_in_a_checkpoint_takes_nothing_that_was_acknowledged(
+def test_a_power_cut_in_a_checkpoint_keeps_acknowledged_changes(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     """Calls on the database itself, beside its log, are those of a checkpoint."""
@@ -83,9 +81,7 @@ def test_a_power_cut_in_a_checkpoint_takes_nothing_that_was_acknowledged(
     assert figures.verdict.is_good, figures
 
 
-def test_power_cuts_under_live_producers_take_nothing_that_was_acknowledged(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_power_cuts_under_load_keep_acknowledged_changes(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     story = cut_under_load(nursery, tmp_path, rng, cuts=12 if IS_LONG else 3)
     verdict = story.check(is_ordered=False, may_replies_vanish=True)
     assert len(story.acknowledged) == len(story.sent)
@@ -129,7 +125,7 @@ def _produce(story: Story, box: tuple[str, str], words: str, is_dark: threading.
         story.drop(box, "turn" if number % 3 == 0 else "note", f"{box[1]} in {words}, {number // 2}")
 
 
-def test_a_host_that_does_not_sync_loses_what_it_acknowledged(
+def test_a_host_that_does_not_sync_loses_acknowledged_notes(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     """The control: the same check sees what syncs are for."""
@@ -145,7 +141,7 @@ def test_a_host_that_does_not_sync_loses_what_it_acknowledged(
 
 @pytest.mark.skipif(not IS_LONG, reason="the long form: HB_CRASH_LONG=1")
 @pytest.mark.timeout(4 * 3600)
-def test_power_cuts_at_every_call_take_nothing_that_was_acknowledged(
+def test_power_cuts_at_every_call_keep_what_was_acknowledged(
     nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
     total = Figures()

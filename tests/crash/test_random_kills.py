@@ -20,7 +20,7 @@ _PAUSE_SECONDS = 0.004
 
 
 @pytest.mark.parametrize("has_editor", [False, True], ids=["alone", "with an editor"])
-def test_killed_at_random_under_live_producers_nothing_is_lost_or_doubled(
+def test_killed_at_random_under_load_nothing_is_lost(
     home: Path, tmp_path: Path, rng: random.Random, has_editor: bool
 ) -> None:
     story = Story(home)

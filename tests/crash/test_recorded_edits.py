@@ -46,7 +46,7 @@ def looked_at(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.mark.parametrize("when", ["before", "after", "torn"])
-def test_killed_at_a_call_on_the_journal_an_edit_is_recorded_once(
+def test_killed_at_the_journal_an_edit_is_recorded_once(
     nursery: Nursery, looked_at: Path, tmp_path: Path, rng: random.Random, when: When
 ) -> None:
     stride = 1 if IS_LONG else 7

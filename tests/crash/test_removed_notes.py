@@ -86,7 +86,7 @@ def lives(nursery: Nursery, settled: Story, folder: Path) -> Iterator[Life]:
 
 
 @pytest.mark.parametrize(("when", "stride"), [("before", 83), ("after", 89), ("torn", 37)])
-def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of_the_files(
+def test_killed_at_any_call_leaving_notes_are_kept(
     nursery: Nursery, settled: Story, tmp_path: Path, rng: random.Random, when: When, stride: int
 ) -> None:
     stride = 1 if IS_LONG else stride
@@ -104,7 +104,7 @@ def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of
 
 
 @pytest.mark.parametrize("point", POINTS[:: 1 if IS_LONG else 2])
-def test_killed_three_times_at_a_named_point_while_notes_leave_memory_md_nothing_is_lost_or_doubled(
+def test_killed_thrice_while_notes_leave_nothing_is_lost(
     nursery: Nursery, settled: Story, tmp_path: Path, point: str
 ) -> None:
     life = next(lives(nursery, settled, tmp_path))
@@ -114,7 +114,7 @@ def test_killed_three_times_at_a_named_point_while_notes_leave_memory_md_nothing
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])
-def test_a_power_cut_while_notes_leave_memory_md_takes_no_line_of_it(
+def test_a_power_cut_while_notes_leave_takes_no_line(
     nursery: Nursery, settled: Story, tmp_path: Path, rng: random.Random, is_mixed: bool
 ) -> None:
     for number, life in enumerate(lives(nursery, settled, tmp_path)):

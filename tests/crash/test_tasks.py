@@ -83,7 +83,7 @@ def is_done(home: Path) -> bool:
     return len(runs_done(home)) >= HOURS + 1
 
 
-def test_killed_at_a_call_and_again_each_run_of_a_task_is_made_once(
+def test_killed_at_any_call_each_run_is_made_once(
     nursery: Nursery, due: Path, tmp_path: Path, rng: random.Random
 ) -> None:
     work = Work(SETTINGS, lambda home: shutil.copytree(due, home, symlinks=True), write_script, is_done, check)
@@ -108,9 +108,7 @@ def check(home: Path, where: str) -> None:
     assert (home / "groups/main/tasks/hourly.json").exists(), where
 
 
-def test_killed_at_random_each_second_of_a_task_is_run_once_or_named_as_missed(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_killed_at_random_each_run_is_made_or_missed(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     home = tmp_path / "home"
     make_home(home)
     (home / "script.json").write_text(json.dumps({"turns": [{"answers": [{"text": "Done."}]}]}))

@@ -100,9 +100,7 @@ def test_blocks_of_zeros_in_the_middle_are_filled(home: Path, recovered: Recover
             assert recovered(file, torn[: len(whole)]) == whole, (start, length)
 
 
-def test_a_turn_does_not_stick_to_a_line_without_an_end_and_what_somebody_wrote_stays(
-    home: Path, recovered: Recovered
-) -> None:
+def test_a_turn_does_not_stick_to_an_unfinished_line(home: Path, recovered: Recovered) -> None:
     commit(home, LOG, turn(1), [turn(2), turn(3)])
     assert recovered(LOG, turn(1) + b"theirs") == turn(1) + b"theirs\n" + turn(2) + turn(3)
     assert recovered(LOG, turn(1) + b"theirs\n" + turn(2)) == turn(1) + b"theirs\n" + turn(2) + turn(3)

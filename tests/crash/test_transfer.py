@@ -65,7 +65,7 @@ def has_changes(home: Path, group: str) -> bool:
         return False
 
 
-def test_killed_at_a_call_of_a_load_the_whole_group_is_there_or_nothing_of_it(
+def test_a_killed_load_brings_the_whole_group_or_nothing(
     nursery: Nursery, archive: Path, tmp_path: Path, rng: random.Random
 ) -> None:
     stride = 1 if IS_LONG else 97
@@ -98,7 +98,7 @@ def archive_of_all(archive: Path, folder: Path) -> bytes:
     return exported(home, "main", folder / "whole.tar.gz")
 
 
-def test_killed_at_a_call_of_the_load_of_an_older_export_what_was_forgotten_stays_out(
+def test_a_killed_load_keeps_forgotten_texts_out(
     nursery: Nursery, archive: Path, tmp_path: Path, rng: random.Random
 ) -> None:
     stride = 3 if IS_LONG else 167
@@ -161,7 +161,7 @@ def check_imported(home: Path, where: str) -> None:
         assert [turn["turn"] for turn in turns] == [*range(1, TURNS // 2 + 1)], where
 
 
-def test_an_import_whose_command_is_killed_at_a_call_goes_on_and_nothing_stands_twice(
+def test_a_killed_import_command_continues_without_doubles(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
     path, kills = conversations(tmp_path), 0
@@ -180,7 +180,7 @@ def test_an_import_whose_command_is_killed_at_a_call_goes_on_and_nothing_stands_
 
 
 @pytest.mark.parametrize("point", POINTS[:: 1 if IS_LONG else 2])
-def test_an_import_whose_host_is_killed_at_a_named_point_goes_on_by_itself(
+def test_an_import_continues_after_its_host_is_killed(
     nursery: Nursery, tmp_path: Path, rng: random.Random, point: str
 ) -> None:
     for passage in range(1, 7) if IS_LONG else (rng.randint(1, 5),):

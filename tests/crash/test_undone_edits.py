@@ -45,7 +45,7 @@ def edited(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 
 @pytest.mark.parametrize("sent", [_UNDO, _REWIND], ids=["undo", "rewind"])
-def test_killed_at_two_calls_while_edits_are_undone_each_is_undone_once_and_no_note_is_lost(
+def test_killed_at_two_calls_edits_are_undone_once(
     nursery: Nursery,
     edited: tuple[Path, dict[str, int], bytes, bytes],
     tmp_path: Path,
@@ -79,7 +79,7 @@ def test_killed_at_two_calls_while_edits_are_undone_each_is_undone_once_and_no_n
     assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 59, later=60) > 1
 
 
-def test_killed_at_two_calls_while_a_note_is_edited_it_has_its_new_text_once_and_no_note_is_lost(
+def test_killed_at_two_calls_a_note_is_edited_once(
     nursery: Nursery, edited: tuple[Path, dict[str, int], bytes, bytes], tmp_path: Path, rng: random.Random
 ) -> None:
     settled = edited[0]

@@ -44,9 +44,7 @@ def context_of(home: Path, sender: str) -> dict[str, Any]:
     return result
 
 
-def test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes_from(
-    home: Path, host: HostProcess
-) -> None:
+def test_an_agents_identity_comes_second_in_its_context(home: Path, host: HostProcess) -> None:
     agent(home, "keeper", display_name="Bee Keeper", description="Knows bees.")
     profile(home, "keeper", soul="You hum.\n", style="Short sentences.\n")
     (home / "groups" / "main" / "CLAUDE.md").write_text("A family.\n")
@@ -61,7 +59,7 @@ def test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes
     assert "## Your Identity" not in context_of(home, "researcher")["system"]
 
 
-def test_a_folder_with_a_profile_is_an_agent_without_a_file_beside_it(home: Path, host: HostProcess) -> None:
+def test_a_folder_with_a_profile_is_an_agent(home: Path, host: HostProcess) -> None:
     (home / "config/agents/empty").mkdir(parents=True)
     profile(home, "keeper", soul="You hum.\n")
     host.wait_for_event("agents.loaded")
@@ -73,7 +71,7 @@ def test_a_folder_with_a_profile_is_an_agent_without_a_file_beside_it(home: Path
     wait_for(lambda: "You are keeper (agent" in context_of(home, "keeper")["system"])
 
 
-def test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once(home: Path, host: HostProcess, tmp_path: Path) -> None:
+def test_a_soul_elsewhere_is_read_and_followed(home: Path, host: HostProcess, tmp_path: Path) -> None:
     soul = tmp_path / "soul.txt"
     soul.write_text("You sing.\n")
     agent(home, "keeper", soul=str(soul), profile="config/shared")
@@ -103,9 +101,7 @@ def test_only_the_tools_listed_are_offered_and_taken(home: Path, host: HostProce
     stranger.do("n", content="mine")  # others are not affected
 
 
-def test_a_broken_file_is_reported_and_leaves_the_agent_as_it_was_and_the_others(
-    home: Path, host: HostProcess, stranger: RawSender
-) -> None:
+def test_a_broken_agent_file_changes_nothing(home: Path, host: HostProcess, stranger: RawSender) -> None:
     agent(home, "good", display_name="Good")
     agent(home, "keeper", display_name="Bee Keeper")
     wait_for(lambda: "Bee Keeper" in context_of(home, "keeper")["system"])
@@ -136,9 +132,7 @@ BROKEN = {
 }
 
 
-def test_what_is_wrong_with_a_file_is_said_and_no_agent_has_a_name_that_the_host_signs_with(
-    home: Path, make_host: HostFactory
-) -> None:
+def test_agent_files_with_reserved_names_are_refused(home: Path, make_host: HostFactory) -> None:
     folder = home / "config" / "agents"
     folder.mkdir(parents=True)
     for name, (data, _) in BROKEN.items():
@@ -172,7 +166,7 @@ def test_an_agent_may_have_a_model_of_its_own(make_host: HostFactory, home: Path
 # ------------------------------------------------------------------------------------------------------- the operator's
 
 
-def test_the_operator_sees_agents_and_turns_and_what_is_wrong_with_them(home: Path, host: HostProcess) -> None:
+def test_the_operator_sees_agents_turns_and_their_faults(home: Path, host: HostProcess) -> None:
     agent(home, "keeper", display_nam="Bee Keeper")
     agent(home, "oracle", display_name="Oracle", description="Knows it.", model="opnai:gpt")
     wait_for(lambda: "oracle" in status_of(host.home)["agents"]["known"])

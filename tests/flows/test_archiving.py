@@ -33,7 +33,7 @@ def files_below(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in found}
 
 
-def test_ten_notes_and_entries_go_to_the_archive_and_come_back_as_they_were(archiving: HostProcess) -> None:
+def test_ten_notes_and_entries_return_from_the_archive_unchanged(archiving: HostProcess) -> None:
     planner = SyncClient(archiving.home, sender="planner", timeout_seconds=PATIENCE)
     for number in range(5):
         planner.update_memory(f"the shelf number {number} is blue\nand high", f"Shelf {number}")

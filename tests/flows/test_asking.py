@@ -24,7 +24,7 @@ from tests.terminal import Terminal
 # ------------------------------------------------------------------------------------------------------------ clients
 
 
-def test_a_message_is_answered_and_the_answer_read_while_it_is_written(asker: RawSender, member: MakeClient) -> None:
+def test_an_answer_can_be_read_while_it_is_written(asker: RawSender, member: MakeClient) -> None:
     lines: list[StreamLine] = []
     result = member().chat("Remember that I like tea", sender="ann", on_line=lines.append)
     assert [run.name for run in result.tools] == ["update_memory"]
@@ -70,16 +70,14 @@ def playing(home: Path, make_host: HostFactory, text: str) -> HostProcess:
     return make_host({"model.name": "scripted:script.json"}).start()
 
 
-def test_the_answer_is_in_the_stream_to_its_last_word(make_host: HostFactory, home: Path) -> None:
+def test_the_stream_has_the_answer_to_its_last_word(make_host: HostFactory, home: Path) -> None:
     playing(home, make_host, "One line.\nAnd another one, to its end.")
     lines: list[StreamLine] = []
     result = SyncClient(home, "main", "user").chat("hello", on_line=lines.append)
     assert "".join(line.text or "" for line in lines if line.kind == "text") == result.content
 
 
-def test_asking_again_before_it_is_answered_waits_for_the_same_and_leaves_nothing_behind(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_repeating_an_open_question_waits_for_the_same_answer(make_host: HostFactory, home: Path) -> None:
     client, request_id = SyncClient(home, "main", "user"), new_id()
     with pytest.raises(ReplyTimeout):
         client.chat("hello", request_id=request_id, timeout_seconds=0.01)
@@ -120,7 +118,7 @@ def test_ask_prints_the_answer_and_nothing_else(served: HostProcess, asker: RawS
     ]
 
 
-def test_ask_again_with_the_same_id_and_an_answer_that_is_gone(served: HostProcess, asker: RawSender) -> None:
+def test_asking_again_for_a_lost_answer_works(served: HostProcess, asker: RawSender) -> None:
     where = ("--group", asker.group)
     first = run_agent("ask", "-", "--id", "a1", *where, home=served.home, stdin=b"Remember that I like tea")
     assert run_agent("ask", "Remember that I like tea", "--id", "a1", *where, home=served.home).stdout == first.stdout
@@ -135,14 +133,14 @@ def test_ask_again_with_the_same_id_and_an_answer_that_is_gone(served: HostProce
     assert run_agent("ask", "", *where, home=served.home).returncode == 1
 
 
-def test_ask_without_a_host_ends_with_its_exit_code_and_how_to_go_on(home: Path) -> None:
+def test_ask_without_a_host_exits_with_advice(home: Path) -> None:
     run = run_agent("ask", "hello", "--timeout", "0.2", home=home)
     assert (run.returncode, run.stdout) == (4, "")
     assert "/turns: does honeybadger-host run" in run.stderr
     assert "--id " in run.stderr
 
 
-def test_ask_that_is_interrupted_before_anybody_answers_takes_the_message_back(home: Path, tmp_path: Path) -> None:
+def test_interrupted_before_an_answer_ask_withdraws_the_message(home: Path, tmp_path: Path) -> None:
     with Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal:
         wait_for(lambda: list((home / "data/ipc/main").glob("user/turns/*.json")))
         terminal.type("\x03")
@@ -152,7 +150,7 @@ def test_ask_that_is_interrupted_before_anybody_answers_takes_the_message_back(h
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_ask_that_is_interrupted_ends_the_answer_and_prints_what_was_said(
+def test_interrupted_during_an_answer_ask_prints_what_was_said(
     make_host: HostFactory, home: Path, tmp_path: Path, is_terminal: bool
 ) -> None:
     playing(home, make_host, "The beginning of this. " + "word " * 2000)
@@ -244,9 +242,7 @@ def assert_untouched(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("command", ["chat", "ask", "ask --json"])
-def test_no_control_character_of_a_model_or_a_tool_reaches_the_terminal(
-    home: Path, tmp_path: Path, command: str
-) -> None:
+def test_no_control_character_reaches_the_terminal(home: Path, tmp_path: Path, command: str) -> None:
     content = f"begin {EVIL} {'x' * 100_000} end"
     words = () if command == "chat" else ("hello",)
     with (
@@ -274,7 +270,7 @@ def test_tools_are_named_where_a_terminal_looks_on(home: Path, tmp_path: Path) -
         assert terminal.text.splitlines() == [f"  · {SEEN}: {SEEN}", "the answer"]
 
 
-def test_the_answer_in_a_pipe_is_as_the_host_gave_it(home: Path) -> None:
+def test_the_answer_in_a_pipe_is_unchanged(home: Path) -> None:
     with evil_host(home, content=EVIL):
         run = run_agent("ask", "hello", home=home)
     assert (run.returncode, run.stdout, run.stderr) == (0, EVIL + "\n", "")

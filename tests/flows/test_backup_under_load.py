@@ -84,7 +84,7 @@ def texts_of(home: Path) -> Counter[str]:
 
 
 @pytest.mark.timeout(300)
-def test_a_backup_under_load_restores_to_everything_acknowledged_exactly_once(
+def test_a_backup_under_load_restores_everything_acknowledged_once(
     make_host: HostFactory, home: Path, client: MakeClient, tmp_path: Path
 ) -> None:
     # so much to copy behind MEMORY.md and the log that the journal calls many changes projected meanwhile
@@ -156,7 +156,7 @@ def test_a_backup_has_the_requests_nobody_has_served_yet(
     assert copy.memory_text().count("- dropped before the backup\n") == 1
 
 
-def test_what_a_backup_leaves_out_is_said_but_not_without_end(home: Path, stranger: RawSender, tmp_path: Path) -> None:
+def test_what_a_backup_leaves_out_is_listed_briefly(home: Path, stranger: RawSender, tmp_path: Path) -> None:
     for number in range(100):
         (stranger.requests / f"{number:03}\x1b.json").symlink_to("/etc/passwd")
     done = run_cli("backup", tmp_path / "b.tar.gz", home=home)
@@ -166,7 +166,7 @@ def test_what_a_backup_leaves_out_is_said_but_not_without_end(home: Path, strang
     assert lines[20:] == ["left out: 80 more"]
 
 
-def test_a_backup_of_a_home_whose_host_was_killed_loses_nothing(
+def test_a_backup_after_a_kill_loses_nothing(
     make_host: HostFactory, home: Path, client: MakeClient, tmp_path: Path
 ) -> None:
     host: HostProcess = make_host().start()

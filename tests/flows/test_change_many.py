@@ -32,7 +32,7 @@ def held(agent: SyncClient) -> dict[str | None, str | None]:
     return {row.name: row.content for row in listed.entries}
 
 
-def test_all_is_done_in_one_change_with_the_results_in_order(host: HostProcess, home: Path) -> None:
+def test_all_operations_are_one_change_with_results_in_order(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     old = agent.save_memory("old", category="store/a", name="c")
     gone = agent.save_memory("gone", category="store/a", name="d")
@@ -70,7 +70,7 @@ def test_each_operation_meets_what_those_before_it_have_changed(host: HostProces
     assert len(agent.change_many([put(str(n), "x") for n in range(100)]).results) == 100
 
 
-def test_it_is_done_once_whatever_is_killed_and_undone_as_a_whole(make_host: HostFactory, home: Path) -> None:
+def test_it_is_done_once_despite_kills_and_undone_whole(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     agent.save_memory("marigold", category="store/a", name="a")
@@ -96,7 +96,7 @@ def test_it_is_done_once_whatever_is_killed_and_undone_as_a_whole(make_host: Hos
     assert held(agent) == {}
 
 
-def test_where_writes_are_reviewed_all_of_it_waits_as_one(make_host: HostFactory, home: Path) -> None:
+def test_under_review_all_operations_wait_as_one(make_host: HostFactory, home: Path) -> None:
     make_host({"memory.writes": "main=review"}).start()
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
 

@@ -89,7 +89,7 @@ def said(home: Path, session: str = "main") -> list[str]:
 # ------------------------------------------------------------------------------------------------------ a conversation
 
 
-def test_an_answer_is_shown_with_what_was_stored_and_what_it_took(host: HostProcess, home: Path, chat: Open) -> None:
+def test_an_answer_shows_what_was_stored_and_its_cost(host: HostProcess, home: Path, chat: Open) -> None:
     terminal = chat("--as", "ann")
     terminal.say("Remember that I like tea", "ann>", times=2)  # the answer is over
     lines = terminal.text.splitlines()
@@ -112,7 +112,7 @@ def test_an_answer_is_shown_with_what_was_stored_and_what_it_took(host: HostProc
     assert (turn["sender"], turn["content"]) == ("ann", "Remember that I like tea")
 
 
-def test_messages_are_shown_as_they_come_above_what_is_being_typed(host: HostProcess, home: Path, chat: Open) -> None:
+def test_messages_appear_above_what_is_being_typed(host: HostProcess, home: Path, chat: Open) -> None:
     ann = SyncClient(home, "main", "ann", session="holidays")
     ann.send_message("before")
     terminal = chat()
@@ -192,7 +192,7 @@ def test_a_command_is_completed(host: HostProcess, chat: Open) -> None:
     leave(terminal)
 
 
-def test_what_was_typed_comes_back_in_the_next_chat_but_no_credential_does(
+def test_typed_lines_return_in_the_next_chat_without_credentials(
     host: HostProcess, home: Path, person: Path, chat: Open
 ) -> None:
     first = chat()
@@ -215,9 +215,7 @@ def test_what_was_typed_comes_back_in_the_next_chat_but_no_credential_does(
     assert said(home)[-1] == "good morning"
 
 
-def test_an_answer_that_is_longer_than_the_screen_stands_there_once(
-    make_host: HostFactory, home: Path, chat: Open
-) -> None:
+def test_an_answer_longer_than_the_screen_appears_once(make_host: HostFactory, home: Path, chat: Open) -> None:
     text = "\n".join(f"This is line {number}." for number in range(1, 251))
     make_host(script(home, {"answers": [{"text": text}]}, delay_seconds=0.002)).start()
     terminal = chat()
@@ -281,9 +279,7 @@ def test_new_and_clear_begin_a_conversation(make_host: HostFactory, home: Path, 
     assert sessions == {"main", "boats"}
 
 
-def test_what_is_typed_while_an_answer_comes_is_the_next_message(
-    make_host: HostFactory, home: Path, chat: Open
-) -> None:
+def test_text_typed_during_an_answer_is_the_next_message(make_host: HostFactory, home: Path, chat: Open) -> None:
     make_host(script(home, SLOW, HELLO, delay_seconds=0.01)).start()
     terminal = chat()
     terminal.say("remember", "This takes a")
@@ -293,7 +289,7 @@ def test_what_is_typed_while_an_answer_comes_is_the_next_message(
     assert said(home) == ["remember", "hello"]
 
 
-def test_an_answer_nobody_waited_for_is_fetched_by_its_id_after_the_chat(
+def test_an_abandoned_answer_is_fetched_later_by_id(
     make_host: HostFactory, home: Path, person: Path, chat: Open
 ) -> None:
     host = make_host(script(home, SLOW, delay_seconds=0.2)).start()
@@ -311,7 +307,7 @@ def test_an_answer_nobody_waited_for_is_fetched_by_its_id_after_the_chat(
     assert run.stdout.startswith("This takes a while. ")
 
 
-def test_a_host_that_is_killed_in_the_middle_of_an_answer_and_started_again_is_waited_for(
+def test_chat_waits_for_a_host_killed_during_an_answer(
     make_host: HostFactory, home: Path, stranger: RawSender, chat: Open
 ) -> None:
     host = make_host(script(home, SLOW, delay_seconds=0.2)).start()
@@ -338,7 +334,7 @@ chat.PING_SECONDS = chat_waiting.PING_SECONDS = chat_waiting.SILENCE_SECONDS = 0
 """
 
 
-def test_without_a_host_it_says_so_and_ctrl_c_takes_the_message_back(home: Path, chat: Open) -> None:
+def test_without_a_host_ctrl_c_withdraws_the_message(home: Path, chat: Open) -> None:
     terminal = chat(command=(*AGENT, "--source", IMPATIENT))
     terminal.wait_for("No host answers. Start one with `honeybadger-host run`")
     terminal.wait_for("you>")
@@ -352,7 +348,7 @@ def test_without_a_host_it_says_so_and_ctrl_c_takes_the_message_back(home: Path,
     assert "Not answered yet" not in terminal.text
 
 
-def test_when_nothing_answers_in_time_it_says_where_the_message_lies_and_it_waits_there(home: Path, chat: Open) -> None:
+def test_an_unanswered_message_waits_and_its_place_is_named(home: Path, chat: Open) -> None:
     terminal = chat("--timeout", "0.5")
     terminal.say("hello", "No answer after 0.5 s; it still lies in ")
     terminal.wait_for("/answer asks again.")
@@ -384,7 +380,7 @@ def test_a_folder_that_is_no_mailbox_is_one_line(tmp_path: Path, person: Path) -
         assert "is not a mailbox: Not a directory" in terminal.text
 
 
-def test_without_the_extra_it_works_and_says_what_is_missing(host: HostProcess, home: Path, chat: Open) -> None:
+def test_without_the_extra_chat_works_and_names_it(host: HostProcess, home: Path, chat: Open) -> None:
     missing = "for name in ('prompt_toolkit', 'rich', 'rich.console', 'rich.live'): sys.modules[name] = None"
     terminal = chat(command=(*AGENT, "--source", f"import sys\n{missing}"))
     terminal.wait_for("[chat]")
@@ -411,7 +407,7 @@ def complaints(run: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in run.stderr.splitlines() if not line.startswith(passing)]
 
 
-def test_between_pipes_each_line_is_a_message_and_only_answers_are_printed(host: HostProcess, home: Path) -> None:
+def test_in_a_pipe_each_line_is_a_message(host: HostProcess, home: Path) -> None:
     run = piped(home, b"good morning\n\nRemember tea\r\n/remember and milk\n/memory\nbye", "--session", "s")
     assert (run.returncode, complaints(run)) == (0, [])
     lines = run.stdout.splitlines()
@@ -429,9 +425,7 @@ def test_between_pipes_each_line_is_a_message_and_only_answers_are_printed(host:
     assert not list(home.rglob("chat_history"))
 
 
-def test_between_pipes_what_fails_goes_to_stderr_the_rest_goes_on_and_the_exit_code_says_it(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_in_a_pipe_failures_go_to_stderr(make_host: HostFactory, home: Path) -> None:
     make_host(script(home, {"when": "good", "answers": [{"text": "Good."}]})).start()
     run = piped(home, b"bad\n\xff\n/nothing\ngood\n")
     assert (run.returncode, run.stdout) == (1, "Good.\n")
@@ -442,7 +436,7 @@ def test_between_pipes_what_fails_goes_to_stderr_the_rest_goes_on_and_the_exit_c
     assert "There is no /nothing" in errors[2]
 
 
-def test_between_pipes_a_host_that_is_away_is_named_once_and_waited_for(home: Path) -> None:
+def test_in_a_pipe_a_missing_host_is_named_once(home: Path) -> None:
     run = piped(home, b"hello\n", "--timeout", "3", source=IMPATIENT)
     assert (run.returncode, run.stdout) == (4, "")
     errors = run.stderr

@@ -38,7 +38,7 @@ def _wait_for_jumps(host: HostProcess, number: int) -> None:
     wait_for(lambda: len(host.events("clock.jumped")) == number)
 
 
-def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
+def test_receipts_and_replies_survive_clock_changes(
     clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     settings: dict[str, object] = {"ipc.reply_ttl_seconds": 3600, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}
@@ -66,7 +66,7 @@ def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
     host.stop()
 
 
-def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_before_the_start(
+def test_unfinished_files_survive_a_clock_set_forward(
     clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     clock.set(YEAR)
@@ -81,7 +81,7 @@ def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_befor
     host.stop()
 
 
-def test_working_memory_is_there_again_when_a_clock_set_forward_is_set_right(
+def test_working_memory_returns_when_the_clock_is_corrected(
     clock: SetClock, home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     host = make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.05}, env=clock.env).start()
@@ -103,7 +103,7 @@ def test_working_memory_is_there_again_when_a_clock_set_forward_is_set_right(
     host.stop()
 
 
-def test_a_start_with_a_clock_behind_the_journal_says_so_and_serves(
+def test_a_clock_behind_the_journal_is_reported_at_start(
     clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     clock.set(YEAR)
@@ -163,7 +163,7 @@ def _ages(home: Path) -> list[float]:
     return [float(number) for number in row[0].split()] if row else []
 
 
-def test_after_a_clock_was_ahead_a_time_is_refused_where_it_would_take_newer_changes_for_later_ones(
+def test_an_ambiguous_time_after_a_fast_clock_is_refused(
     clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     """A rewind to now removed what was remembered since the clock had been ahead."""

@@ -319,7 +319,7 @@ def _by_a_rename(place: Place, theirs: Path) -> None:
 
 @BY_EACH_HOST
 @pytest.mark.parametrize("way", [_by_a_hard_link, _by_a_rename], ids=["hard link", "rename"])
-def test_a_file_of_another_user_is_never_a_senders_request(place: Place, way: Callable[[Place, Path], None]) -> None:
+def test_another_users_file_is_never_a_senders_request(place: Place, way: Callable[[Place, Path], None]) -> None:
     owner = BOB if way is _by_a_rename else 0
     theirs = place.folder / "theirs"
     theirs.write_bytes(request("x", content=SECRET))
@@ -342,7 +342,7 @@ def test_a_file_of_another_user_is_never_a_senders_request(place: Place, way: Ca
     wait_for(lambda: "- her own" in place.alice.memory_text())
 
 
-def test_a_sender_that_opens_its_folders_to_all_still_signs_only_its_own_files(place: Place) -> None:
+def test_a_sender_with_open_folders_signs_only_its_files(place: Place) -> None:
     run_as(ALICE, f"[Path({str(place.alice.root)!r}, name).chmod(0o777) for name in ('tmp', 'requests', 'replies')]")
     forge = f"""
 os.umask(0)
@@ -359,7 +359,7 @@ box = Path({str(place.alice.root)!r})
 
 
 @BY_EACH_HOST
-def test_modes_a_sender_gives_its_own_folders_concern_nobody_else(place: Place) -> None:
+def test_modes_of_a_senders_folders_affect_nobody_else(place: Place) -> None:
     """Sticky folders, for one, keep a host that is not root from removing and renaming in them."""
     folders = f"[Path({str(place.alice.root)!r}, name) for name in ('tmp', 'requests', 'replies')]"
     sent = []
@@ -390,7 +390,7 @@ def test_a_box_without_the_operators_word_is_not_served(place: Place) -> None:
     assert "made by hand" not in place.alice.memory_text()
 
 
-def test_nobody_sends_from_the_reserved_group_even_when_the_list_says_so(place: Place) -> None:
+def test_nobody_sends_from_the_reserved_group(place: Place) -> None:
     assert run_cli("sender", "add", "global", "alice", "--uid", ALICE, home=place.home).returncode == 2
     path = place.home / "config" / "senders.json"
     listed = json.loads(path.read_text()) | {"global/alice": {"uid": ALICE}}
@@ -402,7 +402,7 @@ def test_nobody_sends_from_the_reserved_group_even_when_the_list_says_so(place: 
 
 
 @BY_EACH_HOST
-def test_a_replies_folder_that_went_comes_back_as_its_senders(place: Place) -> None:
+def test_a_lost_replies_folder_is_remade_for_its_sender(place: Place) -> None:
     place.alice.replies.rmdir()
     _drop(place.alice, "x", request("x", "ping"), ALICE)
     assert place.alice.reply("x")["ok"] is True
@@ -432,7 +432,7 @@ INTO_THE_AGENTS_BOX: Final = {
 
 
 @BY_EACH_HOST
-def test_the_hosts_agents_have_boxes_of_their_own_that_no_sender_writes_into(place: Place) -> None:
+def test_no_sender_writes_into_the_hosts_agents_boxes(place: Place) -> None:
     content, is_saved, kinds, other = run_as(ALICE, CHATTING, home=str(place.home), who="alice")
     assert is_saved
     assert "I prefer tea" in content
@@ -446,7 +446,7 @@ def test_the_hosts_agents_have_boxes_of_their_own_that_no_sender_writes_into(pla
         assert tried == dict.fromkeys(INTO_THE_AGENTS_BOX, "PermissionError")
 
 
-def test_an_agent_whose_id_is_another_users_sender_is_not_spoken_for(place: Place) -> None:
+def test_the_host_does_not_speak_for_another_users_sender(place: Place) -> None:
     folder = place.home / "config" / "agents"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "bob.json").write_text("{}")

@@ -91,9 +91,7 @@ def said(client: SyncClient) -> list[str]:
     return [message.content for message in client.get_history(budget_tokens=0).messages]
 
 
-def test_a_damaged_log_serves_what_is_valid_and_the_session_goes_on(
-    home: Path, make_host: HostFactory, client: MakeClient
-) -> None:
+def test_a_damaged_log_serves_what_is_valid(home: Path, make_host: HostFactory, client: MakeClient) -> None:
     logs = home / "data/sessions/main"
     logs.mkdir(parents=True)
     damaged: dict[str, bytes] = {}

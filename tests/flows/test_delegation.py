@@ -50,9 +50,7 @@ def ask(home: Path, content: str = "plan it", **more: Any) -> ChatResult:
     return client.chat(content, agent="router", timeout_seconds=2 * PATIENCE, **more)
 
 
-def test_a_router_asks_two_specialists_who_know_the_group_and_gives_one_answer(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_a_router_asks_two_specialists_and_gives_one_answer(make_host: HostFactory, home: Path) -> None:
     plays(
         home,
         "router",
@@ -86,7 +84,7 @@ def test_a_router_asks_two_specialists_who_know_the_group_and_gives_one_answer(
     assert "Specialist" not in SyncClient(home, "main", "cook").get_context("x").system
 
 
-def test_only_who_delegates_is_offered_the_tools_and_others_are_refused(make_host: HostFactory, home: Path) -> None:
+def test_only_routers_are_offered_delegation(make_host: HostFactory, home: Path) -> None:
     plays(home, "router", {"text": "Hello."}, delegates_to=("cook",))
     plays(home, "cook", {"calls": [delegate("router")]}, {"text": "I cannot."})
     agent(home, "narrow", tools=["search_memory", "delegate_to_agent"])
@@ -108,9 +106,7 @@ def test_only_who_delegates_is_offered_the_tools_and_others_are_refused(make_hos
     ]
 
 
-def test_a_circle_a_long_chain_and_an_unknown_agent_are_refused_in_words_for_the_model(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_circles_long_chains_and_unknown_agents_are_refused(make_host: HostFactory, home: Path) -> None:
     everyone = ("router", "a", "b", "c", "d")
     calls = [delegate("router"), delegate("ghost"), delegate("a")]
     plays(home, "router", {"calls": calls}, {"text": "Done."}, delegates_to=(*everyone, "ghost"))
@@ -134,9 +130,7 @@ def test_a_circle_a_long_chain_and_an_unknown_agent_are_refused_in_words_for_the
     ]
 
 
-def test_a_specialist_that_fails_or_hangs_is_an_answer_and_the_router_goes_on(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_a_failing_or_hanging_specialist_is_an_answer(make_host: HostFactory, home: Path) -> None:
     calls = [delegate("broken"), delegate("slow", timeout_seconds=1), delegate("silent", timeout_seconds=1)]
     plays(
         home,
@@ -162,9 +156,7 @@ def test_a_specialist_that_fails_or_hangs_is_an_answer_and_the_router_goes_on(
     assert len(delegations(home)) == 4  # each can be read there
 
 
-def test_a_turn_leaves_itself_time_to_answer_and_its_limits_cover_those_it_asks(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_a_turn_reserves_time_to_answer(make_host: HostFactory, home: Path) -> None:
     plays(
         home,
         "router",
@@ -241,7 +233,7 @@ def test_a_stop_of_the_router_reaches_its_specialists(make_host: HostFactory, ho
     wait_for(lambda: not list((home / "data/ipc/main/router/requests").iterdir()), what="the answer to its task")
 
 
-def test_an_end_of_the_host_in_the_middle_and_the_task_goes_on_and_is_done_once(
+def test_a_delegated_task_survives_a_restart_and_runs_once(
     make_host: HostFactory, home: Path, memory: Path, stranger: RawSender
 ) -> None:
     """In order; tests/crash kills it at every call."""
@@ -260,9 +252,7 @@ def test_an_end_of_the_host_in_the_middle_and_the_task_goes_on_and_is_done_once(
     assert [said(home, session) for session in delegations(home)] == [[("router", "do it"), ("cook", "Soup.")]]
 
 
-def test_a_program_that_is_a_router_delegates_too_and_asked_again_gets_the_same_answer(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_a_program_delegates_too_and_repeats_safely(make_host: HostFactory, home: Path) -> None:
     plays(home, "router", {"text": "unused"}, delegates_to=("cook",))
     plays(home, "cook", {"text": "Soup."})
     host = make_host().start()
@@ -295,7 +285,7 @@ def test_a_task_whose_turn_is_over_is_not_begun(make_host: HostFactory, home: Pa
     assert delegations(home) == []
 
 
-def test_a_scheduled_run_delegates_and_its_cost_has_all_of_it(make_host: HostFactory, home: Path) -> None:
+def test_a_scheduled_run_delegates_and_counts_all_costs(make_host: HostFactory, home: Path) -> None:
     plays(
         home,
         "router",

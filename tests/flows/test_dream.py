@@ -79,7 +79,7 @@ def answering(home: Path, text: str, **more: Any) -> dict[str, object]:
     return {"model.curation": "scripted:curation.json"}
 
 
-def test_an_undone_fold_brings_back_all_of_it_and_leaves_the_proposal(make_host: HostFactory, memory: Memory) -> None:
+def test_undoing_a_fold_restores_all_and_keeps_the_proposal(make_host: HostFactory, memory: Memory) -> None:
     host = make_host().start()
     for n in range(12):
         memory.save(TEA, f"drinks/{n}")
@@ -99,9 +99,7 @@ def test_an_undone_fold_brings_back_all_of_it_and_leaves_the_proposal(make_host:
     assert len(memory.entries()) == 1
 
 
-def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost(
-    make_host: HostFactory, memory: Memory
-) -> None:
+def test_without_a_model_equal_entries_become_one(make_host: HostFactory, memory: Memory) -> None:
     host = make_host().start()
     first = memory.save(TEA, "drinks", tags=["tea"], title="Tea")
     second = memory.save(TEA, "people/ann", tags=["ann"], title="What Ann drinks")
@@ -133,9 +131,7 @@ def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_los
     assert memory.state() == kept  # a pass without anything to do writes no proposal
 
 
-def test_the_same_request_to_dream_gets_the_first_answer_and_dreams_no_more(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_a_repeated_dream_gets_the_first_answer(make_host: HostFactory, home: Path, memory: Memory) -> None:
     make_host().start()
     operator = RawSender(home, sender="operator").make()
     memory.save(TEA, "drinks")
@@ -149,9 +145,7 @@ def test_the_same_request_to_dream_gets_the_first_answer_and_dreams_no_more(
     assert len(operator.do("d2", "dream")["proposals"]) == 1
 
 
-def test_what_a_dream_archived_is_found_when_asked_for_and_never_else(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_archived_entries_are_found_only_when_asked_for(make_host: HostFactory, home: Path, memory: Memory) -> None:
     host = make_host({"ops.maintenance.COMPARE_SECONDS": 1}).start()
     everybody = home / "groups/global/memory/general"
     everybody.mkdir(parents=True)
@@ -214,9 +208,7 @@ def test_a_trial_shows_the_proposal_and_changes_nothing(make_host: HostFactory, 
     assert host.events("dream.finished") == []
 
 
-def test_everything_waits_where_a_person_wants_to_review_and_is_not_proposed_twice(
-    make_host: HostFactory, memory: Memory
-) -> None:
+def test_under_review_everything_waits_and_is_proposed_once(make_host: HostFactory, memory: Memory) -> None:
     make_host({"curation.apply": "review"}).start()
     memory.save(TEA, "a")
     memory.save(TEA, "b")
@@ -234,9 +226,7 @@ RENT = "The rent of the flat is 950 EUR a month, to Mr Glanz."
 ALWAYS = "Always in May: the rent of the flat, 950 EUR a month, is due to Mr Glanz."
 
 
-def test_a_correction_becomes_an_anti_pattern_as_it_was_said_once(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_a_correction_becomes_an_anti_pattern_verbatim_once(make_host: HostFactory, home: Path, memory: Memory) -> None:
     make_host(answering(home, "")).start()
     said = "Schreib keine Mails in der Nacht, nimm den Postausgang."
     memory.ask("record_feedback", kind="correction", content=said)
@@ -251,9 +241,7 @@ def test_a_correction_becomes_an_anti_pattern_as_it_was_said_once(
     assert len(memory.entries()) == 1
 
 
-def test_a_model_joins_entries_and_refines_one_and_all_of_it_is_taken_back(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_a_models_joins_and_refinements_are_taken_back(make_host: HostFactory, home: Path, memory: Memory) -> None:
     make_host(
         answering(
             home,
@@ -280,9 +268,7 @@ def test_a_model_joins_entries_and_refines_one_and_all_of_it_is_taken_back(
     assert (memory.entries(), memory.entries("archive/memory")) == (before, {})
 
 
-def test_what_was_changed_after_a_pass_stays_when_it_is_taken_back(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_later_changes_stay_when_a_pass_is_reverted(make_host: HostFactory, home: Path, memory: Memory) -> None:
     refine = {"of": "E3", "aliases": ["chat"], "tags": ["fish"]}
     make_host(answering(home, json.dumps({"join": [["E1", "E2"]], "refine": [refine]}))).start()
     sources = {memory.save(RENT, "home"), memory.save(ALWAYS, "money")}
@@ -304,9 +290,7 @@ def test_what_was_changed_after_a_pass_stays_when_it_is_taken_back(
     assert memory.entries("archive/memory") == {}
 
 
-def test_what_is_retired_waits_and_joins_of_what_is_not_alike_do_too(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_retirements_and_unlike_joins_wait(make_host: HostFactory, home: Path, memory: Memory) -> None:
     make_host(
         answering(home, json.dumps({"join": [["E1", "E3"]], "retire": [{"of": ["E2"], "said": ["main#1"]}]}))
     ).start()
@@ -341,9 +325,7 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
     assert [budget["setting"] for budget in status["curation"]["budgets"]] == ["curation.tokens_per_day"]
 
 
-def test_an_entry_that_an_editor_saves_while_the_model_thinks_stays_as_it_was_saved(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_an_entry_saved_while_the_model_thinks_stays(make_host: HostFactory, home: Path, memory: Memory) -> None:
     edited = ""
 
     def think(_: Asked) -> Answer:
@@ -362,7 +344,7 @@ def test_an_entry_that_an_editor_saves_while_the_model_thinks_stays_as_it_was_sa
     assert memory.entries().keys() == {*ids}
 
 
-def test_two_dreams_at_once_are_made_one_after_the_other(make_host: HostFactory, memory: Memory) -> None:
+def test_two_dreams_at_once_run_one_after_the_other(make_host: HostFactory, memory: Memory) -> None:
     host = make_host().start()
     for number in range(20):
         memory.save(f"Fact number {number} of many.", "a")
@@ -373,9 +355,7 @@ def test_two_dreams_at_once_are_made_one_after_the_other(make_host: HostFactory,
     assert len(host.events("dream.finished")) == 1
 
 
-def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_two_passes_at_once_do_not_delay_searches(make_host: HostFactory, home: Path) -> None:
     make_host(answering(home, "", delay_seconds=10 * PATIENCE)).start()
     groups = [f"group-{number}" for number in range(5)]
     for group in groups:
@@ -401,7 +381,7 @@ def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
 
 
 @pytest.mark.parametrize("full", ["journal.db", "groups/main/memory", "groups/main/archive"])
-def test_a_disk_that_is_full_while_a_pass_applies_loses_and_doubles_nothing(
+def test_a_full_disk_during_a_pass_loses_nothing(
     fault_of: FaultFactory, make_host: HostFactory, memory: Memory, full: str
 ) -> None:
     fault = fault_of("write,create", full, errno.ENOSPC)
@@ -420,9 +400,7 @@ def test_a_disk_that_is_full_while_a_pass_applies_loses_and_doubles_nothing(
     assert len(host.events("dream.finished")) == 1
 
 
-def test_a_dream_that_was_missed_is_made_once_when_the_host_is_back(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_a_missed_dream_is_made_once_after_a_restart(make_host: HostFactory, home: Path, memory: Memory) -> None:
     quickly: dict[str, object] = {"curation.dreams.QUIET_SECONDS": 0.1, "curation.runner.DREAM_LOOK_SECONDS": 0.05}
     host = make_host(quickly | {"dream.schedule": "0 0 1 1 *"}).start()
     memory.dream()
@@ -466,9 +444,7 @@ SAID = (
 )
 
 
-def test_preferences_are_inferred_where_enough_turns_of_a_person_are_quoted(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_preferences_need_enough_quoted_turns_of_a_person(make_host: HostFactory, home: Path, memory: Memory) -> None:
     casual = preference("casual", "1.1", "2.1", "2.1")
     mild = preference("mild", "1.1", "3.1")
     strong = preference("strong", "4.1")
@@ -513,7 +489,7 @@ def test_an_answer_without_preferences_is_not_asked_for_twice(
     wait_for(lambda: status_of(home)["curation"]["tokens_today"] == 780)
 
 
-def test_a_wrong_answer_about_preferences_keeps_what_the_first_pass_did(
+def test_a_wrong_answer_about_preferences_keeps_the_first_pass(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
     make_host(inferring(home, {"strength": "huge", "take": []})).start()

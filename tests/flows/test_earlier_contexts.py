@@ -25,9 +25,7 @@ def host(make_host: HostFactory, home: Path) -> HostProcess:
     return looking(make_host(AT_ONCE | script(home, HELLO, delay_seconds=0.001)))
 
 
-def test_a_context_is_shown_as_it_was_served_after_all_of_it_has_changed(
-    host: HostProcess, stranger: RawSender
-) -> None:
+def test_a_context_is_shown_as_served_after_changes(host: HostProcess, stranger: RawSender) -> None:
     stranger.do("n1", content="likes tea")
     entry = stranger.do("e1", "save_memory", content="The badger lives in Chicago")
     stranger.do("t1", "append_turn", role="user", content="hello there")
@@ -67,9 +65,7 @@ def test_a_context_is_shown_as_it_was_served_after_all_of_it_has_changed(
         assert (refused.returncode != 0, says in refused.stderr) == (True, True), refused.stderr
 
 
-def test_an_edit_that_was_served_before_the_host_noticed_it_is_in_the_context_of_then(
-    host: HostProcess, stranger: RawSender
-) -> None:
+def test_an_edit_served_before_it_was_noticed_is_kept(host: HostProcess, stranger: RawSender) -> None:
     stranger.do("n1", content="likes tea")
     stranger.memory.write_text(stranger.memory_text().replace("tea", "green tea"))
     shown = stranger.do("c1", "get_context")
@@ -114,7 +110,7 @@ def test_a_context_with_what_was_forgotten_is_removed(host: HostProcess, strange
     assert ("likes tea" in again["system"], "xyzzy42" in again["system"]) == (True, False)
 
 
-def test_a_kept_context_that_quotes_it_is_found_by_the_scan(host: HostProcess, stranger: RawSender) -> None:
+def test_the_scan_finds_a_kept_context(host: HostProcess, stranger: RawSender) -> None:
     stranger.do("n1", content="the code is xyzzy42")
     shown = stranger.do("c1", "get_context")
     host.stop()
@@ -127,7 +123,7 @@ def test_a_kept_context_that_quotes_it_is_found_by_the_scan(host: HostProcess, s
     assert "data/recalled.db" not in {one.file for one in scan(host.home, phrases, ())}
 
 
-def test_at_a_moment_when_none_was_served_the_files_are_shown(host: HostProcess, stranger: RawSender) -> None:
+def test_where_none_was_served_the_files_are_shown(host: HostProcess, stranger: RawSender) -> None:
     stranger.do("n1", content="likes tea")
     (host.home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
     newest_edit(host.home, "CLAUDE.md")
@@ -159,7 +155,7 @@ def test_another_group_is_not_asked_of(host: HostProcess, stranger: RawSender) -
     assert_refused(other.ask("c1", request("c1", "get_context", payload={"as_of": shown["hash"]})), "not_found")
 
 
-def test_what_was_recalled_of_talk_and_notes_is_shown_again(host: HostProcess, stranger: RawSender) -> None:
+def test_recalled_talk_and_notes_are_shown_again(host: HostProcess, stranger: RawSender) -> None:
     _said(stranger, "t1", "The weasel moved to Lisbon")
     stranger.do("n1", content="The weasel eats Gouda")
     memory = host.home / "groups/main/MEMORY.md"

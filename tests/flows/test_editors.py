@@ -15,7 +15,7 @@ from tests.people import save, settle
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["kill", "stop"])
-def test_an_editors_older_save_after_a_restart_drops_no_acknowledged_note(
+def test_an_older_save_after_a_restart_drops_no_note(
     make_host: HostFactory, stranger: RawSender, is_killed: bool
 ) -> None:
     # on a busy machine it is saved seconds after the host is there again, and before the notes have settled
@@ -37,9 +37,7 @@ def test_an_editors_older_save_after_a_restart_drops_no_acknowledged_note(
 
 
 @pytest.mark.parametrize("is_served", [True, False])
-def test_a_note_that_left_memory_md_is_brought_back_once_by_undo(
-    make_host: HostFactory, stranger: RawSender, is_served: bool
-) -> None:
+def test_undo_brings_a_removed_note_back_once(make_host: HostFactory, stranger: RawSender, is_served: bool) -> None:
     host = make_host().start()
     for stem in ("a", "b"):
         stranger.do(stem, content=f"note {stem}")
@@ -62,9 +60,7 @@ def test_a_note_that_left_memory_md_is_brought_back_once_by_undo(
 
 
 @pytest.mark.parametrize("is_served", [True, False])
-def test_a_note_that_is_undone_goes_to_the_archive_and_comes_back_where_it_stood(
-    make_host: HostFactory, stranger: RawSender, is_served: bool
-) -> None:
+def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: RawSender, is_served: bool) -> None:
     host = make_host().start()
     for stem in ("a", "b", "c"):
         stranger.do(stem, content=f"Prefers tea {stem}")
@@ -100,9 +96,7 @@ def notes_of(text: str) -> list[str]:
     return [f"\n## {part}" for part in text.split("\n## ")[1:]]
 
 
-def test_of_two_removals_at_once_neither_is_lost_and_a_note_beside_them_is_taken(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_two_removals_at_once_both_count(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host().start()
     for stem in ("a", "b", "c"):
         stranger.do(stem, content=f"note {stem}")
@@ -124,7 +118,7 @@ def test_of_two_removals_at_once_neither_is_lost_and_a_note_beside_them_is_taken
     assert [archive.count(f"- note {stem}\n") for stem in "abcz"] == [1, 1, 0, 0]
 
 
-def test_undoing_a_note_twice_in_one_batch_brings_it_back_once(make_host: HostFactory, stranger: RawSender) -> None:
+def test_undoing_a_note_twice_at_once_restores_it_once(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host().start()
     stranger.do("a", content="note a")
     settle(host.home)

@@ -59,7 +59,7 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
     return host
 
 
-def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stranger: RawSender) -> None:
+def test_edits_are_in_the_log_with_their_lines(stood: HostProcess, stranger: RawSender) -> None:
     home, group = stood.home, stood.home / "groups" / "main"
     wait_until_kept(home, lambda reader: bool(reader.seen(["groups/main/MEMORY.md"])))
     settle(home)
@@ -103,7 +103,7 @@ def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawS
     edits(stood.home, 2)
 
 
-def test_an_entry_that_is_removed_as_soon_as_it_is_saved_is_an_edit(stood: HostProcess, stranger: RawSender) -> None:
+def test_removing_an_entry_just_saved_is_an_edit(stood: HostProcess, stranger: RawSender) -> None:
     saved = stranger.do("t", "save_memory", content="likes tea", category="drinks")["id"]
     path = stood.home / f"groups/main/memory/drinks/{saved}.json"
     size = len(path.read_bytes().splitlines())
@@ -113,7 +113,7 @@ def test_an_entry_that_is_removed_as_soon_as_it_is_saved_is_an_edit(stood: HostP
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_edits_while_no_host_ran_are_recorded_at_its_start(
+def test_edits_without_a_host_are_recorded_at_its_start(
     stood: HostProcess, stranger: RawSender, is_killed: bool
 ) -> None:
     home, group = stood.home, stood.home / "groups" / "main"
@@ -136,7 +136,7 @@ def test_edits_while_no_host_ran_are_recorded_at_its_start(
     assert len({edit["event"] for edit in texts}) == 1
 
 
-def test_a_checkout_of_fifty_files_is_one_event_of_fifty_rows(stood: HostProcess) -> None:
+def test_a_checkout_of_fifty_files_is_one_event(stood: HostProcess) -> None:
     folder = stood.home / "vault"
     folder.mkdir()
     for number in range(50):
@@ -147,7 +147,7 @@ def test_a_checkout_of_fifty_files_is_one_event_of_fifty_rows(stood: HostProcess
     assert {edit["kind"] for edit in found} == {"edit_new"}
 
 
-def test_what_an_agent_replaced_before_anybody_looked_is_the_persons_with_its_text(
+def test_an_edit_replaced_before_it_was_noticed_is_kept(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     looking(make_host({**AT_ONCE, "documents.saves.QUIET_SECONDS": 1.5}))

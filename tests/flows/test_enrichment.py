@@ -39,9 +39,7 @@ def noted(home: Path) -> list[str]:
         return [row[0] for row in journal.execute("SELECT request FROM turns")]
 
 
-def test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_back(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_facts_of_a_saved_text_become_entries(make_host: HostFactory, home: Path, memory: Memory) -> None:
     host = make_host(proposing(home)).start()
     whole = memory.save(TEXT, "home", tags=["flat"])
     saved = memory.entries()[whole]
@@ -66,9 +64,7 @@ def test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_bac
     assert memory.entries() == {whole: saved}
 
 
-def test_a_text_that_is_forgotten_takes_with_it_what_was_taken_from_it(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_forgetting_a_text_forgets_what_was_taken_from_it(make_host: HostFactory, home: Path, memory: Memory) -> None:
     host = make_host(proposing(home)).start()
     other = memory.save("Mr Glanz has a dog.")
     whole = memory.save(TEXT, "home")
@@ -82,9 +78,7 @@ def test_a_text_that_is_forgotten_takes_with_it_what_was_taken_from_it(
     assert told == []
 
 
-def test_what_the_text_does_not_say_is_left_out_and_what_stands_is_not_written_twice(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_invented_and_known_facts_are_left_out(make_host: HostFactory, home: Path, memory: Memory) -> None:
     host = make_host(proposing(home, ["1.1"], ["1.9", "x", "The heating is not gas."], ["1.1-4"])).start()
     standing = memory.save(RENT, "home")
     whole = memory.save(TEXT, "home")
@@ -96,7 +90,7 @@ def test_what_the_text_does_not_say_is_left_out_and_what_stands_is_not_written_t
 
 
 @pytest.mark.parametrize("answer", ['{"sentences": []}', '{"entries": [{"content": 7}]}'])
-def test_an_answer_without_entries_leaves_what_was_saved_and_is_not_asked_for_again(
+def test_an_answer_without_entries_is_not_asked_again(
     make_host: HostFactory, home: Path, memory: Memory, answer: str
 ) -> None:
     host = make_host({**SOON, **answering(home, answer)}).start()
@@ -145,9 +139,7 @@ def test_switched_off_an_entry_stays_alone(make_host: HostFactory, home: Path, m
     assert "enrichment" not in json.dumps(status_of(memory.home)["curation"])
 
 
-def test_a_kill_before_the_answer_forgets_no_entry_and_writes_none_twice(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
+def test_a_kill_before_the_answer_loses_and_doubles_nothing(make_host: HostFactory, home: Path, memory: Memory) -> None:
     host = make_host(proposing(home, delay_seconds=10 * PATIENCE)).start()
     whole = memory.save(TEXT, "home")
     wait_for(lambda: status_of(memory.home)["curation"]["tokens_today"] > 0)

@@ -23,7 +23,7 @@ def log_of(home: Path) -> list[tuple[int, str, str]]:
     ]
 
 
-def test_an_entry_is_known_after_a_kill_a_restart_and_an_edit(make_host: HostFactory, client: MakeClient) -> None:
+def test_an_entry_is_known_after_kill_restart_and_edit(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     saved = client().save_memory("User prefers dark mode", "user-preferences/look", ["ui"])
     host.kill()
@@ -72,7 +72,7 @@ def test_the_operator_undoes_with_and_without_a_running_host(
     assert client().get_memory(saved.id).model_dump() == saved.model_dump(exclude={"neutralised", "similar"})
 
 
-def test_an_edit_and_a_move_are_undone_each_in_one_step(make_host: HostFactory, client: MakeClient) -> None:
+def test_an_edit_and_a_move_are_each_undone_once(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     saved = client().save_memory("tea", "likes", name="drinks.md")
     edited = client("cook").edit_memory(saved.id, content="coffee", expected_version=saved.version)
@@ -95,7 +95,7 @@ def test_an_edit_and_a_move_are_undone_each_in_one_step(make_host: HostFactory, 
     assert [(row.name, row.category) for row in client().list_memory_entries().entries] == [("drinks.md", "likes")]
 
 
-def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFactory, client: MakeClient) -> None:
+def test_an_impossible_undo_says_so(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     assert run_cli("undo", 1, home=host.home).returncode == 9
     client().append_turn("user", "hello")
@@ -123,9 +123,7 @@ def test_no_agent_undoes(make_host: HostFactory, home: Path, closed: bool) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
-def test_a_request_in_the_operators_box_that_is_not_the_hosts_users_is_refused(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_anothers_request_in_the_operators_box_is_refused(make_host: HostFactory, home: Path) -> None:
     make_host().start()
     box = RawSender(home, sender="operator").make()
     path = box.root / "tmp" / "x"
@@ -137,7 +135,7 @@ def test_a_request_in_the_operators_box_that_is_not_the_hosts_users_is_refused(
     assert "belongs to uid 65534" in reply["error"]["message"]
 
 
-def test_a_shell_saves_and_deletes_and_the_operator_brings_it_back(make_host: HostFactory) -> None:
+def test_a_shell_saves_deletes_and_the_operator_restores(make_host: HostFactory) -> None:
     host = make_host().start()
     saved = run_agent("save", "Tea, no sugar", "--category", "drinks", "--tag", "tea", "--title", "Tea", home=host.home)
     assert saved.stdout.startswith("saved: ")

@@ -42,7 +42,7 @@ WRONG: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_request_is_answered_with_what_where_and_what_now(asker: RawSender, case: str) -> None:
+def test_a_wrong_request_is_told_what_where_what_now(asker: RawSender, case: str) -> None:
     data, code, field, says = WRONG[case]
     assert_refused(asker.ask("x", data), code, says=says, field=field)
     assert "never saved" not in asker.memory_text()
@@ -117,7 +117,7 @@ def test_what_is_the_operators_is_refused_to_everybody_else(served: HostProcess,
 
 
 @pytest.mark.parametrize("name", ["human", "consolidator", "curator", "scheduler", "Human"])
-def test_nobody_sends_under_a_name_that_the_host_signs_with(served: HostProcess, name: str) -> None:
+def test_nobody_sends_under_a_reserved_name(served: HostProcess, name: str) -> None:
     sender = RawSender(served.home, "signing", name).make()
     reply = sender.ask("x", request("x", content="I am the host."))
     assert_refused(reply, "forbidden", says="is reserved for what the host itself writes down", field="sender")
@@ -127,7 +127,7 @@ def test_nobody_sends_under_a_name_that_the_host_signs_with(served: HostProcess,
     assert "is reserved" in cli_error("sender", "add", "signing", name, home=served.home, code=2)
 
 
-def test_a_refused_change_may_be_corrected_under_the_same_id(asker: RawSender) -> None:
+def test_a_refused_change_may_be_corrected_and_resent(asker: RawSender) -> None:
     assert_refused(asker.ask("x", request("x", content=" ")), "invalid")
     (asker.replies / "x.json").unlink()
     asker.do("x", content="better")
@@ -163,7 +163,7 @@ IN_THE_WAY = {
 
 
 @pytest.mark.parametrize("what", IN_THE_WAY)
-def test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away(asker: RawSender, what: str) -> None:
+def test_a_memory_md_that_is_no_file_is_unavailable(asker: RawSender, what: str) -> None:
     IN_THE_WAY[what](asker.memory)
     data = request("x", content="later")
     reply = asker.ask("x", data)
@@ -183,9 +183,7 @@ def test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away(asker
     assert asker.memory_text().count("later") == 1
 
 
-def test_a_note_refused_in_the_middle_of_a_batch_leaves_its_neighbours_whole(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_a_refused_note_leaves_its_batch_neighbours_whole(make_host: HostFactory, home: Path) -> None:
     good, bad = RawSender(home, "good").make(), RawSender(home, "bad").make()
     bad.memory.parent.mkdir()
     os.mkfifo(bad.memory)
@@ -210,7 +208,7 @@ conversation.format_history = broken
 """
 
 
-def test_a_bug_in_a_decision_is_internal_and_the_request_is_kept(make_host: HostFactory, stranger: RawSender) -> None:
+def test_a_bug_in_a_change_keeps_the_request(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(source=BROKEN).start()
     data = request("bug", content="unlucky")
     assert_refused(stranger.ask("bug", data), "internal", says="data/dead/")
@@ -223,7 +221,7 @@ def test_a_bug_in_a_decision_is_internal_and_the_request_is_kept(make_host: Host
     assert not stranger.memory.exists()
 
 
-def test_a_bug_in_a_query_is_internal_and_the_request_is_kept(make_host: HostFactory, client: MakeClient) -> None:
+def test_a_bug_in_a_query_keeps_the_request(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host(source=BROKEN).start()
     with pytest.raises(Internal):
         client().get_history()
@@ -231,7 +229,7 @@ def test_a_bug_in_a_query_is_internal_and_the_request_is_kept(make_host: HostFac
     assert client().ping().protocol == 1
 
 
-def test_the_neighbours_of_a_bug_in_the_same_batch_are_served(make_host: HostFactory, stranger: RawSender) -> None:
+def test_a_bugs_batch_neighbours_are_served(make_host: HostFactory, stranger: RawSender) -> None:
     source = BROKEN.replace("def broken(*_):", "was = notes.render_note\ndef broken(text, *more):").replace(
         "    raise", "    if text != 'bad': return was(text, *more)\n    raise"
     )
@@ -255,9 +253,7 @@ Projections.end_of = end_of
 """
 
 
-def test_what_was_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_what_depends_on_a_refused_turn_is_refused_too(make_host: HostFactory, stranger: RawSender) -> None:
     """Else a document would go up to a turn that was never taken, and hide the next one that gets its number."""
     asked = {
         f"t{number}": request(f"t{number}", "append_turn", payload={"role": "user", "content": f"turn {number}"})
@@ -278,9 +274,7 @@ def test_what_was_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
     assert stranger.ask("u", asked["u"])["result"]["turns"] == 3
 
 
-def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_repair(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_request_kept_after_a_bug_is_retried_once(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(source=BROKEN).start()
     stranger.ask("bug", request("bug", content="at last"))
     host.stop()
@@ -311,7 +305,7 @@ def test_every_reply_is_logged_with_its_outcome(asker: RawSender, served: HostPr
     assert "fine" not in str(lines)
 
 
-def test_without_its_library_several_machines_are_refused_with_what_to_install(make_host: HostFactory) -> None:
+def test_without_its_library_the_cluster_names_what_to_install(make_host: HostFactory) -> None:
     without = "import sys; sys.modules['nats'] = None"
     host = make_host({"cluster.servers": "nats://127.0.0.1:9"}, source=without)
     host.launch()

@@ -104,7 +104,7 @@ def exported(home: Path, target: Path, group: str = "main") -> bytes:
     return target.read_bytes()
 
 
-def test_what_is_imported_into_a_new_home_and_exported_again_is_the_same_bytes(archive: Path, tmp_path: Path) -> None:
+def test_import_and_export_again_gives_the_same_bytes(archive: Path, tmp_path: Path) -> None:
     other = loaded(archive, tmp_path / "other")
     assert exported(other, tmp_path / "b.tar.gz") == archive.read_bytes()
     printed(other, "export", "main", "--to", tmp_path / "folder")
@@ -112,9 +112,7 @@ def test_what_is_imported_into_a_new_home_and_exported_again_is_the_same_bytes(a
     assert exported(again, tmp_path / "c.tar.gz") == archive.read_bytes()
 
 
-def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(
-    lived: Path, archive: Path, tmp_path: Path
-) -> None:
+def test_log_blame_context_and_search_survive_an_import(lived: Path, archive: Path, tmp_path: Path) -> None:
     other = loaded(archive, tmp_path / "other")
     for words in (
         ("log", "main", "--json", "--limit", 1000),
@@ -131,9 +129,7 @@ def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(
     assert {"human", "operator", "stranger"} <= {one["sender"] for one in told}
 
 
-def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
-    archive: Path, home: Path, make_host: HostFactory
-) -> None:
+def test_an_imported_group_has_no_edits_and_lives_on(archive: Path, home: Path, make_host: HostFactory) -> None:
     host = looking(make_host(AT_ONCE))
     host.stop()
     printed(home, "import", "kitchen", archive)
@@ -148,9 +144,7 @@ def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
     assert bee.memory_text().count("likes tea") == 1
 
 
-def test_what_a_person_changed_while_no_host_ran_is_noticed_in_the_new_home(
-    lived: Path, tmp_path: Path, make_host: HostFactory
-) -> None:
+def test_edits_before_an_export_are_noticed_after_import(lived: Path, tmp_path: Path, make_host: HostFactory) -> None:
     memory, claude = lived / "groups/main/MEMORY.md", lived / "groups/main/CLAUDE.md"
     memory.write_text(memory.read_text().replace("likes tea", "likes coffee"))
     claude.unlink()
@@ -163,9 +157,7 @@ def test_what_a_person_changed_while_no_host_ran_is_noticed_in_the_new_home(
     assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
 
 
-def test_what_was_forgotten_in_a_home_stays_out_when_an_older_export_is_loaded(
-    forgetful: Path, archive: Path, tmp_path: Path
-) -> None:
+def test_an_older_export_keeps_forgotten_texts_out(forgetful: Path, archive: Path, tmp_path: Path) -> None:
     home = shutil.copytree(forgetful, tmp_path / "home")
     assert cli_json("import", "twin", archive, "--dry-run", home=home)["forgotten"] == 3
     told = printed(home, "import", "twin", archive)
@@ -181,7 +173,7 @@ def test_what_was_forgotten_in_a_home_stays_out_when_an_older_export_is_loaded(
     assert "likes cake" in (loaded(archive, tmp_path / "other") / "groups/main/MEMORY.md").read_text()
 
 
-def test_a_group_of_which_something_was_forgotten_is_exported_and_loaded(forgetful: Path, tmp_path: Path) -> None:
+def test_a_group_with_forgotten_texts_is_exported_and_loaded(forgetful: Path, tmp_path: Path) -> None:
     first = exported(forgetful, tmp_path / "a.tar.gz")
     other = loaded(tmp_path / "a.tar.gz", tmp_path / "other")
     assert exported(other, tmp_path / "b.tar.gz") == first
@@ -190,7 +182,7 @@ def test_a_group_of_which_something_was_forgotten_is_exported_and_loaded(forgetf
     assert b"likes cake" not in packed
 
 
-def test_a_load_that_is_killed_before_it_has_forgotten_is_finished_by_the_next_start(
+def test_a_killed_load_is_finished_at_the_next_start(
     forgetful: Path, archive: Path, tmp_path: Path, make_host: HostFactory
 ) -> None:
     home = shutil.copytree(forgetful, tmp_path / "home-that-forgets")
@@ -203,9 +195,7 @@ def test_a_load_that_is_killed_before_it_has_forgotten_is_finished_by_the_next_s
     assert "likes cake" not in printed(home, "show", "twin/MEMORY.md", "--as-of", "2999-01-01")
 
 
-def test_into_a_home_with_such_numbers_all_are_shifted_and_into_a_group_with_anything_nothing_comes(
-    lived: Path, archive: Path
-) -> None:
+def test_numbers_are_shifted_and_a_used_group_refused(lived: Path, archive: Path) -> None:
     assert "name one that is not there yet" in cli_error("import", "main", archive, home=lived)
     dry = cli_json("import", "twin", archive, "--dry-run", home=lived)
     assert not (lived / "groups/twin").exists()
@@ -218,7 +208,7 @@ def test_into_a_home_with_such_numbers_all_are_shifted_and_into_a_group_with_any
     assert twins_ == ours_.replace("main", "twin")
 
 
-def test_an_export_beside_agents_that_write_has_all_that_was_acknowledged_before_it(
+def test_an_export_during_writes_has_everything_acknowledged(
     home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path
 ) -> None:
     host = make_host(AT_ONCE).start()
@@ -235,7 +225,7 @@ def test_an_export_beside_agents_that_write_has_all_that_was_acknowledged_before
     assert {one["kind"] for one in cli_json("log", "main", "--limit", 100, home=other)} == {"note"}
 
 
-def test_while_a_host_serves_the_home_an_export_is_not_loaded(host: HostProcess, archive: Path) -> None:
+def test_an_export_is_not_loaded_into_a_served_home(host: HostProcess, archive: Path) -> None:
     assert "a home that nobody serves" in cli_error("import", "twin", archive, home=host.home, code=5)
 
 
@@ -334,9 +324,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("what", [*HOSTILE, *DAMAGED])
-def test_a_damaged_or_hostile_export_is_refused_and_changes_nothing(
-    what: str, archive: Path, other: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_or_hostile_export_changes_nothing(what: str, archive: Path, other: Path, tmp_path: Path) -> None:
     before = tree(other)
     bad = repacked(archive, tmp_path / "bad.tar.gz", DAMAGED.get(what, lambda files: None), HOSTILE.get(what, ()))
     result = run_cli("import", "main", bad, home=other)

@@ -16,7 +16,7 @@ def lines(home: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (home / "data/feedback/main.jsonl").read_text().splitlines()]
 
 
-def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
+def test_feedback_survives_kills_once_and_can_be_deleted(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     host = make_host({**AT_ONCE, "ops.maintenance.CHECKPOINT_SECONDS": 600}).start()  # nothing counts as written

@@ -226,9 +226,7 @@ def planted(home: Path, make_host: HostFactory, stranger: RawSender) -> Path:
     return home
 
 
-def test_of_200_texts_in_every_place_nothing_is_left_and_all_else_stays(
-    planted: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_of_200_forgotten_texts_nothing_is_left(planted: Path, make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(home=planted).start()
     would = forget(planted, "--text", PHRASE, "--dry-run")
     assert would["changes"]["note"] >= 35
@@ -271,9 +269,7 @@ def test_without_the_vacuum_something_is_left(planted: Path, make_host: HostFact
     assert {one["file"] for one in result["left"]} & {"data/journal.db", "data/journal.db-wal"}
 
 
-def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_the_past_shows_that_something_was_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     looking(make_host(AT_ONCE))
     for number, text in enumerate(("likes tea", f"hides the {PHRASE}", "likes cake"), 1):
         assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["seq"] == number
@@ -303,9 +299,7 @@ def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
     assert "likes tea" in stranger.memory_text()
 
 
-def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_an_entry_a_sender_and_a_session_are_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     make_host(AT_ONCE).start()
     other = RawSender(home, sender="other").make()
     saved: dict[str, dict[str, Any]] = {}
@@ -338,9 +332,7 @@ def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
     assert not tombstones.knows("other ordered 2 copper nails")
 
 
-def test_what_was_made_of_a_senders_words_goes_with_them_and_others_words_stay(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_what_came_of_a_senders_words_is_forgotten_too(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     note = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
     answers = [{"text": "Let me note that.", "calls": [note]}, {"text": "Noted."}]
     scripted = script(home, {"when": "remember", "answers": answers}, delay_seconds=0.001)
@@ -381,9 +373,7 @@ def test_what_was_made_of_a_senders_words_goes_with_them_and_others_words_stay(
         assert words in path.read_text(), path
 
 
-def test_what_was_noted_in_a_conversation_goes_with_the_session(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_notes_from_a_conversation_go_with_its_session(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     note = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
     answers = [{"text": "Let me note that.", "calls": [note]}, {"text": "Noted."}]
     make_host(AT_ONCE | script(home, {"when": "remember", "answers": answers}, delay_seconds=0.001)).start()
@@ -395,9 +385,7 @@ def test_what_was_noted_in_a_conversation_goes_with_the_session(
     assert files_with(home, b"alnut") == []
 
 
-def test_what_is_not_there_is_not_found_and_a_change_that_a_person_made_is(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_missing_target_is_not_found(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     looking(make_host(AT_ONCE))
     stranger.do("n1", content="the harvester ordered walnut planks")
     for option in ("--id", "--sender", "--session"):
@@ -415,7 +403,7 @@ def test_what_is_not_there_is_not_found_and_a_change_that_a_person_made_is(
     assert "walnut" in stranger.memory_text()
 
 
-def test_names_that_an_agent_or_a_person_made_up_for_the_metadata_of_an_entry_go_with_it(
+def test_invented_metadata_names_are_forgotten_with_the_entry(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     looking(make_host(AT_ONCE))
@@ -431,7 +419,7 @@ def test_names_that_an_agent_or_a_person_made_up_for_the_metadata_of_an_entry_go
     assert files_with(home, b"of tim") == files_with(home, b" wren") == []
 
 
-def test_links_among_the_files_of_a_group_do_not_keep_anything_from_being_forgotten(
+def test_links_in_a_group_do_not_stop_forgetting(
     home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path
 ) -> None:
     make_host(AT_ONCE).start()
@@ -448,9 +436,7 @@ def test_links_among_the_files_of_a_group_do_not_keep_anything_from_being_forgot
     assert elsewhere.read_text() == '{"content": "walnut planks"}'
 
 
-def test_what_every_group_reads_is_forgotten_and_what_it_was(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_what_every_group_reads_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     looking(make_host(AT_ONCE))
     stranger.do("n1", content="likes tea")
     files = ["AGENT.md", "groups/global/CLAUDE.md", "config/agents/bob/profile.md", "groups/main/AGENT.md"]
@@ -512,9 +498,7 @@ def texts_of(home: Path) -> Sequence[str]:
     return [line for path in paths for line in path.read_text().splitlines() if "ordered" in line]
 
 
-def test_what_is_forgotten_is_forgotten_without_a_host_too_and_two_at_once_wait_for_each_other(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_forgetting_works_without_a_host_one_at_a_time(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(AT_ONCE).start()
     for number in range(6):
         stranger.do(f"n{number}", content=f"the number of safe {number} is secret")

@@ -63,9 +63,7 @@ def test_what_is_recalled_into_a_context_can_be_opened(client: MakeClient, found
         assert agent.get_memory(id_).content == found[id_]
 
 
-def test_an_id_that_is_gone_or_of_another_group_opens_nothing(
-    home: Path, client: MakeClient, found: dict[str, str]
-) -> None:
+def test_an_id_gone_or_of_another_group_opens_nothing(home: Path, client: MakeClient, found: dict[str, str]) -> None:
     agent = client()
     [note] = [id_ for id_, says in found.items() if id_.startswith("MEMORY.md#") and "main" in says]
     for id_ in ("main#1", note):

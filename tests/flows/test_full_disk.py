@@ -32,7 +32,7 @@ def _assert_each_stands_once(sender: RawSender) -> None:
 
 
 @needs_mount
-def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(disk: Path, cramped: HostProcess) -> None:
+def test_on_a_full_disk_requests_wait_and_run_once(disk: Path, cramped: HostProcess) -> None:
     cramped.settings["ops.maintenance.CHECKPOINT_SECONDS"] = 600.0  # without a checkpoint each commit needs space
     host, home = cramped.start(), cramped.home
     sender = RawSender(home).make()
@@ -56,7 +56,7 @@ def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(di
     host.stop()
 
 
-def test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_once_later(
+def test_a_full_journal_is_unavailable_and_later_works_once(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("write,create", "journal.db", errno.ENOSPC)
@@ -83,7 +83,7 @@ def test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_onc
 
 
 @needs_mount
-def test_without_inodes_requests_wait_and_are_served_once_when_there_are_some(disk: Path, cramped: HostProcess) -> None:
+def test_without_inodes_requests_wait_and_run_once(disk: Path, cramped: HostProcess) -> None:
     host, home = cramped.start(), cramped.home
     sender = RawSender(home).make()
     sender.do("before", content="before")
@@ -106,9 +106,7 @@ def test_without_inodes_requests_wait_and_are_served_once_when_there_are_some(di
 
 
 @needs_mount
-def test_notes_for_a_full_disk_of_their_own_are_kept_by_the_journal_and_written_once_when_there_is_space(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_notes_on_a_full_disk_are_written_once_later(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     with mounted(home / "groups", "size=64k") as groups:
         stranger.memory.parent.mkdir()
         host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
@@ -136,7 +134,7 @@ def test_notes_for_a_full_disk_of_their_own_are_kept_by_the_journal_and_written_
 
 
 @pytest.mark.parametrize("kind", ["create", "write"])
-def test_a_reply_for_which_there_is_no_space_is_written_later_and_the_note_stands_once(
+def test_a_reply_without_space_is_written_later(
     kind: str, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of(kind, "/replies/", errno.ENOSPC)
@@ -157,7 +155,7 @@ def test_a_reply_for_which_there_is_no_space_is_written_later_and_the_note_stand
     host.stop()
 
 
-def test_a_host_that_cannot_sign_its_lock_on_a_full_disk_says_so_and_may_be_started_again(
+def test_an_unsigned_lock_on_a_full_disk_is_reported(
     home: Path, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("write", "host.lock", errno.ENOSPC)
@@ -177,7 +175,7 @@ def test_a_host_that_cannot_sign_its_lock_on_a_full_disk_says_so_and_may_be_star
     host.stop()
 
 
-def test_what_a_read_only_disk_does_not_take_is_not_acknowledged_and_served_when_it_is_mended(
+def test_a_read_only_disk_acknowledges_nothing(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("write,create,rename,unlink,truncate", "", errno.EROFS)
@@ -204,7 +202,7 @@ def test_what_a_read_only_disk_does_not_take_is_not_acknowledged_and_served_when
 
 
 @needs_mount
-def test_a_start_on_a_read_only_disk_says_so_and_is_worth_repeating(disk: Path, cramped: HostProcess) -> None:
+def test_a_start_on_a_read_only_disk_says_so(disk: Path, cramped: HostProcess) -> None:
     host, home = cramped.start(), cramped.home
     sender = RawSender(home).make()
     sender.do("before", content="before")

@@ -57,7 +57,7 @@ def test_a_group_elsewhere_is_served_followed_and_backed_up(
         assert packed.getmember("groups/main/MEMORY.md").size == memory.stat().st_size
 
 
-def test_init_links_the_groups_to_an_absolute_path_as_it_is_and_to_another_below_the_home(tmp_path: Path) -> None:
+def test_init_links_groups_by_absolute_or_relative_path(tmp_path: Path) -> None:
     made = make_home(tmp_path / "one", groups=tmp_path / "vault")
     assert (tmp_path / "vault/main/CLAUDE.md").is_file()
     assert tmp_path / "one/groups/main/CLAUDE.md" in made
@@ -71,7 +71,7 @@ def test_init_links_the_groups_to_an_absolute_path_as_it_is_and_to_another_below
     assert not (tmp_path / "another").exists()
 
 
-def test_groups_that_are_not_mounted_end_the_start_with_the_code_that_is_tried_again(tmp_path: Path) -> None:
+def test_unmounted_groups_end_the_start_for_a_retry(tmp_path: Path) -> None:
     make_home(tmp_path / "home", groups=tmp_path / "vault")
     (tmp_path / "vault").rename(tmp_path / "away")
     with pytest.raises(StorageFailed, match=f"is a link to {tmp_path}/vault, which is not there"):

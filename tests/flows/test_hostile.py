@@ -137,13 +137,13 @@ OBJECTS: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("what", OBJECTS)
-def test_what_is_no_regular_file_is_refused_without_being_read(scene: Scene, what: str) -> None:
+def test_what_is_no_regular_file_is_refused_unread(scene: Scene, what: str) -> None:
     make, says = OBJECTS[what]
     _place(scene, make)
     scene.check_refused("x.json", None, says=says)
 
 
-def test_a_fifo_with_a_writer_at_its_other_end_is_not_read(scene: Scene) -> None:
+def test_a_fifo_with_a_writer_is_not_read(scene: Scene) -> None:
     _place(scene, os.mkfifo)
     with contextlib.suppress(OSError):  # the host may have removed it by now
         other_end = os.open(scene.mallory.requests / "x.json", os.O_RDWR | os.O_NONBLOCK)
@@ -152,7 +152,7 @@ def test_a_fifo_with_a_writer_at_its_other_end_is_not_read(scene: Scene) -> None
     assert "through a pipe" not in scene.honest.memory_text()
 
 
-def test_a_folder_with_files_in_it_is_refused_once_and_not_descended_into(scene: Scene) -> None:
+def test_a_folder_as_a_request_is_refused_once(scene: Scene) -> None:
     def full(path: Path) -> None:
         path.mkdir()
         for number in range(500):
@@ -173,7 +173,7 @@ def test_a_folder_with_files_in_it_is_refused_once_and_not_descended_into(scene:
     scene.mallory.do("y", "ping")
 
 
-def test_a_hard_link_to_a_file_of_somebody_else_is_refused_after_the_grace(scene: Scene) -> None:
+def test_a_hard_link_to_anothers_file_is_refused(scene: Scene) -> None:
     theirs = scene.victim.root / "tmp" / "draft"
     theirs.write_bytes(request("x", content="the victim's draft"))
     os.link(theirs, scene.mallory.requests / "x.json")
@@ -183,7 +183,7 @@ def test_a_hard_link_to_a_file_of_somebody_else_is_refused_after_the_grace(scene
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5], ids=["at once", "later"])
-def test_a_hard_link_to_a_request_of_somebody_else_is_never_the_attackers_note(scene: Scene, seconds: float) -> None:
+def test_a_hard_link_to_anothers_request_is_never_ours(scene: Scene, seconds: float) -> None:
     data = request("x", content="the victim's own words")
     for sender in (scene.victim, scene.mallory):
         (sender.root / "tmp" / "both").unlink(missing_ok=True)
@@ -201,7 +201,7 @@ def test_a_hard_link_to_a_request_of_somebody_else_is_never_the_attackers_note(s
     assert scene.honest.memory_text().count("the victim's own words") == 1
 
 
-def test_a_sparse_file_of_one_tebibyte_is_refused_and_only_its_beginning_kept(scene: Scene) -> None:
+def test_a_sparse_tebibyte_is_refused_with_its_beginning_kept(scene: Scene) -> None:
     began = time.monotonic()
 
     def sparse(path: Path) -> None:
@@ -232,13 +232,13 @@ def test_a_request_of_just_the_largest_size_is_served(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("more", [1, 1000, 3 * MAX])
-def test_a_request_over_the_largest_size_is_refused_and_kept_whole(scene: Scene, more: int) -> None:
+def test_an_oversized_request_is_refused_and_kept_whole(scene: Scene, more: int) -> None:
     data = _sized(MAX + more)
     scene.mallory.drop("x", data)
     scene.check_refused("x.json", data, "too_large", says=f"{MAX + more} bytes, the limit is {MAX}")
 
 
-def test_a_file_nobody_but_its_owner_may_read_is_no_obstacle(scene: Scene) -> None:
+def test_a_file_only_its_owner_reads_is_served(scene: Scene) -> None:
     def locked(path: Path) -> None:
         path.write_bytes(b"not for you")
         path.chmod(0)
@@ -277,7 +277,7 @@ REFUSED_NAMES = [
 
 
 @pytest.mark.parametrize("name", REFUSED_NAMES, ids=ascii)
-def test_a_name_that_is_no_request_id_is_refused_and_shown_escaped(scene: Scene, name: str) -> None:
+def test_a_bad_request_name_is_refused_and_escaped(scene: Scene, name: str) -> None:
     data = request("x", content="misnamed")
     _place(scene, _file(data), name)
     scene.check_refused(name, data, says="is not a request id")
@@ -296,12 +296,12 @@ def test_a_name_that_is_not_finished_is_left_alone(scene: Scene, name: str) -> N
 
 
 @pytest.mark.parametrize("stem", ["CON", "x.json", "x.reason", "0", "a" * 100, "A.b_c-d", "con..", "host.lock"])
-def test_an_unusual_name_that_is_a_request_id_is_served(scene: Scene, stem: str) -> None:
+def test_an_unusual_but_valid_name_is_served(scene: Scene, stem: str) -> None:
     scene.mallory.do(stem, content="fine")
     assert "- fine" in scene.honest.memory_text()
 
 
-def test_nothing_of_a_name_reaches_a_console_as_it_is(make_host: HostFactory, stranger: RawSender) -> None:
+def test_no_name_reaches_a_console_unescaped(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"log.format": "console"}).start()
     names = ["\x1b[2J\x1b]0;owned\x07", "x\n2026-01-01T00:00:00Z [info] forged", "x\u202ey", "x\ry"]
     for number, name in enumerate(names):
@@ -345,7 +345,7 @@ def _swap(folder: Path, target: Path) -> None:
     _in_place_of(folder, lambda path: path.symlink_to(target))
 
 
-def test_requests_swapped_for_a_link_to_the_victims_reads_nothing_of_it(scene: Scene) -> None:
+def test_requests_swapped_for_a_link_read_nothing_elsewhere(scene: Scene) -> None:
     victim = RawSender(scene.host.home.parent / "elsewhere", "main", "victim").make()
     victim.note("x", SECRET)
     _swap(scene.mallory.requests, victim.requests)
@@ -361,7 +361,7 @@ def test_requests_swapped_for_a_link_to_the_victims_reads_nothing_of_it(scene: S
     scene.mallory.do("y", "ping")
 
 
-def test_replies_swapped_for_a_link_to_the_victims_writes_nothing_there(scene: Scene) -> None:
+def test_replies_swapped_for_a_link_write_nothing_elsewhere(scene: Scene) -> None:
     scene.victim.ask("x", request("x", "ping"))
     before = scene.victim.peek("x")
     _swap(scene.mallory.replies, scene.victim.replies)
@@ -378,7 +378,7 @@ def test_replies_swapped_for_a_link_to_the_victims_writes_nothing_there(scene: S
 
 
 @pytest.mark.parametrize("folder", ["requests", "replies"])
-def test_a_file_in_place_of_a_folder_stops_that_box_only(scene: Scene, folder: str) -> None:
+def test_a_file_instead_of_a_folder_stops_one_box(scene: Scene, folder: str) -> None:
     _in_place_of(scene.mallory.root / folder, _file(b"x"))
     if folder == "replies":
         scene.mallory.note("x", "waits")
@@ -388,7 +388,7 @@ def test_a_file_in_place_of_a_folder_stops_that_box_only(scene: Scene, folder: s
     scene.mallory.do("y", "ping")
 
 
-def test_a_reply_that_cannot_be_written_concerns_its_sender_only(scene: Scene) -> None:
+def test_an_unwritable_reply_affects_only_its_sender(scene: Scene) -> None:
     (scene.mallory.replies / "x.json").mkdir()
     scene.mallory.note("x", "applied once")
     scene.check()
@@ -398,7 +398,7 @@ def test_a_reply_that_cannot_be_written_concerns_its_sender_only(scene: Scene) -
     assert scene.honest.memory_text().count("applied once") == 1
 
 
-def test_a_link_where_a_reply_will_stand_is_replaced_and_not_followed(scene: Scene) -> None:
+def test_a_link_in_a_replys_place_is_replaced(scene: Scene) -> None:
     (scene.mallory.replies / "x.json").symlink_to(scene.secret)
     scene.mallory.drop("x", request("x", "ping"))
     wait_for(lambda: not (scene.mallory.replies / "x.json").is_symlink())
@@ -447,7 +447,7 @@ def _busy_for(seconds: float, act: Callable[[int], None]) -> int:
     return count
 
 
-def test_folders_swapped_for_links_all_the_time_never_lead_into_another_box(scene: Scene) -> None:
+def test_swapped_folders_never_lead_into_another_box(scene: Scene) -> None:
     mallory, victim = scene.mallory, scene.victim
 
     def swap(number: int) -> None:
@@ -486,7 +486,7 @@ def test_folders_swapped_for_links_all_the_time_never_lead_into_another_box(scen
     scene.check()
 
 
-def test_a_file_that_grows_and_shrinks_while_it_is_read_is_one_consistent_request_or_refused(scene: Scene) -> None:
+def test_a_changing_file_is_one_consistent_request_or_refused(scene: Scene) -> None:
     whole = {letter: request("x", content=letter * 20_000) for letter in "ab"}
     path = scene.mallory.requests / "x.json"
 
@@ -509,7 +509,7 @@ def _honest(scene: Scene) -> None:
     assert scene.host.is_running
 
 
-def test_bytes_changed_through_a_descriptor_after_the_rename_give_one_of_the_texts(scene: Scene) -> None:
+def test_bytes_changed_after_the_rename_give_one_text(scene: Scene) -> None:
     texts = {letter: letter * 30_000 for letter in "ab"}
     for number in range(30):
         stem = f"x{number}"
@@ -532,7 +532,7 @@ def test_bytes_changed_through_a_descriptor_after_the_rename_give_one_of_the_tex
 # --------------------------------------------------------------------------------------------------------------- floods
 
 
-def test_a_flood_of_drafts_unfinished_names_and_nonsense_leaves_others_their_turn(scene: Scene) -> None:
+def test_a_flood_of_garbage_leaves_others_their_turn(scene: Scene) -> None:
     neighbour = RawSender(scene.host.home, f"{scene.mallory.group}-next", "honest").make()
     neighbour.do("p", "ping")
     for number in range(500):
@@ -637,7 +637,7 @@ def test_no_section_forges_a_note_or_its_author(scene: Scene, section: str) -> N
         assert text == ""
 
 
-def test_a_sender_that_looks_like_another_is_another_or_none(scene: Scene) -> None:
+def test_a_look_alike_sender_is_another_or_none(scene: Scene) -> None:
     twin = RawSender(scene.host.home, scene.mallory.group, "hоnest").make()  # a Cyrillic o
     capital = RawSender(scene.host.home, scene.mallory.group, "Honest").make()
     twin.note("x", "from the twin")
@@ -648,7 +648,7 @@ def test_a_sender_that_looks_like_another_is_another_or_none(scene: Scene) -> No
     assert "from the twin" not in scene.honest.memory_text()
 
 
-def test_a_flood_of_garbage_fills_the_room_of_dead_letters_and_no_more(make_host: HostFactory, home: Path) -> None:
+def test_a_flood_of_garbage_stays_within_its_limit(make_host: HostFactory, home: Path) -> None:
     settings: dict[str, object] = {"spool.dead_letters.MAX_BYTES": 16_777_216, "security.secrets": "off"}
     host = make_host(settings).start()  # looking for secrets takes 0.3 s a MB
     quiet, loud = RawSender(home, "main", "quiet").make(), RawSender(home, "main", "loud").make()

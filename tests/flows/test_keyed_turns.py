@@ -23,7 +23,7 @@ def contents_of(home: Path) -> list[str]:
     return [turn["content"] for turn in turns_of(home)]
 
 
-def test_a_key_is_known_after_a_kill_and_within_one_batch(make_host: HostFactory, home: Path) -> None:
+def test_a_key_is_known_after_a_kill(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     SyncClient(home, "main", "claude", timeout_seconds=PATIENCE).append_turns([keyed("a", "Hello")])
     host.kill()
@@ -71,7 +71,7 @@ def test_times_never_go_back_nor_into_the_future(host: HostProcess, home: Path) 
     assert "2026-01-02" < third < "2999"
 
 
-def test_credentials_in_keyed_turns_are_redacted_and_the_key_is_known(host: HostProcess, home: Path) -> None:
+def test_credentials_in_keyed_turns_are_redacted(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     turn = keyed("a", "my key is AKIAIOSFODNN7EXAMPLE")
     assert agent.append_turns([turn]).neutralised["secrets"] == 1
@@ -82,7 +82,7 @@ def test_credentials_in_keyed_turns_are_redacted_and_the_key_is_known(host: Host
 DATA = '{"type": "reasoning",  "n": 1.50, "n": 2, "t": "\\u00e9\u200b\\u0000", "deep": [[[{}]]]}'
 
 
-def test_data_comes_back_byte_for_byte_and_is_neither_searched_nor_shown(host: HostProcess, home: Path) -> None:
+def test_data_comes_back_exactly_and_stays_unsearched(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     turns = [keyed("a", "Hello", data=DATA), keyed("b", "Hi", "assistant", data='"quokka"'), keyed("c", "Bye")]
     assert agent.append_turns(turns).neutralised == {}
@@ -95,7 +95,7 @@ def test_data_comes_back_byte_for_byte_and_is_neither_searched_nor_shown(host: H
         agent.append_turns([keyed("b", "Hi", "assistant", data='"other"')])
 
 
-def test_data_is_json_of_128_kib_at_most_and_without_credentials(host: HostProcess, home: Path) -> None:
+def test_data_is_json_of_at_most_128_kib(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
     largest = '"' + "a" * (128 * 1024 - 2) + '"'
     assert agent.append_turns([keyed("a", "Hello", data=largest)]).added == 1

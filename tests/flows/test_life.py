@@ -63,9 +63,7 @@ def test_a_signal_stops_the_host_in_order(host: HostProcess, client: MakeClient,
     assert "STOPPING=1" in host.notifications.poll()
 
 
-def test_requests_taken_before_the_signal_are_answered_and_the_rest_waits_whole(
-    host: HostProcess, stranger: RawSender
-) -> None:
+def test_requests_before_the_signal_are_answered_others_wait(host: HostProcess, stranger: RawSender) -> None:
     for number in range(1500):
         stranger.note(f"{number:05}", f"n {number}")
     host.stop()
@@ -106,9 +104,7 @@ def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stra
     assert os.listdir(stranger.requests) == []
 
 
-def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_open_work_after_the_grace_continues_at_next_start(make_host: HostFactory, stranger: RawSender) -> None:
     env = {"HOME_OF_TEST": str(stranger.home)}
     host = make_host({"life.grace_seconds": 0.1}, env=env, source=SLOW.replace("SECONDS", "60")).start()
     for stem in ("one", "two", "three", "four", "five", "six"):
@@ -162,9 +158,7 @@ Spool.discover = slow
 """
 
 
-def test_a_request_that_comes_after_the_host_said_it_stops_waits_for_the_next_start(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_request_during_the_stop_waits(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(env={"REQUESTS_OF_TEST": str(stranger.requests)}, source=LOOKS_SLOWLY).start()
     (stranger.root / "hold").touch()
     wait_for((stranger.root / "held").exists)  # a look into the boxes is under way
@@ -244,9 +238,7 @@ def test_a_socket_nobody_listens_on_is_no_obstacle(home: Path, make_host: HostFa
 # --------------------------------------------------------------------------------------------------------- not starting
 
 
-def test_a_second_host_on_the_same_home_hears_who_serves_it_and_the_first_goes_on(
-    host: HostProcess, make_host: HostFactory, client: MakeClient
-) -> None:
+def test_a_second_host_hears_who_serves_the_home(host: HostProcess, make_host: HostFactory, client: MakeClient) -> None:
     second = make_host()
     second.stderr = second.stderr.with_name("second.stderr")
     _fails_to_start(second, 5, f"process {host.pid} on ", str(host.home), "stop it")
@@ -256,7 +248,7 @@ def test_a_second_host_on_the_same_home_hears_who_serves_it_and_the_first_goes_o
     assert client().ping().protocol == 1
 
 
-def test_a_home_that_is_none_is_refused_with_how_to_make_one(tmp_path: Path, make_host: HostFactory) -> None:
+def test_what_is_no_home_is_refused_with_advice(tmp_path: Path, make_host: HostFactory) -> None:
     for name in ("missing", "empty"):
         folder = tmp_path / name
         if name == "empty":
@@ -303,7 +295,7 @@ def _give(home: Path, uid: int) -> None:
 
 @needs_root
 @pytest.mark.parametrize("what", ["groups", "data/ipc", "data/journal.db", "data/host.lock"])
-def test_a_home_that_is_not_writable_is_refused_and_the_place_named(
+def test_an_unwritable_home_is_refused_by_place(
     open_folder: Path, used: Path, make_host: HostFactory, what: str
 ) -> None:
     home = open_folder / "home"
@@ -349,7 +341,7 @@ def test_the_environment_may_name_home_and_settings(home: Path) -> None:
 # ---------------------------------------------------------------------------------------------- the operator's commands
 
 
-def test_a_new_home_is_made_served_and_looked_at_as_the_readme_says(tmp_path: Path) -> None:
+def test_a_new_home_works_as_the_readme_says(tmp_path: Path) -> None:
     home = tmp_path / "bees"
     made = run_cli("init", home)
     assert made.returncode == 0
@@ -429,7 +421,7 @@ def test_doctor_names_each_problem_with_what_to_do(home: Path, stranger: RawSend
         assert words in messages
 
 
-def test_log_tells_who_changed_what_and_shows_no_control_character(
+def test_log_shows_changes_without_control_characters(
     host: HostProcess, client: MakeClient, stranger: RawSender
 ) -> None:
     client("researcher").update_memory("User prefers\ndark mode")
@@ -445,7 +437,7 @@ def test_log_tells_who_changed_what_and_shows_no_control_character(
     assert [(row["seq"], row["sender"], row["kind"]) for row in rows] == [(2, "user", "turn")]
 
 
-def test_log_of_a_home_without_a_journal_is_not_found(home: Path) -> None:
+def test_the_log_of_a_new_home_is_not_found(home: Path) -> None:
     assert "no journal yet" in cli_error("log", "main", home=home, code=9)
 
 
@@ -487,7 +479,7 @@ def test_version_and_help_need_no_home() -> None:
 # ---------------------------------------------------------------------------------------------------------- closed mode
 
 
-def test_in_closed_mode_an_unknown_sender_waits_until_it_is_added(make_host: HostFactory, stranger: RawSender) -> None:
+def test_in_closed_mode_an_unknown_sender_waits(make_host: HostFactory, stranger: RawSender) -> None:
     home = stranger.home
     known = RawSender(home, "main", "known")
     cli_text("sender", "add", "main", "known", home=home)
@@ -512,7 +504,7 @@ def test_in_closed_mode_an_unknown_sender_waits_until_it_is_added(make_host: Hos
     }
 
 
-def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_host: HostFactory, home: Path) -> None:
+def test_a_damaged_senders_list_keeps_the_old_one(make_host: HostFactory, home: Path) -> None:
     cli_text("sender", "add", "main", "known", home=home)
     known = RawSender(home, "main", "known")
     host = make_host({"ipc.closed": True}).start()
@@ -530,9 +522,7 @@ def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_a_log_that_cannot_be_written_does_not_stop_the_host(
-    make_host: HostFactory, client: MakeClient, home: Path
-) -> None:
+def test_an_unwritable_log_does_not_stop_the_host(make_host: HostFactory, client: MakeClient, home: Path) -> None:
     host = make_host()
     host.stderr = Path("/dev/full")
     host.start()

@@ -44,7 +44,7 @@ def journal_rows(host: HostProcess, table: str) -> int:
 # ----------------------------------------------------------------------------------------------------------------- rate
 
 
-def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under_the_same_id(
+def test_a_sender_over_its_rate_is_served_later(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
     host = make_host({"limits.requests_per_second": 1, "spool.rate_limits.BURST_SECONDS": 3}).start()
@@ -98,9 +98,7 @@ def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger
     pytest.fail(f"15 MB were sent each time: {sizes}")
 
 
-def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_over_its_rate(
-    make_host: HostFactory, client: MakeClient
-) -> None:
+def test_nobody_else_waits_for_a_sender_over_its_rate(make_host: HostFactory, client: MakeClient) -> None:
     make_host({"limits.requests_per_second": 0.01, "spool.rate_limits.BURST_SECONDS": 100}).start()
     greedy = client("greedy")
     greedy.ping()
@@ -110,9 +108,7 @@ def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_
     client("greedy", "elsewhere").ping()
 
 
-def test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_rate(
-    make_host: HostFactory, client: MakeClient
-) -> None:
+def test_a_repeat_over_the_rate_gets_its_first_reply(make_host: HostFactory, client: MakeClient) -> None:
     make_host({"limits.requests_per_second": 0.01, "spool.rate_limits.BURST_SECONDS": 100}).start()
     agent = client()
     first = agent.call(made(wire.UpdateMemory, "once"), request_id="a")
@@ -121,7 +117,7 @@ def test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_
     assert agent.call(made(wire.UpdateMemory, "once"), request_id="a") == first
 
 
-def test_rubbish_over_the_rate_does_not_fill_the_dead_letters(make_host: HostFactory, stranger: RawSender) -> None:
+def test_rubbish_over_the_rate_does_not_fill_dead_letters(make_host: HostFactory, stranger: RawSender) -> None:
     make_host({"limits.requests_per_second": 0.01, "spool.rate_limits.BURST_SECONDS": 300}).start()
     for number in range(10):
         stranger.drop(f"{number}", b"rubbish")
@@ -134,9 +130,7 @@ def test_rubbish_over_the_rate_does_not_fill_the_dead_letters(make_host: HostFac
 # ----------------------------------------------------------------------------------------------------------- full boxes
 
 
-def test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_come_again(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_an_overfull_box_serves_its_first_requests(make_host: HostFactory, stranger: RawSender) -> None:
     peer = RawSender(stranger.home, "main", "peer").make()
     for number in range(30):
         stranger.note(f"{number:02}", f"note {number}")
@@ -157,9 +151,7 @@ def test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_c
     assert "over a limit within 10 minutes: main/stranger: pending" in cli_text("status", home=host.home)
 
 
-def test_a_box_of_thousands_is_listed_bit_by_bit_and_served_in_order(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_box_of_thousands_is_served_in_order(make_host: HostFactory, stranger: RawSender) -> None:
     for number in range(1300):
         stranger.note(f"{number:04}", f"{number}")
     make_host({"spool.rate_limits.PENDING_FILES": 1100}).start()
@@ -172,9 +164,7 @@ def test_a_box_of_thousands_is_listed_bit_by_bit_and_served_in_order(
 # -------------------------------------------------------------------------------------------------------------- replies
 
 
-def test_replies_that_nobody_collects_make_room_for_new_ones_and_can_be_had_again(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_uncollected_replies_make_room_and_can_be_repeated(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"spool.rate_limits.KEPT_REPLIES": 40}).start()
     for number in range(100):
         stranger.note(f"{number:03}", f"note {number}")
@@ -189,7 +179,7 @@ def test_replies_that_nobody_collects_make_room_for_new_ones_and_can_be_had_agai
     assert host.wait_for_event("replies.trimmed")["sender"] == "stranger"
 
 
-def test_the_bytes_of_replies_that_nobody_collects_are_limited_and_those_from_before_a_start_count(
+def test_bytes_of_uncollected_replies_are_limited_across_starts(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
     host = make_host({"spool.rate_limits.KEPT_REPLY_BYTES": 100_000}).start()

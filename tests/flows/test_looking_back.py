@@ -41,7 +41,7 @@ def lived(life: Path, tmp_path: Path) -> RawSender:
     return RawSender(shutil.copytree(life, tmp_path / "lived"))
 
 
-def test_a_line_below_an_agents_note_is_the_persons_who_typed_it(lived: RawSender) -> None:
+def test_a_line_below_a_note_is_its_typists(lived: RawSender) -> None:
     told = cli_json("blame", "main", "MEMORY.md", home=lived.home)
     lines = {one["text"]: (one["author"], one["seq"], one["request"], one["why"]) for one in told}
     assert lines["- likes tea"] == ("stranger", 1, "n1", None)
@@ -56,7 +56,7 @@ def test_a_line_below_an_agents_note_is_the_persons_who_typed_it(lived: RawSende
     assert result.stderr == "(not recorded): saved just now, or while no host runs\n"
 
 
-def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id(lived: RawSender) -> None:
+def test_each_member_of_an_entry_has_its_author(lived: RawSender) -> None:
     (entry,) = (lived.home / "groups" / "main" / "memory" / "general").iterdir()
     told = {one["member"]: one for one in cli_json("blame", "main", entry.stem, home=lived.home)}
     assert (told["content"]["author"], told["content"]["seq"]) == ("human", 5)
@@ -65,19 +65,19 @@ def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id
         assert says in cli_error("blame", "main", file, home=lived.home, code=9)
 
 
-def test_an_entry_that_a_person_edited_is_found_as_the_persons(lived: RawSender) -> None:
+def test_an_entry_a_person_edited_is_the_persons(lived: RawSender) -> None:
     (hit,) = cli_json("search", "main", "cats", home=lived.home)["hits"]
     logged = cli_json("log", "main", "--by", "human", "--kind", "edit", home=lived.home)
     at = {row["file"]: row["at"] for row in logged}[hit["source"]]
     assert (hit["text"], hit["author"], hit["time"]) == ("has two cats", "human", at)
 
 
-def test_a_persona_from_before_the_journal_is_told_as_such(lived: RawSender) -> None:
+def test_a_persona_older_than_the_journal_is_marked(lived: RawSender) -> None:
     told = cli_json("blame", "main", "CLAUDE.md", home=lived.home)
     assert {(one["author"], one["why"]) for one in told} == {(None, "before")}
 
 
-def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender) -> None:
+def test_an_earlier_file_is_shown_and_two_moments_compared(lived: RawSender) -> None:
     home = lived.home
     first = cli_text("show", "main/MEMORY.md", "--as-of", 1, home=home)
     second = cli_text("show", "main/MEMORY.md", "--as-of", 3, home=home)
@@ -108,7 +108,7 @@ def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: RawSender
         assert (refused.returncode, says in words) == (code, True), refused
 
 
-def test_what_is_over_the_limit_is_said_and_not_guessed(home: Path, make_host: HostFactory) -> None:
+def test_an_oversized_past_is_reported_not_guessed(home: Path, make_host: HostFactory) -> None:
     host = looking(make_host(AT_ONCE))
     (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 400_000)
     edit = newest_edit(home, "CLAUDE.md")
@@ -136,13 +136,11 @@ UNKNOWN = (
 
 
 @pytest.mark.parametrize(("asked", "said"), UNKNOWN, ids=lambda value: str(value)[:60])
-def test_a_change_a_group_or_a_file_that_is_not_there_is_not_found(
-    life: Path, asked: tuple[object, ...], said: str
-) -> None:
+def test_a_missing_change_group_or_file_is_not_found(life: Path, asked: tuple[object, ...], said: str) -> None:
     assert said in cli_error(*asked, home=life, code=9)
 
 
-def test_of_several_changes_none_is_undone_if_one_is_not_there_and_a_refusal_names_those_that_were(
+def test_of_several_undos_all_or_none_happen(
     lived: RawSender,
 ) -> None:
     before = lived.memory_text()

@@ -28,7 +28,7 @@ def file_of(home: Path, group: str = "main") -> Path:
     return home / "data" / "messages" / f"{group}.jsonl"
 
 
-def test_messages_are_read_in_order_by_readers_who_keep_their_own_places(member: MakeClient) -> None:
+def test_each_reader_of_messages_keeps_its_own_place(member: MakeClient) -> None:
     ann, ben = member("ann"), member("ben")
     sent = [ann.send_message(f"number {number}").seq for number in range(5)]
     assert sent == sorted(set(sent))
@@ -47,7 +47,7 @@ def test_messages_are_read_in_order_by_readers_who_keep_their_own_places(member:
     assert (one.sender, one.session, one.to) == ("ann", "main", None)
 
 
-def test_a_message_for_some_is_shown_to_them_and_its_sender_and_a_stranger_cannot_be_named(
+def test_a_private_message_is_shown_to_its_receivers_only(
     member: MakeClient,
 ) -> None:
     ann, ben, eve = (member(name) for name in ("ann", "ben", "eve"))
@@ -71,9 +71,7 @@ def test_a_message_is_made_harmless(member: MakeClient) -> None:
     assert "\u202e" not in one.content
 
 
-def test_a_message_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_message_survives_a_kill_once(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     host = make_host().start()
     asked = request("m1", "send_message", payload={"content": "done"})
     first = stranger.ask("m1", asked)
@@ -95,7 +93,7 @@ def test_a_message_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     assert ann.send_message("after").seq > later
 
 
-def test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over(member: MakeClient) -> None:
+def test_a_waiting_reader_is_answered_by_message_or_timeout(member: MakeClient) -> None:
     ann, ben = member("ann"), member("ben")
     began = time.monotonic()
     assert ann.get_messages(0, wait_seconds=1).messages == []
@@ -114,7 +112,7 @@ def test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over
 
 
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])
-def test_who_waits_while_the_host_ends_is_answered_by_the_next_one(
+def test_a_reader_waiting_across_a_restart_is_answered(
     make_host: HostFactory, home: Path, stranger: RawSender, ends: signal.Signals
 ) -> None:
     host = make_host().start()
@@ -135,7 +133,7 @@ def test_who_waits_while_the_host_ends_is_answered_by_the_next_one(
     wait_for(lambda: not os.listdir(stranger.requests))
 
 
-def test_a_thousand_who_wait_hold_nothing_up_and_are_not_read_again(make_host: HostFactory, home: Path) -> None:
+def test_a_thousand_waiting_readers_slow_nobody(make_host: HostFactory, home: Path) -> None:
     host = make_host({"limits.requests_per_second": 100_000}).start()
     ann = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
 
@@ -166,9 +164,7 @@ def test_a_thousand_who_wait_hold_nothing_up_and_are_not_read_again(make_host: H
             assert sender.reply(name)["ok"]
 
 
-def test_a_sender_may_have_so_many_waiting_and_is_told_to_come_again_for_more(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_sender_has_a_limit_of_waiting_reads(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     make_host({"spool.beside.MAX_WAITING": 3}).start()
     for number in range(3):
         stranger.drop(f"w{number}", request(f"w{number}", "get_messages", payload={"after": 0, "wait_seconds": 300}))
@@ -178,9 +174,7 @@ def test_a_sender_may_have_so_many_waiting_and_is_told_to_come_again_for_more(
     assert all(stranger.reply(f"w{number}")["ok"] for number in range(3))
 
 
-def test_the_command_prints_messages_and_goes_on_with_those_that_come(
-    make_host: HostFactory, home: Path, tmp_path: Path
-) -> None:
+def test_the_command_prints_messages_and_follows(make_host: HostFactory, home: Path, tmp_path: Path) -> None:
     host = make_host().start()
     ann = SyncClient(home, "main", "ann")
     SyncClient(home, "main", "user").ping()

@@ -26,9 +26,7 @@ def forge_row(home: Path, kind: str, file: str) -> None:
 
 @pytest.mark.parametrize("kind", ["note", "text", "entry"])
 @pytest.mark.parametrize("file", ["../../../escaped.md", "groups/../../escaped.md", "/ABSOLUTE/escaped.md"])
-def test_a_host_writes_no_file_that_leads_out_of_its_home(
-    make_host: HostFactory, home: Path, kind: str, file: str
-) -> None:
+def test_a_host_writes_nothing_outside_its_home(make_host: HostFactory, home: Path, kind: str, file: str) -> None:
     host = make_host().start()
     SyncClient(home, "main", "ann").update_memory("a note")
     host.kill()
@@ -40,7 +38,7 @@ def test_a_host_writes_no_file_that_leads_out_of_its_home(
     assert sorted(home.parent.parent.rglob("escaped.md")) == before == []
 
 
-def test_the_next_owner_of_a_home_writes_no_file_that_leads_out_of_it(make_host: HostFactory, home: Path) -> None:
+def test_the_next_owner_writes_nothing_outside_its_home(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     SyncClient(home, "main", "ann").update_memory("a note")
     host.kill()

@@ -59,7 +59,7 @@ def hits(home: Path, words: str) -> list[Mapping[str, Any]]:
     return told
 
 
-def test_lines_below_an_agents_note_are_the_persons_at_once(noted: HostProcess, stranger: RawSender) -> None:
+def test_lines_below_a_note_are_the_persons_at_once(noted: HostProcess, stranger: RawSender) -> None:
     typed(stranger, "- likes cake\n", "- likes cake\nOnly on Sundays,\n\nsays the baker.\n")
     system = context(stranger)["system"]
     assert heading_above(system, "likes cake").startswith("## Likes (stranger")
@@ -71,9 +71,7 @@ def test_lines_below_an_agents_note_are_the_persons_at_once(noted: HostProcess, 
     assert (cake["author"], cake["text"]) == ("stranger", "- likes cake")
 
 
-def test_a_note_in_which_a_person_changed_words_is_shown_as_the_persons_with_the_time_of_that(
-    noted: HostProcess, stranger: RawSender
-) -> None:
+def test_a_reworded_note_is_the_persons_with_its_time(noted: HostProcess, stranger: RawSender) -> None:
     typed(stranger, "  with milk\n", "  with much honey\n")
     edit = newest_edit(noted.home, "MEMORY.md")
     at = f"{datetime.fromtimestamp(edit.at / 1000, UTC):%Y-%m-%d %H:%M}"
@@ -86,9 +84,7 @@ def test_a_note_in_which_a_person_changed_words_is_shown_as_the_persons_with_the
     assert (honey["author"], honey["time"]) == ("human", f"{at.replace(' ', 'T')}:00Z")
 
 
-def test_what_was_typed_while_no_host_ran_is_the_persons_in_the_next_one(
-    noted: HostProcess, stranger: RawSender
-) -> None:
+def test_text_typed_without_a_host_is_the_persons(noted: HostProcess, stranger: RawSender) -> None:
     noted.stop()
     typed(stranger, "- likes cake\n", "- likes pepper cake\nBelow it.\n")
     noted.start()
@@ -99,7 +95,7 @@ def test_what_was_typed_while_no_host_ran_is_the_persons_in_the_next_one(
     assert cake["author"] == "human"
 
 
-def test_who_pins_a_note_does_not_take_its_words_over(noted: HostProcess, stranger: RawSender) -> None:
+def test_pinning_a_note_keeps_its_author(noted: HostProcess, stranger: RawSender) -> None:
     for number, (before, after) in enumerate(
         (("## Likes (stranger", "## Likes (pinned) (stranger"), ("- likes cake", "- likes cake (pinned)")), 1
     ):
@@ -110,9 +106,7 @@ def test_who_pins_a_note_does_not_take_its_words_over(noted: HostProcess, strang
         assert heading_above(context(stranger)["system"], words).startswith("## Likes (pinned) (stranger")
 
 
-def test_in_a_large_file_that_grows_each_line_is_found_once_and_as_whose_it_is(
-    noted: HostProcess, stranger: RawSender
-) -> None:
+def test_in_a_large_growing_file_lines_keep_their_authors(noted: HostProcess, stranger: RawSender) -> None:
     for number in range(2):
         stranger.do(f"l{number}", content=f"number {number} " + "filling " * 2500)
     settle(noted.home)

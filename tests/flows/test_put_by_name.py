@@ -18,7 +18,7 @@ from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
 PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
 
 
-def test_a_put_makes_an_entry_and_takes_the_place_of_the_one_that_has_the_name(host: HostProcess, home: Path) -> None:
+def test_a_put_makes_or_replaces_the_named_entry(host: HostProcess, home: Path) -> None:
     first = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).save_memory(
         "in May", **PLAN, replace=True, tags=["home"], metadata={"a": 1}
     )
@@ -50,7 +50,7 @@ def test_a_put_expects_the_version_that_was_read(host: HostProcess, home: Path) 
     assert agent.list_memory_entries(category="plans").total == 0
 
 
-def test_a_put_is_applied_once_and_in_order_whatever_is_killed(make_host: HostFactory, home: Path) -> None:
+def test_a_put_is_applied_once_in_order_despite_kills(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     first = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).save_memory("0", **PLAN, replace=True)
     host.kill()
@@ -74,7 +74,7 @@ def test_a_put_is_applied_once_and_in_order_whatever_is_killed(make_host: HostFa
     assert [row["kind"] for row in cli_json("log", "main", home=home)] == ["entry"] * 4
 
 
-def test_a_put_is_undone_and_forgotten_like_every_change_of_an_entry(host: HostProcess, home: Path) -> None:
+def test_a_put_is_undone_and_forgotten_like_others(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     agent.save_memory("the locker code is marigold", **PLAN, replace=True)
     agent.save_memory("the locker code is petunia", **PLAN, replace=True)
@@ -90,9 +90,7 @@ def test_a_put_is_undone_and_forgotten_like_every_change_of_an_entry(host: HostP
         agent.delete_memory(**PLAN)
 
 
-def test_where_writes_are_reviewed_a_put_waits_and_is_stale_when_another_came_first(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_under_review_a_put_waits_and_may_be_stale(make_host: HostFactory, home: Path) -> None:
     make_host({"memory.writes": "main=review"}).start()
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
 
@@ -116,7 +114,7 @@ def test_where_writes_are_reviewed_a_put_waits_and_is_stale_when_another_came_fi
         agent.get_memory(**PLAN)
 
 
-def test_a_damaged_file_in_its_place_is_kept_until_it_is_mended(host: HostProcess, home: Path) -> None:
+def test_a_damaged_file_is_kept_until_it_is_mended(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     path = home / "groups/main" / agent.save_memory("in May", **PLAN, replace=True).file
     good = path.read_bytes()

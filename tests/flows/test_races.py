@@ -98,9 +98,7 @@ def opened_folder(path: Path) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_whatever_is_exchanged_at_a_name_only_the_senders_own_file_is_read(
-    home: Path, racer: Path, secret: Path, way: str
-) -> None:
+def test_under_races_only_the_senders_own_file_is_read(home: Path, racer: Path, secret: Path, way: str) -> None:
     mallory = RawSender(home, "main", "mallory").make()
     other = {"link": "a link", "fifo": "a FIFO", "hard": "nothing", "unlink": "nothing"}[way]
     own = "gone" if way == "unlink" else "its own"
@@ -179,7 +177,7 @@ def _written_by(host: HostProcess, mallory: RawSender) -> list[Path]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_host_under_a_race_writes_nothing_of_a_foreign_file_anywhere(
+def test_a_raced_host_writes_nothing_of_foreign_files(
     make_host: HostFactory, home: Path, racer: Path, secret: Path, way: str
 ) -> None:
     host = make_host().start()
@@ -213,9 +211,7 @@ inbox.read_incoming = read
 """
 
 
-def test_a_host_that_follows_links_is_caught_by_the_same_look(
-    make_host: HostFactory, home: Path, racer: Path, secret: Path
-) -> None:
+def test_a_host_that_follows_links_is_caught(make_host: HostFactory, home: Path, racer: Path, secret: Path) -> None:
     """The control of the test above."""
     host = make_host(source=NAIVE).start()
     mallory = RawSender(home, "main", "mallory").make()
@@ -223,9 +219,7 @@ def test_a_host_that_follows_links_is_caught_by_the_same_look(
         wait_for(lambda: _written_by(host, mallory), what="the racer to win")
 
 
-def test_more_is_read_of_a_large_file_only_while_it_is_still_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changing_large_file_is_not_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file over the limit is opened twice, the second time for its dead letter."""
     large = b"[" + b" " * 300_000 + b"]"
     with FuzzedHost(tmp_path / "fuzzed") as host:

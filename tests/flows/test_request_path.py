@@ -34,7 +34,7 @@ def test_handle_update_memory_creates_and_appends_memory_md_with_attribution(
     assert re.fullmatch(r"\n## Notes \(writer, [\d :-]+\)\n- Ships on Fridays\n", second[len(first) :])
 
 
-def test_a_note_is_stamped_in_utc_whatever_the_time_zone_of_the_host(member: MakeClient, asker: RawSender) -> None:
+def test_a_note_is_stamped_in_utc(member: MakeClient, asker: RawSender) -> None:
     before = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     member().update_memory("when?")
     after = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
@@ -59,7 +59,7 @@ def test_context_holds_persona_notes_history_and_the_message(member: MakeClient,
     assert not context.is_over_budget
 
 
-def test_a_query_sees_every_change_of_its_group_that_came_before_it(asker: RawSender) -> None:
+def test_a_query_sees_every_earlier_change_of_its_group(asker: RawSender) -> None:
     for number in range(40):
         asker.note(f"a{number:03}1", f"note {number}")
         asker.drop(f"a{number:03}2", request(f"a{number:03}2", "read_group_files"))
@@ -68,14 +68,14 @@ def test_a_query_sees_every_change_of_its_group_that_came_before_it(asker: RawSe
         assert f"- note {number}\n" in memory
 
 
-def test_an_accepted_note_has_a_position_in_the_journal_and_a_query_has_none(asker: RawSender) -> None:
+def test_an_accepted_note_has_a_journal_position(asker: RawSender) -> None:
     first = asker.ask("n1", request("n1", content="one"))
     second = asker.ask("n2", request("n2", content="two"))
     assert second["seq"] == first["seq"] + 1
     assert "seq" not in asker.ask("q1", request("q1", "get_history"))
 
 
-def test_replies_are_whole_files_named_like_the_request_and_nothing_else_lies_there(asker: RawSender) -> None:
+def test_replies_are_whole_files_named_like_their_requests(asker: RawSender) -> None:
     stems = [f"r{number}" for number in range(50)]
     for stem in stems:
         asker.note(stem, stem)
@@ -102,9 +102,7 @@ def test_text_in_any_script_is_kept_byte_for_byte(member: MakeClient, asker: Raw
 # ----------------------------------------------------------------------------------------------- order and many senders
 
 
-def test_a_group_is_served_in_the_order_of_file_names_over_all_its_senders(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_groups_requests_are_served_in_name_order(make_host: HostFactory, stranger: RawSender) -> None:
     other = RawSender(stranger.home, "main", "other").make()
     stems = [f"{number:04}" for number in range(200)]
     for stem in reversed(stems):
@@ -114,7 +112,7 @@ def test_a_group_is_served_in_the_order_of_file_names_over_all_its_senders(
     assert re.findall(r"^- (\d+)$", stranger.memory_text(), re.MULTILINE) == stems
 
 
-def test_a_group_and_a_sender_that_came_while_running_are_found(
+def test_groups_and_senders_that_appear_later_are_found(
     served: HostProcess, asker: RawSender, member: MakeClient
 ) -> None:
     garden = RawSender(asker.home, f"{asker.group}-garden", "first")
@@ -138,9 +136,7 @@ def test_groups_do_not_see_each_other(asker: RawSender, member: MakeClient) -> N
 # --------------------------------------------------------------------------------------------------------- exactly once
 
 
-def test_the_same_id_with_the_same_bytes_gets_the_first_reply_and_is_applied_once(
-    served: HostProcess, asker: RawSender
-) -> None:
+def test_the_same_request_gets_the_first_reply_once(served: HostProcess, asker: RawSender) -> None:
     data = request("twice", content="only once")
     asker.ask("twice", data)
     first = asker.peek("twice")
@@ -157,9 +153,7 @@ def test_the_same_id_with_the_same_bytes_gets_the_first_reply_and_is_applied_onc
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["restart", "kill"])
-def test_the_same_request_after_a_restart_or_a_kill_gets_the_first_reply(
-    host: HostProcess, stranger: RawSender, is_killed: bool
-) -> None:
+def test_a_repeat_after_a_kill_gets_the_first_reply(host: HostProcess, stranger: RawSender, is_killed: bool) -> None:
     data = request("again", content="only once")
     stranger.ask("again", data)
     first = stranger.peek("again")
@@ -175,7 +169,7 @@ def test_the_same_request_after_a_restart_or_a_kill_gets_the_first_reply(
     assert stranger.memory_text().count("only once") == 1
 
 
-def test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing(asker: RawSender, member: MakeClient) -> None:
+def test_a_reused_id_with_other_bytes_is_a_conflict(asker: RawSender, member: MakeClient) -> None:
     asker.ask("taken", request("taken", content="first"))
     memory = asker.memory_text()
     assert_refused(asker.again("taken", request("taken", content="second")), "conflict", field="id")
@@ -186,7 +180,7 @@ def test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing(asker: R
         agent.call(made(wire.UpdateMemory, "not mine"), request_id="mine-1")
 
 
-def test_after_a_conflict_the_first_request_still_gets_its_first_reply(asker: RawSender) -> None:
+def test_after_a_conflict_the_first_request_keeps_its_reply(asker: RawSender) -> None:
     data = request("taken", content="first")
     first = asker.ask("taken", data)
     for content in ("second", "first"):
@@ -194,7 +188,7 @@ def test_after_a_conflict_the_first_request_still_gets_its_first_reply(asker: Ra
     assert last == first
 
 
-def test_the_same_id_in_two_groups_and_of_two_senders_names_different_requests(served: HostProcess) -> None:
+def test_ids_belong_to_one_sender_of_one_group(served: HostProcess) -> None:
     senders = [RawSender(served.home, *who).make() for who in (("one", "a"), ("two", "a"), ("two", "b"))]
     for number, sender in enumerate(senders):
         sender.note("same", f"note {number}")
@@ -205,7 +199,7 @@ def test_the_same_id_in_two_groups_and_of_two_senders_names_different_requests(s
     assert "note 2" in senders[2].memory_text()
 
 
-def test_a_retry_while_the_first_is_pending_is_applied_once(make_host: HostFactory, stranger: RawSender) -> None:
+def test_a_retry_of_a_pending_request_is_applied_once(make_host: HostFactory, stranger: RawSender) -> None:
     data = request("impatient", content="only once")
     stranger.drop("impatient", data)
     stranger.drop("impatient", data)
@@ -252,7 +246,7 @@ def test_a_slow_writer_without_rename_is_waited_for(make_host: HostFactory, stra
     assert "- päälle\n" in stranger.memory_text()
 
 
-def test_a_file_that_stays_unfinished_is_refused_after_the_grace(asker: RawSender) -> None:
+def test_an_unfinished_file_is_refused_after_the_grace(asker: RawSender) -> None:
     began = time.monotonic()
     asker.drop("torn", request("torn", content="never finished")[:-4])
     assert_refused(asker.reply("torn"), "invalid", says="not JSON")

@@ -30,9 +30,7 @@ def proposal_in(home: Path, name: str | None) -> Path:
     return home / f"groups/main/proposals/{name}.json"
 
 
-def test_notes_and_entries_wait_through_a_restart_and_are_written_as_they_were_asked_for(
-    careful: HostProcess, client: MakeClient
-) -> None:
+def test_waiting_writes_survive_a_restart_and_keep_their_authors(careful: HostProcess, client: MakeClient) -> None:
     home = careful.home
     note = client("cook").update_memory("Ann likes tea", "Drinks")
     save = SaveMemory(content="Bob likes coffee", category="drinks", tags=["bob"], metadata={"cups": 3, "milk": None})
@@ -70,9 +68,7 @@ def test_notes_and_entries_wait_through_a_restart_and_are_written_as_they_were_a
     assert review(home, "list", "main") == "nothing waits for a decision\n"
 
 
-def test_an_edit_whose_entry_changed_meanwhile_is_stale_and_changes_nothing(
-    careful: HostProcess, client: MakeClient
-) -> None:
+def test_a_waiting_edit_of_a_changed_entry_is_stale(careful: HostProcess, client: MakeClient) -> None:
     home = careful.home
     first = client().save_memory("Bob likes coffee")
     assert first.proposal is not None
@@ -91,9 +87,7 @@ def test_an_edit_whose_entry_changed_meanwhile_is_stale_and_changes_nothing(
     assert client().get_memory(first.id).content == "Bob likes coffee"
 
 
-def test_a_person_may_edit_what_waits_and_what_cannot_be_written_any_more_goes_on_waiting(
-    careful: HostProcess, client: MakeClient
-) -> None:
+def test_a_person_may_edit_a_waiting_write(careful: HostProcess, client: MakeClient) -> None:
     home = careful.home
     named = client().save_memory("Rules of the house", name="rules.md")
     other = client().save_memory("Other rules", name="rules.md")
@@ -109,7 +103,7 @@ def test_a_person_may_edit_what_waits_and_what_cannot_be_written_any_more_goes_o
     assert "name must be a string; edit it, or strike it" in refused
 
 
-def test_what_is_wrong_is_refused_at_once_and_no_credential_waits(careful: HostProcess, client: MakeClient) -> None:
+def test_wrong_writes_are_refused_and_no_credential_waits(careful: HostProcess, client: MakeClient) -> None:
     home = careful.home
     wrongs: list[Callable[[], object]] = [
         lambda: client().save_memory("  "),
@@ -126,9 +120,7 @@ def test_what_is_wrong_is_refused_at_once_and_no_credential_waits(careful: HostP
         assert b"hunter2" not in path.read_bytes(), path.read_text()
 
 
-def test_other_groups_and_the_operator_are_not_reviewed_and_a_shell_says_what_waits(
-    careful: HostProcess, client: MakeClient
-) -> None:
+def test_other_groups_and_the_operator_are_not_reviewed(careful: HostProcess, client: MakeClient) -> None:
     other = client(group="other").save_memory("x")
     assert other.proposal is None
     assert client(group="other").get_memory(other.id).content == "x"
@@ -139,7 +131,7 @@ def test_other_groups_and_the_operator_are_not_reviewed_and_a_shell_says_what_wa
     assert unknown.returncode != 0
 
 
-def test_without_a_group_review_lists_what_waits_in_all_of_them(make_host: HostFactory, client: MakeClient) -> None:
+def test_review_without_a_group_lists_all_groups(make_host: HostFactory, client: MakeClient) -> None:
     """It said that nothing waits, as nothing did in `main`."""
     host = make_host({"memory.writes": "kitchen=review,garden=review"}).start()
     kitchen, garden = client(group="kitchen"), client(group="garden")

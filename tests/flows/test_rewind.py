@@ -55,9 +55,7 @@ def rewound(home: Path, to: object, *more: str) -> dict[str, Any]:
     return found
 
 
-def test_files_and_entries_come_back_as_they_were_and_that_is_undone_likewise(
-    host: HostProcess, stranger: RawSender
-) -> None:
+def test_a_rewind_restores_files_and_can_be_undone(host: HostProcess, stranger: RawSender) -> None:
     seq, then, last = lived(host, stranger)
     home = host.home
     before = cli_json("log", "main", "--limit", "99", home=home)
@@ -90,7 +88,7 @@ def test_one_entry_of_a_rewind_is_undone_alone(host: HostProcess, stranger: RawS
     assert (undone.stderr, list(held(home))) == ("", ["groups/main/CLAUDE.md", f"groups/main/{entries[6]}"])
 
 
-def test_what_cannot_be_brought_back_refuses_all_of_it_and_says_which(host: HostProcess, stranger: RawSender) -> None:
+def test_an_impossible_rewind_changes_nothing_and_says_why(host: HostProcess, stranger: RawSender) -> None:
     seq, _, _ = lived(host, stranger)
     home = host.home
     host.stop()
@@ -106,7 +104,7 @@ def test_what_cannot_be_brought_back_refuses_all_of_it_and_says_which(host: Host
     assert "no context of main with the hash" in nowhere.stderr
 
 
-def test_two_at_once_and_a_kill_leave_all_or_nothing(host: HostProcess, stranger: RawSender) -> None:
+def test_a_killed_or_concurrent_rewind_is_all_or_nothing(host: HostProcess, stranger: RawSender) -> None:
     seq, then, last = lived(host, stranger)
     home = host.home
     asked = ("rewind", "main", "--to", seq)

@@ -42,7 +42,7 @@ def host_of(make_host: HostFactory, model: str, url: str, **more: object) -> Hos
     ("model", "path", "write"),
     [("openai:test", "/v1", openai), ("anthropic:test", "", anthropic)],
 )
-def test_what_is_to_be_remembered_is_in_memory_md_and_a_new_session_knows_it(
+def test_a_new_session_knows_what_memory_md_holds(
     make_host: HostFactory, home: Path, stranger: RawSender, model: str, path: str, write: Write
 ) -> None:
     with served(thinking(write)) as endpoint:
@@ -68,9 +68,7 @@ def test_what_is_to_be_remembered_is_in_memory_md_and_a_new_session_knows_it(
         assert files_with(home, KEY.encode()) == []
 
 
-def test_after_fifty_long_messages_one_more_is_answered_from_about_8000_tokens(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_after_fifty_long_messages_history_stays_near_8000_tokens(make_host: HostFactory, stranger: RawSender) -> None:
     with served(thinking(openai)) as endpoint:
         host = host_of(make_host, "openai:test", f"{endpoint.url}/v1", **{"log.level": "debug"})
         for number in range(50):
@@ -87,7 +85,7 @@ def test_after_fifty_long_messages_one_more_is_answered_from_about_8000_tokens(
         assert "\n[user]: 30: word" not in system
 
 
-def test_a_model_that_cannot_be_asked_is_said_with_what_to_do(make_host: HostFactory, stranger: RawSender) -> None:
+def test_an_unreachable_model_is_told_with_what_to_do(make_host: HostFactory, stranger: RawSender) -> None:
     with served(lambda asked: refusal(401, f"Incorrect API key: {KEY}")) as endpoint:
         host = host_of(make_host, "openai:test", f"{endpoint.url}/v1")
         reply = stranger.chat("a1", "Hello?")
@@ -99,7 +97,7 @@ def test_a_model_that_cannot_be_asked_is_said_with_what_to_do(make_host: HostFac
     assert_refused(stranger.chat("a2", "Hello?"), "unavailable", says="cannot be reached")
 
 
-def test_a_model_without_its_key_or_with_a_wrong_name_is_said_too(make_host: HostFactory, stranger: RawSender) -> None:
+def test_a_model_without_key_or_name_is_told(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"model.name": "openai:test"}).start()
     assert_refused(stranger.chat("a1", "Hello?"), "unavailable", says="set HONEYBADGER_MODEL_API_KEY")
     host.settings["model.name"] = "opnai:test"

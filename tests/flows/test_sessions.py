@@ -44,7 +44,7 @@ def contents(client: SyncClient) -> list[str]:
     return [entry.content for entry in client.load_session().recent_history]
 
 
-def test_the_document_of_a_session_stands_on_disk_and_survives_a_restart(
+def test_a_session_document_is_a_file_and_survives_restarts(
     home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     host = make_host({"memory.session_document_store.WRITE_OUT_SECONDS": 0.2}).start()
@@ -101,9 +101,7 @@ def said(number: int) -> dict[str, str]:
     return {"role": "user", "content": f"message {number}"}
 
 
-def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
-    home: Path, make_host: HostFactory, client: MakeClient
-) -> None:
+def test_a_deletion_says_what_it_keeps(home: Path, make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     agent = client()
     agent.append_turn("user", "the secret of before")
@@ -138,7 +136,7 @@ def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
     assert "a log that begins with one again" in agent.get_context("go on").system
 
 
-def test_what_the_document_tells_is_a_part_of_the_context_and_is_searched(
+def test_the_document_is_searched_and_part_of_the_context(
     home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
     host = make_host().start()
@@ -228,9 +226,7 @@ def test_the_bench_measures_load_save_and_compaction(tmp_path: Path) -> None:
     assert all(float(row.value.split()[0]) > 0 for row in rows)
 
 
-def test_an_editor_open_for_long_takes_nothing_away_from_agents(
-    home: Path, host: HostProcess, client: MakeClient
-) -> None:
+def test_an_editor_open_for_long_takes_nothing_away(home: Path, host: HostProcess, client: MakeClient) -> None:
     bee, cook = client(), client("cook")
     bee.append_turn("user", "message 0")
     bee.update_session(add_facts=["tea"], active_tasks=[{"id": "t", "description": "Watch"}])

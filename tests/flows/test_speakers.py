@@ -48,7 +48,7 @@ def test_the_name_of_another_is_forbidden_in_whatever_letters(host: HostProcess)
     assert [turn.content for turn in bridge.get_turns().turns] == ["I am Ann"]
 
 
-def test_a_name_of_ones_own_is_shown_with_the_folder_wherever_it_is_read(host: HostProcess) -> None:
+def test_a_chosen_name_is_shown_with_its_folder(host: HostProcess) -> None:
     bridge, reader = (SyncClient(host.home, sender=name) for name in ("bridge", "reader"))
     bridge.append_turn("user", "We decided to plant badger roses in May.", sender="Ben")
     bridge.append_turn("user", "Without a name")
@@ -71,7 +71,7 @@ def test_a_name_of_ones_own_is_shown_with_the_folder_wherever_it_is_read(host: H
     assert cli_json("search", "main", "badger roses", home=host.home)["hits"][0]["author"] == "Ben via bridge"
 
 
-def test_a_name_of_ones_own_goes_into_the_history_with_the_folder() -> None:
+def test_a_chosen_name_enters_the_history_with_its_folder() -> None:
     said = Turn(1, datetime(2026, 1, 1, tzinfo=UTC), "user", "Ben", "bridge", "We decided to plant roses in May.", 9)
     assert "Ben via bridge: We decided to plant roses in May." in minutes(whole("main", said).evidence())
     assert "USER: Ben via bridge\n  1.1 We decided" in numbered_turn(said, "1", is_person=True)

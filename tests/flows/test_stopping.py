@@ -84,7 +84,7 @@ def ask(client: SyncClient, aside: Aside, content: str, turn: str, shows: str) -
     return answer
 
 
-def test_a_stop_ends_the_models_call_keeps_what_was_said_and_frees_the_group(
+def test_a_stop_ends_the_call_and_keeps_its_text(
     host: HostProcess, home: Path, client: SyncClient, endpoint: Endpoint, aside: Aside
 ) -> None:
     answer = ask(client, aside, "slowly", "a1", "two")
@@ -108,9 +108,7 @@ def test_a_stop_ends_the_models_call_keeps_what_was_said_and_frees_the_group(
     assert [line["state"] for line in host.events("turn.stopped")] == ["stopped"]
 
 
-def test_the_same_stop_again_gets_the_first_answer_and_ends_no_other_turn(
-    host: HostProcess, home: Path, client: SyncClient, aside: Aside
-) -> None:
+def test_a_repeated_stop_ends_no_other_turn(host: HostProcess, home: Path, client: SyncClient, aside: Aside) -> None:
     user = RawSender(home, sender="user")
     answer = ask(client, aside, "slowly", "a1", "two")
     first = user.ask("s1", request("s1", "stop_turn"))
@@ -122,9 +120,7 @@ def test_the_same_stop_again_gets_the_first_answer_and_ends_no_other_turn(
     assert client.stop_turn("a2").state == "stopped"
 
 
-def test_what_tools_did_is_told_and_a_stop_before_the_first_word_says_so(
-    host: HostProcess, home: Path, client: SyncClient, aside: Aside
-) -> None:
+def test_a_stop_tells_what_tools_did_before_it(host: HostProcess, home: Path, client: SyncClient, aside: Aside) -> None:
     answer = ask(client, aside, "search", "a1", "tool_ended  text One")
     assert client.stop_turn().state == "stopped"  # the turn that runs in the session
     result = answer.result()
@@ -137,7 +133,7 @@ def test_what_tools_did_is_told_and_a_stop_before_the_first_word_says_so(
     assert [role for role, _, _ in said(RawSender(home))] == ["user", "assistant"] * 2
 
 
-def test_a_turn_that_waits_is_taken_back_with_one_reply_and_never_begins(
+def test_a_waiting_turn_is_withdrawn_and_never_begins(
     host: HostProcess, home: Path, client: SyncClient, aside: Aside
 ) -> None:
     first = ask(client, aside, "slowly", "a1", "two")
@@ -155,9 +151,7 @@ def test_a_turn_that_waits_is_taken_back_with_one_reply_and_never_begins(
     assert [text for role, _, text in said(RawSender(home)) if role == "user"] == ["slowly", "hello"]
 
 
-def test_a_turn_that_is_over_or_never_was_cannot_be_stopped_and_two_stops_end_it_once(
-    host: HostProcess, client: SyncClient, aside: Aside
-) -> None:
+def test_a_finished_turn_cannot_be_stopped(host: HostProcess, client: SyncClient, aside: Aside) -> None:
     client.chat("hello", request_id="a1")
     for turn in ("a1", "nothing"):
         with pytest.raises(NotFound, match="it was answered, taken back, or never sent"):
@@ -217,7 +211,7 @@ daemon.run = functools.partial(daemon.run, passed=passed)
 
 
 @pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied", "unlinked"])
-def test_a_kill_while_a_turn_is_stopped_leaves_one_answer_and_one_pair_of_turns(
+def test_a_kill_during_a_stop_leaves_one_answer(
     make_host: HostFactory, settings: dict[str, object], home: Path, point: str
 ) -> None:
     host = make_host(settings, env={"HOME_OF_TEST": str(home)}, source=DYING).start()

@@ -21,7 +21,7 @@ def put(agent: SyncClient, name: str, content: str, category: str = "store/zoo",
     agent.save_memory(content, category=category, name=name, replace=True, **more)
 
 
-def test_documents_are_kept_exactly_listed_and_forgotten_and_never_recalled(make_host: HostFactory, home: Path) -> None:
+def test_documents_are_kept_exactly_and_never_recalled(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     put(agent, "quokka", DOCUMENT, title="The quokka")
@@ -47,7 +47,7 @@ def test_documents_are_kept_exactly_listed_and_forgotten_and_never_recalled(make
     assert b"quokka" not in (home / "data/journal.db").read_bytes()
 
 
-def test_an_entry_that_was_recalled_and_moves_into_a_store_leaves_the_context(host: HostProcess, home: Path) -> None:
+def test_an_entry_moved_into_a_store_leaves_the_context(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     saved = agent.save_memory("the wombat digs at night", category="zoo")
     agent.append_turn("user", "When does the wombat dig?")
@@ -68,7 +68,7 @@ def test_nothing_of_a_store_is_curated(make_host: HostFactory, home: Path) -> No
     assert cli_json("dream", "main", "--dry-run", home=home)["looked_at"] == 2
 
 
-def test_a_document_is_larger_than_any_other_entry_and_does_not_move_out(host: HostProcess, home: Path) -> None:
+def test_a_larger_document_stays_in_its_store(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     text = '"' + "a" * 131_070 + '"'
     saved = agent.save_memory(f"[{text[1:-2]}", category="store/zoo", name="large")

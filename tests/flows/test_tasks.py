@@ -89,9 +89,7 @@ def host(make_host: HostFactory, home: Path) -> HostProcess:
     return make_host({**script(home, *MODEL), **QUICK}).start()
 
 
-def test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_known(
-    host: HostProcess, home: Path, stranger: RawSender
-) -> None:
+def test_a_task_runs_on_time_in_the_groups_conversation(host: HostProcess, home: Path, stranger: RawSender) -> None:
     task = schedule(stranger, "morning")
     wait_for(lambda: len(records(home, "main", "done")) >= 2)
     stranger.ask("p", request("p", "pause_task", payload={"task": task}))
@@ -115,9 +113,7 @@ def test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_know
     assert host.events("turn.ran")[0]["input_tokens"] == 30
 
 
-def test_an_answer_that_says_nothing_is_told_to_nobody_unless_it_is_to_be(
-    host: HostProcess, home: Path, stranger: RawSender
-) -> None:
+def test_an_empty_answer_is_sent_only_when_wanted(host: HostProcess, home: Path, stranger: RawSender) -> None:
     schedule(stranger, "watch", description="look")
     wait_for(lambda: records(home, "main", "done"))
     assert records(home, "main", "done")[0]["quiet"] is True
@@ -131,7 +127,7 @@ def test_an_answer_that_says_nothing_is_told_to_nobody_unless_it_is_to_be(
     assert said(home) == []
 
 
-def test_a_condition_is_looked_at_before_a_token_is_spent(host: HostProcess, home: Path, stranger: RawSender) -> None:
+def test_a_condition_is_checked_before_tokens_are_spent(host: HostProcess, home: Path, stranger: RawSender) -> None:
     schedule(stranger, "new", only_if="new_turns")
     schedule(stranger, "file", only_if="changed:MEMORY.md", context_mode="isolated")
     wait_for(lambda: {record["task"] for record in records(home, "main", "skipped")} == {"new", "file"})
@@ -159,9 +155,7 @@ def test_a_run_waits_behind_the_messages_of_people(make_host: HostFactory, home:
     assert said(home)[:7:2] == ["hello 0", "hello 1", "hello 2", "Execute scheduled task: first. greet"]
 
 
-def test_a_run_that_is_taken_up_after_a_kill_names_what_was_missed_before_it(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_a_run_resumed_after_a_kill_names_missed_ones(make_host: HostFactory, home: Path) -> None:
     set_clock, source = shifted(home)
     host = make_host({**script(home, GREET, delay_seconds=10 * PATIENCE), **QUICK}, source=source).start()
     put(home, "hourly", interval_seconds=3600)
@@ -179,9 +173,7 @@ def test_a_run_that_is_taken_up_after_a_kill_names_what_was_missed_before_it(
     assert (run - last, last - first) == (timedelta(hours=1), timedelta(hours=3))
 
 
-def test_a_task_that_is_due_before_its_record_is_written_is_run(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_task_due_before_its_record_is_written_runs(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     make_host({**script(home, *MODEL), **QUICK}).start()
     accepted = 0
     for number in range(40):
@@ -192,7 +184,7 @@ def test_a_task_that_is_due_before_its_record_is_written_is_run(
     assert records(home, "main", "missed") == []
 
 
-def test_a_clock_set_forward_a_year_and_back_makes_no_run_twice_and_what_was_missed_is_said(
+def test_clock_jumps_double_no_run_and_report_missed_ones(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     set_clock, source = shifted(home)
@@ -217,9 +209,7 @@ def test_a_clock_set_forward_a_year_and_back_makes_no_run_twice_and_what_was_mis
     assert row["id"] == task
 
 
-def test_a_persons_file_is_a_task_and_a_broken_one_is_reported_once_and_mended_by_an_edit(
-    host: HostProcess, home: Path, stranger: RawSender
-) -> None:
+def test_a_persons_file_is_a_task_or_reported(host: HostProcess, home: Path, stranger: RawSender) -> None:
     broken = put(home, "broken", interval_seconds=0)
     put(home, "by-hand")
     wait_for(lambda: records(home, "main", "done"))
@@ -245,9 +235,7 @@ def test_a_persons_file_is_a_task_and_a_broken_one_is_reported_once_and_mended_b
     wait_for(lambda: [row["id"] for row in listed(stranger, f"l{time.monotonic_ns()}")] == ["by-hand"])
 
 
-def test_whatever_stands_in_a_folder_of_tasks_hides_none_of_the_others_and_is_said(
-    host: HostProcess, home: Path, stranger: RawSender
-) -> None:
+def test_odd_files_among_tasks_hide_no_other_task(host: HostProcess, home: Path, stranger: RawSender) -> None:
     folder = put(home, "good").parent
     (folder / "linked.json").symlink_to(folder / "good.json")
     os.mkfifo(folder / "fifo.json")
@@ -310,9 +298,7 @@ def test_whatever_stands_in_a_folder_of_tasks_hides_none_of_the_others_and_is_sa
     assert not host.events("pipeline.failed")
 
 
-def test_a_task_of_the_offline_model_does_not_run_and_says_why_until_its_agent_has_a_model(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     """It told the group "I am the offline model" at each run."""
     script(home, *MODEL)
     host = make_host({**QUICK}).start()
@@ -340,9 +326,7 @@ def test_a_task_of_the_offline_model_does_not_run_and_says_why_until_its_agent_h
     assert why not in cli_text("doctor", home=home)
 
 
-def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_run_gets_the_newest_ten_turns(make_host: HostFactory, stranger: RawSender) -> None:
     with served(lambda _: openai(ModelSaid("Good morning"))) as endpoint:
         model = endpoint.settings
         curation = {"model.curation": "offline", "curation.apply": "review"}
@@ -366,9 +350,7 @@ def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
         assert 2 <= len(found) < 10
 
 
-def test_a_task_in_a_group_that_came_just_now_is_seen_within_seconds_without_any_event(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_a_new_groups_task_is_seen_without_file_events(make_host: HostFactory, home: Path) -> None:
     make_host({**script(home, *MODEL), "tasks.least_seconds": 1, "ipc.watch": False}).start()
     for group in ("new", "newer"):
         began = time.monotonic()
@@ -379,7 +361,7 @@ def test_a_task_in_a_group_that_came_just_now_is_seen_within_seconds_without_any
     wait_for(lambda: status_of(home)["tasks"]["known"] == 0)
 
 
-def test_what_is_due_does_not_wait_for_a_look_at_all_files(make_host: HostFactory, home: Path) -> None:
+def test_due_tasks_do_not_wait_for_a_full_scan(make_host: HostFactory, home: Path) -> None:
     folders = 60
     set_clock, source = shifted(home)
     slow = """
@@ -422,9 +404,7 @@ os.scandir, Scheduler._look = slowly, looked
         assert len(late) < folders / 3, (number, late)
 
 
-def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_failed_run_is_retried_then_told(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     host = make_host({**script(home, *MODEL), **QUICK, "ops.scheduler.RETRY_SECONDS": 0.1}).start()
     task = schedule(stranger, "bad", description="break", schedule_type="cron", cron_expression="0 0 1 1 *")
     assert stranger.do("r", "run_task", task=task)["state"] == "due"
@@ -436,9 +416,7 @@ def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
     assert said(home) == []
 
 
-def test_a_task_that_is_paused_while_its_run_waits_does_not_run(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_task_paused_before_its_run_does_not_run(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     has_thought = threading.Event()
 
     def think(_: Asked) -> Answer:
@@ -459,9 +437,7 @@ def test_a_task_that_is_paused_while_its_run_waits_does_not_run(
     assert [row["state"] for row in listed(stranger, "l")] == ["paused"]
 
 
-def test_many_that_are_due_at_a_start_run_one_a_group_and_keep_no_person_waiting(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_many_due_tasks_do_not_delay_people(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     set_clock, source = shifted(home)
     settings = {**script(home, *MODEL, delay_seconds=0.1), **QUICK, "turns.at_once": 3}
     host = make_host(settings, source=source).start()
@@ -482,9 +458,7 @@ def test_many_that_are_due_at_a_start_run_one_a_group_and_keep_no_person_waiting
     assert all(len(said(home, group=group)) == 4 for group in groups)
 
 
-def test_the_operator_and_an_agent_see_run_pause_and_cancel_tasks_by_a_command(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_operators_and_agents_manage_tasks_by_command(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     for group in ("main", "kitchen"):
         (home / "groups" / group / "tasks").mkdir(parents=True, exist_ok=True)
     assert cli_text("tasks", home=home) == "there are no tasks\n"

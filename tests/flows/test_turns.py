@@ -89,9 +89,7 @@ def test_without_a_conversation_each_message_is_answered_by_itself(
     assert said(stranger) == []
 
 
-def test_the_same_message_again_gets_the_first_answer_and_other_bytes_a_conflict(
-    host: HostProcess, stranger: RawSender
-) -> None:
+def test_a_repeated_message_gets_the_first_answer(host: HostProcess, stranger: RawSender) -> None:
     first = stranger.chat("a1", "hello")
     (stranger.replies / "a1.json").unlink()
     host.restart()
@@ -113,7 +111,7 @@ def test_types_are_refused_in_the_wrong_box(host: HostProcess, stranger: RawSend
     assert said(stranger) == []
 
 
-def test_a_model_that_fails_leaves_no_trace_and_the_same_message_goes_on_later(
+def test_a_failed_message_leaves_no_trace_and_works_later(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     failing = {"when": "remember", "answers": [REMEMBER["answers"][0], {"fails": "overloaded"}]}
@@ -142,9 +140,7 @@ SLOW = {
 }
 
 
-def test_a_turn_that_a_kill_cuts_short_goes_on_and_nothing_is_doubled(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_killed_turn_resumes_without_doubles(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     host = make_host(script(home, SLOW, delay_seconds=0.1)).start()
     stranger.say("a1", "remember")
     wait_for(lambda: "tool_ended" in streamed(stranger, "a1"))
@@ -159,7 +155,7 @@ def test_a_turn_that_a_kill_cuts_short_goes_on_and_nothing_is_doubled(
     assert os.listdir(stranger.replies) == ["a1.json"]
 
 
-def test_a_turn_that_is_cut_short_again_and_again_is_dead_and_may_be_tried_anew(
+def test_a_turn_cut_short_repeatedly_becomes_a_dead_letter(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     host = make_host(script(home, SLOW, delay_seconds=0.1) | {"spool.turn_queue.ATTEMPTS": 2}).start()
@@ -194,7 +190,7 @@ def test_a_stop_lets_a_turn_finish(make_host: HostFactory, home: Path, stranger:
     assert not list(stranger.turns.iterdir())
 
 
-def test_a_turn_that_does_not_finish_in_the_grace_time_goes_on_after_it_and_no_attempt_is_lost(
+def test_an_unfinished_turn_continues_after_the_restart(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     settings = script(home, SLOW, delay_seconds=0.2) | {"life.grace_seconds": 0.5, "spool.turn_queue.ATTEMPTS": 1}
@@ -213,9 +209,7 @@ def test_a_turn_that_does_not_finish_in_the_grace_time_goes_on_after_it_and_no_a
 # --------------------------------------------------------------------------------------------------------------- lanes
 
 
-def test_turns_of_a_group_come_one_after_another_in_the_order_of_their_names(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_turns_of_a_group_run_in_name_order(make_host: HostFactory, home: Path) -> None:
     (ann, bob) = (RawSender(home, sender=name).make() for name in ("ann", "bob"))
     for number in range(6):
         (ann, bob)[number % 2].say(f"{number}", f"hello {number}")
@@ -226,7 +220,7 @@ def test_turns_of_a_group_come_one_after_another_in_the_order_of_their_names(
     assert host.log_lines()
 
 
-def test_groups_do_not_wait_for_each_other_nor_tools_for_turns(make_host: HostFactory, home: Path) -> None:
+def test_groups_and_tools_do_not_wait_for_turns(make_host: HostFactory, home: Path) -> None:
     slow, quick = RawSender(home, "slow").make(), RawSender(home, "quick").make()
     waiting = {"when": "wait", "answers": [{"text": "x" * 100_000}]}
     make_host(script(home, waiting, HELLO, delay_seconds=0.05)).start()
@@ -271,7 +265,7 @@ def streamed(sender: RawSender, stem: str) -> str:
         return ""
 
 
-def test_what_stands_in_the_way_of_the_stream_is_not_written_through(
+def test_an_obstacle_at_the_stream_is_not_written_through(
     host: HostProcess, stranger: RawSender, tmp_path: Path
 ) -> None:
     victim = tmp_path / "victim"
@@ -293,7 +287,7 @@ THOUGHTFUL = (
 
 
 @pytest.mark.parametrize("piece_characters", [1, 1000])
-def test_a_models_thinking_is_neither_shown_nor_stored_nor_recalled(
+def test_a_models_thinking_is_never_shown_stored_or_recalled(
     make_host: HostFactory, home: Path, stranger: RawSender, piece_characters: int
 ) -> None:
     call = {"name": "update_memory", "arguments": {"content": "Likes tea"}}
@@ -312,9 +306,7 @@ def test_a_models_thinking_is_neither_shown_nor_stored_nor_recalled(
     assert not any("SECRETS" in hit.text for hit in client.search_memory("SECRETS", scope="all").hits)
 
 
-def test_a_server_that_streams_thinking_in_pieces_of_its_own_costs_no_answer(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_thinking_streamed_in_odd_pieces_costs_no_answer(make_host: HostFactory, stranger: RawSender) -> None:
     pieces = ["<think>", "Let me see", "</think>\n\nVisible", " answer"]
     with served(lambda _: openai(ModelSaid(""), pieces_of_text=pieces)) as endpoint:
         make_host(endpoint.settings).start()
@@ -358,7 +350,7 @@ OpenInbox.open_stream = open_stream
 """
 
 
-def test_a_message_that_is_taken_back_as_its_turn_begins_is_never_answered(
+def test_a_message_withdrawn_at_its_start_is_never_answered(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     host = make_host(script(home, REMEMBER, HELLO), source=WITHDRAWN_MEANWHILE).start()
@@ -372,9 +364,7 @@ def test_a_message_that_is_taken_back_as_its_turn_begins_is_never_answered(
     wait_for(lambda: len(host.events("turn.withdrawn")) == 2)
 
 
-def test_a_message_that_waits_behind_another_can_be_taken_back_and_one_that_is_answered_cannot(
-    make_host: HostFactory, home: Path
-) -> None:
+def test_only_a_waiting_message_can_be_withdrawn(make_host: HostFactory, home: Path) -> None:
     slow = {"when": "slowly", "answers": [{"text": "This takes a while, as it is."}]}
     make_host(script(home, slow, HELLO, delay_seconds=0.05, piece_characters=1)).start()
     client = SyncClient(home, "main", "user")
@@ -391,7 +381,7 @@ def test_a_message_that_waits_behind_another_can_be_taken_back_and_one_that_is_a
     assert client.chat("hello", request_id="a3").turn in (4, 6)
 
 
-def test_no_turn_begins_whose_stream_cannot_be_made_so_what_is_taken_back_is_never_answered(
+def test_no_turn_begins_without_its_stream(
     fault_of: FaultFactory, make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     slow = {"when": "slowly", "answers": [{"text": "This takes a while."}]}
@@ -436,9 +426,7 @@ def test_a_secret_is_in_no_file_whoever_says_it(make_host: HostFactory, home: Pa
     assert "The token is" in stranger.memory_text()
 
 
-def test_a_password_that_a_model_puts_below_its_name_is_not_kept_either(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_password_in_a_tool_call_is_not_kept(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     password = "page-1-result"  # harmless, but for the name it stands below
     arguments = {"content": "How to reach the router", "metadata": {"password": password}}
     answers = [{"calls": [{"name": "save_memory", "arguments": arguments}]}, {"fails": "overloaded"}]
@@ -454,7 +442,7 @@ def test_a_password_that_a_model_puts_below_its_name_is_not_kept_either(
 # --------------------------------------------------------------------------------------------------------------- limits
 
 
-def test_a_model_that_never_comes_to_an_end_keeps_its_group_waiting_no_longer_than_a_turn_may_take(
+def test_an_endless_model_delays_its_group_for_one_turn(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     endless = {"when": "wait", "answers": [{"text": "word " * 10_000}]}

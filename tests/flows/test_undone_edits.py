@@ -32,9 +32,7 @@ def undone(home: Path, *seqs: int) -> str:
     return result.stdout
 
 
-def test_an_edit_of_memory_md_is_undone_beside_notes_that_came_since_and_that_is_undone_too(
-    stood: HostProcess, stranger: RawSender
-) -> None:
+def test_an_edit_is_undone_beside_newer_notes(stood: HostProcess, stranger: RawSender) -> None:
     home, before = stood.home, stranger.memory_text()
     edited = before.replace("likes tea", "likes green tea") + "Mine.\n"
     stranger.memory.write_text(edited)
@@ -57,16 +55,14 @@ def test_an_edit_of_memory_md_is_undone_beside_notes_that_came_since_and_that_is
     assert len(edits_in(home / JOURNAL_FILE, LogFilter(file="MEMORY.md"))) == 1  # nothing of it is theirs
 
 
-def test_the_log_says_what_the_undoing_of_typed_lines_took_out(stood: HostProcess, stranger: RawSender) -> None:
+def test_the_log_shows_the_lines_an_undo_removed(stood: HostProcess, stranger: RawSender) -> None:
     stranger.memory.write_text(stranger.memory_text() + "Typed here.\n")
     undone(stood.home, newest_edit(stood.home, "MEMORY.md").seq)
     logged = run_cli("log", "main", "--limit", 1, home=stood.home).stdout
     assert logged.strip().endswith("taken out: Typed here.")
 
 
-def test_while_notes_come_all_the_time_an_edit_is_undone_and_no_note_is_lost(
-    stood: HostProcess, stranger: RawSender
-) -> None:
+def test_undoing_an_edit_during_writes_loses_no_note(stood: HostProcess, stranger: RawSender) -> None:
     home = stood.home
     stranger.memory.write_text(stranger.memory_text().replace("- likes cake\n", ""))
     edit = newest_edit(home, "MEMORY.md")
@@ -98,9 +94,7 @@ def test_while_notes_come_all_the_time_an_edit_is_undone_and_no_note_is_lost(
         assert stranger.memory_text().count(f"- {text}\n") == 1, text
 
 
-def test_an_edit_whose_lines_were_changed_since_is_refused_with_what_changed(
-    stood: HostProcess, stranger: RawSender
-) -> None:
+def test_an_edit_changed_since_is_refused_by_name(stood: HostProcess, stranger: RawSender) -> None:
     home = stood.home
     stranger.memory.write_text(stranger.memory_text().replace("likes tea", "likes green tea"))
     first = newest_edit(home, "MEMORY.md")
@@ -117,7 +111,7 @@ def test_an_edit_whose_lines_were_changed_since_is_refused_with_what_changed(
 
 
 @pytest.mark.parametrize("name", ["MEMORY.md", "CLAUDE.md"])
-def test_lines_that_were_deleted_come_back_once_though_undo_is_asked_twice(stood: HostProcess, name: str) -> None:
+def test_deleted_lines_come_back_once_however_often_undone(stood: HostProcess, name: str) -> None:
     home, file = stood.home, stood.home / "groups" / "main" / name
     if name == "CLAUDE.md":
         file.write_text("Be kind.\nBe brief.\nBe kind.\n")
@@ -134,7 +128,7 @@ def test_lines_that_were_deleted_come_back_once_though_undo_is_asked_twice(stood
     assert file.read_text() == before
 
 
-def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess, stranger: RawSender) -> None:
+def test_a_deleted_changed_or_new_file_is_undone(stood: HostProcess, stranger: RawSender) -> None:
     home, folder = stood.home, stood.home / "groups" / "main"
     memory = stranger.memory.read_bytes()
     persona = (folder / "CLAUDE.md").read_bytes()
@@ -172,7 +166,7 @@ def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess
     assert len(edits_in(home / JOURNAL_FILE, LogFilter())) == len(places)
 
 
-def test_an_edit_of_a_large_file_is_refused_as_only_its_digest_is_kept(stood: HostProcess) -> None:
+def test_an_edit_of_a_large_file_cannot_be_undone(stood: HostProcess) -> None:
     path = stood.home / "groups" / "main" / "CLAUDE.md"
     path.write_text("A line of a large file.\n" * 400_000)
     edit = newest_edit(stood.home, "CLAUDE.md")
@@ -180,7 +174,7 @@ def test_an_edit_of_a_large_file_is_refused_as_only_its_digest_is_kept(stood: Ho
     assert f"of edit {edit.seq} its text is not kept, only that groups/main/CLAUDE.md changed; nothing" in message
 
 
-def test_an_edit_is_undone_without_a_running_host_and_once(stood: HostProcess, stranger: RawSender) -> None:
+def test_an_edit_is_undone_once_without_a_host(stood: HostProcess, stranger: RawSender) -> None:
     before = stranger.memory_text()
     stranger.memory.write_text("Above.\n" + before)
     edit = newest_edit(stood.home, "MEMORY.md")
@@ -194,7 +188,7 @@ def test_an_edit_is_undone_without_a_running_host_and_once(stood: HostProcess, s
 
 
 @pytest.mark.parametrize("file", ["config/agents/ada/soul.md", "groups/global/CLAUDE.md"])
-def test_an_edit_of_what_is_for_every_group_is_undone_and_that_too(stood: HostProcess, file: str) -> None:
+def test_an_edit_of_a_global_file_is_undone(stood: HostProcess, file: str) -> None:
     home = stood.home
     path = home / file
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -61,9 +61,7 @@ threading.excepthook = lambda _: None
 """
 
 
-def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_dead_watcher_is_replaced_and_nothing_is_lost(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}, source=DYING).start()
     _ask(stranger, 0)
     wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
@@ -86,7 +84,7 @@ def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
     wait_for(lambda: status_of(stranger.home)["watcher"]["rebuilds"] >= 3)
 
 
-def test_folders_deleted_and_made_again_are_served_and_watched_again(host: HostProcess, stranger: RawSender) -> None:
+def test_folders_deleted_and_remade_are_watched_again(host: HostProcess, stranger: RawSender) -> None:
     for number in range(4):
         _ask(stranger, number)
         folder = (stranger.requests, stranger.replies, stranger.root, stranger.root.parent)[number]
@@ -97,7 +95,7 @@ def test_folders_deleted_and_made_again_are_served_and_watched_again(host: HostP
     assert host.log_lines()
 
 
-def test_a_folder_that_comes_with_files_in_it_is_served_whole(host: HostProcess, home: Path) -> None:
+def test_a_folder_that_arrives_with_files_is_served(host: HostProcess, home: Path) -> None:
     outside = RawSender(home / "data", "x", "late")
     prepared = home / "data" / "prepared"
     for number in range(3):
@@ -111,9 +109,7 @@ def test_a_folder_that_comes_with_files_in_it_is_served_whole(host: HostProcess,
     ]
 
 
-def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_box_turned_upside_down_disturbs_nobody(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     honest = RawSender(stranger.home, "quiet", "honest").make()
     _ask(honest, 0)
@@ -156,7 +152,7 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
     _ask(stranger, 1)
 
 
-def test_a_groups_files_may_be_removed_while_it_is_served(
+def test_a_groups_files_may_be_removed_while_served(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
@@ -179,7 +175,7 @@ def test_a_groups_files_may_be_removed_while_it_is_served(
     assert [message.content for message in agent.get_history().messages] == ["again"]
 
 
-def test_a_groups_boxes_may_be_removed_while_it_is_served(host: HostProcess, client: MakeClient) -> None:
+def test_a_groups_boxes_may_be_removed_while_served(host: HostProcess, client: MakeClient) -> None:
     gone = RawSender(host.home, "gone", "a").make()
     _ask(gone, 0)
     for number in range(50):

@@ -100,7 +100,7 @@ def test_the_groups_are_counted_and_found_by_name(browser: Browser, folder: Path
     assert "No group is called like that" in read(browser, "/?named=nothing").words
 
 
-def test_an_older_text_saved_back_is_told_with_what_brings_its_notes_back(browser: Browser, folder: Path) -> None:
+def test_a_reverting_save_is_shown_with_its_undo(browser: Browser, folder: Path) -> None:
     kitchen = agent(folder, "oven", "cook")
     path = folder / "groups" / "oven" / "MEMORY.md"
     kitchen.update_memory("likes tea")
@@ -127,7 +127,7 @@ def test_an_older_text_saved_back_is_told_with_what_brings_its_notes_back(browse
     wait_for(lambda: told not in cli_text("status", home=folder), what="the status")
 
 
-def test_the_first_page_says_what_waits_with_its_text_and_leads_there(browser: Browser, folder: Path) -> None:
+def test_the_first_page_lists_what_waits_with_links(browser: Browser, folder: Path) -> None:
     careful = agent(folder, "careful", "gardener")
     asked = careful.save_memory("the roses are cut in March").proposal
     (folder / "groups/careful/proposals/dream-broken.json").write_text("{")
@@ -163,9 +163,7 @@ def test_a_task_that_failed_waits_on_the_first_page(
     config.unlink()
 
 
-def test_a_context_is_shown_with_sources_and_reasons_now_and_then(
-    browser: Browser, client: SyncClient, group: str
-) -> None:
+def test_a_context_shows_sources_and_reasons_at_any_time(browser: Browser, client: SyncClient, group: str) -> None:
     client.update_memory("likes tea")
     entry = client.save_memory("Mimi is the name of the cat")
     now = read(browser, f"/g/{group}/context?message=What+is+the+cat+called").words
@@ -186,7 +184,7 @@ def test_a_context_is_shown_with_sources_and_reasons_now_and_then(
     assert "is not a time" in read(browser, f"/g/{group}/context?as_of=nonsense").words
 
 
-def test_notes_and_entries_stand_in_one_table_newest_first_and_by_pages(
+def test_notes_and_entries_are_one_table_newest_first(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
     for number in range(55):
@@ -219,7 +217,7 @@ def test_notes_and_entries_stand_in_one_table_newest_first_and_by_pages(
     assert browser.get(f"/g/{group}/memory?kind=x").status == 422
 
 
-def test_what_is_chosen_is_archived_and_pinned_at_once_and_brought_back_at_once(
+def test_chosen_items_are_archived_pinned_and_restored_at_once(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
     for number in range(3):
@@ -257,9 +255,7 @@ def test_what_is_chosen_is_archived_and_pinned_at_once_and_brought_back_at_once(
     assert browser.post(form.action, {"action": "burn", "chosen-1": "x"}).status == 422
 
 
-def test_an_entry_is_edited_pinned_and_archived_by_changes_that_are_undone(
-    browser: Browser, client: SyncClient, group: str
-) -> None:
+def test_an_entry_is_edited_pinned_archived_and_undone(browser: Browser, client: SyncClient, group: str) -> None:
     entry = client.save_memory("works in Berlin", tags=["work", "office, home"])
     page = read(browser, f"/g/{group}/entry?id={entry.id}")
     for button, says in (
@@ -295,9 +291,7 @@ def test_an_entry_is_edited_pinned_and_archived_by_changes_that_are_undone(
     assert "researcher" in read(browser, f"/g/{group}/entry/blame?id={entry.id}").words
 
 
-def test_of_two_who_edit_one_entry_the_second_is_told_and_nobody_is_overwritten(
-    browser: Browser, client: SyncClient, group: str
-) -> None:
+def test_of_two_entry_editors_the_second_is_told(browser: Browser, client: SyncClient, group: str) -> None:
     entry = client.save_memory("likes tea")
     page = read(browser, f"/g/{group}/entry?id={entry.id}")
     browser.press(page, "Save", content="likes green tea")
@@ -325,9 +319,7 @@ def test_forgetting_shows_first_what_would_go(browser: Browser, client: SyncClie
     assert b"Xylophones" not in (folder / "data" / "journal.db").read_bytes()
 
 
-def test_an_opened_note_has_its_history_and_is_archived_and_forgotten(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
+def test_a_note_has_history_archive_and_forget(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     client.update_memory("likes tea")
     agent(folder, group, "cook").update_memory("likes cake")
     assert "likes cake" not in read(browser, f"/g/{group}/memory?author=researcher").words
@@ -353,7 +345,7 @@ def note_page(browser: Browser, group: str, author: str) -> Answer:
     return read(browser, re.findall(r'href="([^"]*/entry\?id=MEMORY[^"]*)"', listed)[0])
 
 
-def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
+def test_of_two_note_editors_the_second_sees_changes(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
     client.update_memory("likes tea\nand milk")
@@ -388,9 +380,7 @@ def newest_note_edit(browser: Browser, group: str) -> str:
     return str(re.findall(r'href="/change/(\d+)"', listed)[0])
 
 
-def test_a_note_is_pinned_with_one_click_and_whoever_was_not_told_sees_the_difference(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
+def test_a_note_is_pinned_with_one_click(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     client.update_memory("Ann likes tea")
     settle(folder)
     page = note_page(browser, group, "researcher")
@@ -408,7 +398,7 @@ def test_a_note_is_pinned_with_one_click_and_whoever_was_not_told_sees_the_diffe
     assert ("pinned" in again, "researcher" in again) == (True, True)  # it stays its author's
 
 
-def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, client: SyncClient, group: str) -> None:
+def test_search_shows_points_and_the_query_as_a_test(browser: Browser, client: SyncClient, group: str) -> None:
     entry = client.save_memory("Mimi is the name of the cat")
     found = read(browser, f"/g/{group}/search?query=cat+name&scope=entries&limit=20")
     assert re.search(r"\d\.\d\d points: ", found.words)
@@ -417,7 +407,7 @@ def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, clien
     assert "must be a date or a time" in wrong.words
 
 
-def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(browser: Browser, folder: Path) -> None:
+def test_a_waiting_write_is_accepted_with_other_text(browser: Browser, folder: Path) -> None:
     client = agent(folder, "careful")
     asked = [client.save_memory(f"{name} likes the colour blue").proposal for name in ("Ann", "Bob", "Cid")]
     assert "Ann likes the colour blue by researcher" in read(browser, "/g/careful/review").words
@@ -443,7 +433,7 @@ def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(browser
     assert "Cid" not in read(browser, "/g/careful/memory").words
 
 
-def test_all_that_are_copies_are_accepted_at_once_and_taken_back(
+def test_all_copies_are_accepted_and_reverted_at_once(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
     for category in ("a", "b"):
@@ -525,7 +515,7 @@ def test_tasks_are_paused_resumed_run_and_cancelled(
     assert browser.post(f"/g/{group}/tasks/act", {"task": "none", "action": "run"}).status == 404
 
 
-def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
+def test_the_timeline_pages_back_and_rewinds_a_group(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
     for number in range(35):
@@ -549,9 +539,7 @@ def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
     assert browser.get("/change/99999999").status == 404
 
 
-def test_health_says_what_waits_and_a_dead_letter_is_harmless_put_back_and_dropped(
-    place: tuple[HostProcess, Browser], browser: Browser
-) -> None:
+def test_health_lists_dead_letters_to_retry_or_drop(place: tuple[HostProcess, Browser], browser: Browser) -> None:
     host = place[0]
     sender = RawSender(host.home, "main", "broken").make()
     sender.drop("bad", HOSTILE.encode() + "\u202e".encode() + b"\xff")
@@ -570,7 +558,7 @@ def test_health_says_what_waits_and_a_dead_letter_is_harmless_put_back_and_dropp
     assert "served by process" in read(browser, "/health/doctor").words
 
 
-def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(browser: Browser, group: str) -> None:
+def test_a_person_talks_to_an_agent_and_gives_feedback(browser: Browser, group: str) -> None:
     form = read(browser, f"/g/{group}/talk?session=s1").form("Send")
     said = browser.post(form.action, {**form.fields, "content": "remember that I like jazz", "as": "ann"})
     assert said.status == 303
@@ -591,7 +579,7 @@ def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(browser: Browser,
     assert "say swing" in kinds
 
 
-def test_what_one_says_is_shown_at_once_while_the_answer_is_written(home: Path, make_host: HostFactory) -> None:
+def test_a_message_is_shown_while_the_answer_is_written(home: Path, make_host: HostFactory) -> None:
     (home / "slow.json").write_bytes(orjson.dumps({"turns": [{"answers": [{"text": "Slow."}]}], "delay_seconds": 600}))
     make_host({"model.name": "scripted:slow.json"}).start()
     with Page(home) as page:
@@ -633,9 +621,7 @@ def test_hostile_memory_stays_text_on_every_page(
     assert "\u202e" not in notes
 
 
-def test_when_the_host_is_down_the_page_says_so_keeps_what_was_typed_and_comes_back(
-    home: Path, host: HostProcess
-) -> None:
+def test_without_a_host_typed_text_is_kept(home: Path, host: HostProcess) -> None:
     with Page(home) as page:
         browser = page.browser()
         assert read(browser, "/g/main/memory").status == 200
@@ -656,7 +642,7 @@ def test_when_the_host_is_down_the_page_says_so_keeps_what_was_typed_and_comes_b
         assert read(browser, "/g/main/memory").status == 200
 
 
-def test_while_the_host_reads_a_large_index_a_page_says_so_and_comes_back(home: Path, host: HostProcess) -> None:
+def test_a_page_waits_for_a_large_index(home: Path, host: HostProcess) -> None:
     """The host stands still, as its first answers do then."""
     status = home / "data" / "status.json"
     wait_for(status.exists, what="what the host says of itself")
@@ -677,7 +663,7 @@ def test_while_the_host_reads_a_large_index_a_page_says_so_and_comes_back(home: 
         wait_for(lambda: browser.get("/g/main/context").status == 200, what="the context")
 
 
-def test_so_many_streams_are_open_at_a_time_and_one_that_goes_makes_room(browser: Browser) -> None:
+def test_open_streams_are_limited(browser: Browser) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_STREAMS):
             next(stack.enter_context(browser.stream("/events?after=0")))
@@ -692,7 +678,7 @@ def test_so_many_streams_are_open_at_a_time_and_one_that_goes_makes_room(browser
     wait_for(has_room)
 
 
-def test_a_live_page_is_told_of_changes_and_of_a_host_that_went(home: Path, host: HostProcess) -> None:
+def test_a_live_page_hears_of_changes(home: Path, host: HostProcess) -> None:
     sender = RawSender(home).make()
     with Page(home) as page:
         browser = page.browser()
@@ -705,7 +691,7 @@ def test_a_live_page_is_told_of_changes_and_of_a_host_that_went(home: Path, host
             assert next(each for each in events if each[0] == "host") == ("host", False)
 
 
-def test_a_host_starts_the_page_beside_itself_and_ends_it(home: Path) -> None:
+def test_a_host_starts_and_ends_the_page(home: Path) -> None:
     link = home / "data" / "page.json"
     with HostProcess(home, {"web.enabled": True, "web.port": 0}).start() as host:
         wait_for(link.exists)

@@ -15,9 +15,7 @@ from tests.hosting import AT_ONCE, RawSender, request, run_agent, run_cli, wait_
 from tests.people import looking
 
 
-def test_each_entry_says_where_it_comes_from_and_whether_the_host_knows(
-    make_host: HostFactory, client: MakeClient, home: Path
-) -> None:
+def test_each_entry_tells_its_origin(make_host: HostFactory, client: MakeClient, home: Path) -> None:
     (home / "config" / "agents").mkdir(parents=True)
     (home / "config" / "agents" / "researcher.json").write_text("{}")
     memory = home / "groups" / "main" / "memory" / "trips"
@@ -59,7 +57,7 @@ def test_each_entry_says_where_it_comes_from_and_whether_the_host_knows(
     assert orjson.loads((memory / "old.json").read_bytes())["origin"] == "Texel"  # a member of the person's own
 
 
-def test_an_origin_that_there_is_not_is_refused_and_a_place_needs_one(
+def test_an_unknown_origin_or_a_place_alone_is_refused(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
     host = make_host().start()
@@ -74,9 +72,7 @@ def test_an_origin_that_there_is_not_is_refused_and_a_place_needs_one(
     assert run_cli("doctor", home=host.home).returncode == 0
 
 
-def test_what_gave_way_is_in_the_archive_through_a_kill_and_one_undo_brings_it_back(
-    make_host: HostFactory, client: MakeClient
-) -> None:
+def test_a_superseded_entry_is_archived_and_undo_restores_it(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     old = client().save_memory("Ann drinks green tea", "drinks")
     new = client("cook").save_memory("Ann drinks coffee, no green tea", "drinks", supersedes=[old.id])
@@ -98,9 +94,7 @@ def test_what_gave_way_is_in_the_archive_through_a_kill_and_one_undo_brings_it_b
     assert not (memory / "archive" / old.file).exists()
 
 
-def test_a_person_who_writes_supersedes_into_a_file_is_followed_also_after_a_stop(
-    make_host: HostFactory, client: MakeClient
-) -> None:
+def test_supersedes_written_into_a_file_is_followed(make_host: HostFactory, client: MakeClient) -> None:
     host = looking(make_host(AT_ONCE))
     first, second, new = (client().save_memory(f"Ann drinks tea number {number}").id for number in (1, 2, 3))
     folder = host.home / "groups/main/memory/general"
@@ -125,7 +119,7 @@ def test_a_person_who_writes_supersedes_into_a_file_is_followed_also_after_a_sto
     assert [hit.id for hit in client().search_memory("Ann drinks tea", scope="entries").hits] == [new]
 
 
-def test_a_shell_says_what_an_entry_takes_the_place_of_and_until_when_it_is_so(make_host: HostFactory) -> None:
+def test_a_shell_sets_what_supersedes_and_expires(make_host: HostFactory) -> None:
     host = make_host().start()
     old = run_agent("save", "The office is closed", home=host.home).stdout.split()[1]
     late = "2999-01-01T00:00:00+01:00"
@@ -139,9 +133,7 @@ def test_a_shell_says_what_an_entry_takes_the_place_of_and_until_when_it_is_so(m
     assert (refused.returncode, "no entry of this group has the id nobody" in refused.stderr) == (1, True)
 
 
-def test_a_save_says_what_is_nearly_there_and_a_repeated_request_says_the_same(
-    make_host: HostFactory, client: MakeClient
-) -> None:
+def test_a_save_names_similar_entries_also_when_repeated(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     first = client().save_memory("The boat to Texel leaves at nine")
     ten = SaveMemory(content="The boat to Texel leaves at ten")
@@ -157,9 +149,7 @@ def test_a_save_says_what_is_nearly_there_and_a_repeated_request_says_the_same(
     assert client().list_memory_categories().total == 3
 
 
-def test_a_note_is_pinned_by_its_sender_and_by_a_person_and_shown_as_an_entry_is(
-    make_host: HostFactory, client: MakeClient
-) -> None:
+def test_a_note_is_pinned_by_sender_or_person(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     client().update_memory("Ann is allergic to nuts\nand to figs", pinned=True)
     client().update_memory("Ann likes nuts (pinned)", pinned=True)

@@ -38,7 +38,7 @@ def withdrawal(home: Path) -> str:
     return str(cli_json("log", "main", "--kind", "turns_withdrawn", home=home)[0]["seq"])
 
 
-def test_withdrawn_turns_stay_in_the_log_and_are_nowhere_else_until_undone(make_host: HostFactory, home: Path) -> None:
+def test_withdrawn_turns_stay_only_in_the_log_until_undone(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
@@ -75,7 +75,7 @@ def test_withdrawn_turns_stay_in_the_log_and_are_nowhere_else_until_undone(make_
     assert not agent.search_memory("terrarium").hits
 
 
-def test_what_is_said_after_a_withdrawal_goes_on_behind_it(host: HostProcess, home: Path) -> None:
+def test_later_turns_continue_after_a_withdrawal(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
     agent.withdraw_turns(4)
@@ -92,7 +92,7 @@ def test_what_is_said_after_a_withdrawal_goes_on_behind_it(host: HostProcess, ho
         SyncClient(home, "main", "ann", session="other", timeout_seconds=PATIENCE).withdraw_turns(1)
 
 
-def test_it_is_done_once_whatever_is_killed_and_whatever_comes_with_it(make_host: HostFactory, home: Path) -> None:
+def test_a_withdrawal_happens_once_despite_kills(make_host: HostFactory, home: Path) -> None:
     host = make_host().start()
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
@@ -147,7 +147,7 @@ def test_withdrawn_turns_are_exported_forgotten_and_not_in_markdown(
         assert standing(there) == [1, 2, 3, 4]
 
 
-def test_a_context_as_it_was_has_what_was_withdrawn_later(host: HostProcess, home: Path) -> None:
+def test_an_earlier_context_has_turns_withdrawn_later(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     say(agent, SAID)
     before = agent.get_context("Where do we meet?")

@@ -31,7 +31,7 @@ def files_of(home: Path) -> list[str]:
     return sorted(path.name for path in (home / "data/working").rglob("*.json"))
 
 
-def test_what_is_saved_is_found_and_shown_until_it_expires(member: MakeClient) -> None:
+def test_a_saved_item_is_found_until_it_expires(member: MakeClient) -> None:
     bee = member("researcher", session="a")
     saved = bee.save_to_working_memory("page", "Badgers dig.", 0.02, "web", ["zoo"])
     expires_at = datetime.fromisoformat(saved.expires_at)
@@ -49,7 +49,7 @@ def test_what_is_saved_is_found_and_shown_until_it_expires(member: MakeClient) -
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_an_entry_survives_the_end_of_the_host_with_its_expiry(host: HostProcess, client: MakeClient, end: str) -> None:
+def test_an_item_and_its_expiry_survive_a_restart(host: HostProcess, client: MakeClient, end: str) -> None:
     bee = client()
     saved = bee.save_to_working_memory("page", "text", 60, tags=["t"])
     short = bee.save_to_working_memory("short", "text", 0.01)
@@ -65,9 +65,7 @@ def test_an_entry_survives_the_end_of_the_host_with_its_expiry(host: HostProcess
     assert datetime.now(UTC) >= datetime.fromisoformat(short.expires_at)
 
 
-def test_what_expired_is_swept_from_the_disk_without_a_change_and_can_be_saved_again(
-    make_host: HostFactory, client: MakeClient
-) -> None:
+def test_expired_items_are_swept_and_can_be_saved_again(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host(source=QUICK_HOUSE).start()
     bee = client()
     bee.save_to_working_memory("kept", "x")

@@ -35,7 +35,7 @@ def _count(sender: RawSender, name: str) -> int:
 @pytest.mark.parametrize(
     ("path", "says"), [("journal.db", "nothing more can be acknowledged"), ("MEMORY.md", "a restart recovers")]
 )
-def test_a_failed_sync_ends_the_host_with_its_code_and_a_restart_has_everything_once(
+def test_a_failed_sync_ends_the_host_and_loses_nothing(
     path: str, says: str, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("sync", path, errno.EIO)
@@ -69,9 +69,7 @@ def _limit_of_open_files(host: HostProcess, number: int) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of another process is set by prlimit, which Linux has")
 @pytest.mark.parametrize("spare", [0, 2])
-def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_it_may_open_more(
-    spare: int, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_with_too_many_open_files_the_host_waits(spare: int, make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     ask(stranger, "before")
     wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
@@ -100,7 +98,7 @@ def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_i
     host.stop()
 
 
-def test_a_file_that_cannot_be_opened_to_be_synced_is_not_taken_for_durable(
+def test_an_unopenable_file_is_not_taken_for_durable(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("open", "MEMORY.md", errno.EMFILE)
@@ -122,7 +120,7 @@ def test_a_file_that_cannot_be_opened_to_be_synced_is_not_taken_for_durable(
     host.stop()
 
 
-def test_a_request_that_cannot_be_removed_is_done_once_and_removed_when_that_is_possible(
+def test_an_undeletable_request_is_done_once(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("unlink", "/requests/", errno.EPERM)
@@ -162,7 +160,7 @@ def _ask_in_spite(sender: RawSender, name: str) -> None:
 @pytest.mark.parametrize(
     ("number", "is_alive", "folders"), [(errno.EMFILE, False, 2), (errno.ENOSPC, True, 2)], ids=["instances", "watches"]
 )
-def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operator_is_told(
+def test_without_inotify_the_sweep_serves_and_says_so(
     number: int, is_alive: bool, folders: int, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     path = "/data/ipc/" if number == errno.ENOSPC else ""
@@ -191,9 +189,7 @@ def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operat
     host.stop()
 
 
-def test_a_host_stopped_by_a_signal_for_a_while_goes_on_with_one_reply_and_tells_systemd(
-    make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_paused_host_continues_with_one_reply(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(env={"WATCHDOG_USEC": "600000"}).start()
     ask(stranger, "before")
     wait_for(lambda: "WATCHDOG=1" in host.notifications.poll())
@@ -228,7 +224,7 @@ daemon.run = functools.partial(daemon.run, passed=passed)
 """
 
 
-def test_another_request_renamed_over_one_that_was_just_read_is_not_removed_unread(
+def test_a_request_renamed_over_another_is_not_removed_unread(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     (home / "second").write_bytes(request("a", content="second."))
@@ -242,7 +238,7 @@ def test_another_request_renamed_over_one_that_was_just_read_is_not_removed_unre
     host.stop()
 
 
-def test_replies_that_a_power_cut_tore_are_given_again_or_removed(make_host: HostFactory, stranger: RawSender) -> None:
+def test_torn_replies_are_given_again_or_removed(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host().start()
     ask(stranger, "done")
     first = stranger.peek("done")
@@ -278,7 +274,7 @@ def test_replies_that_a_power_cut_tore_are_given_again_or_removed(make_host: Hos
         ("write", "/journal.db", errno.ENOSPC),
     ],
 )
-def test_a_start_that_meets_a_fault_which_may_clear_by_itself_ends_with_8_and_the_next_one_serves(
+def test_a_transient_fault_ends_a_start_with_code_8(
     kind: str, path: str, number: int, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of(kind, path, number)
@@ -301,7 +297,7 @@ def test_a_start_that_meets_a_fault_which_may_clear_by_itself_ends_with_8_and_th
     + [OSError(number, "") for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)],
     ids=lambda error: errno.errorcode[error.errno],
 )
-def test_what_may_clear_by_itself_is_known_by_its_cause_whatever_was_made_of_it(error: OSError) -> None:
+def test_transient_faults_are_known_by_their_cause(error: OSError) -> None:
     def wrapped() -> HostError:
         try:
             try:
@@ -317,7 +313,7 @@ def test_what_may_clear_by_itself_is_known_by_its_cause_whatever_was_made_of_it(
     assert not may_clear(SettingsError("a wrong name"))
 
 
-def test_a_program_that_opens_and_closes_the_journal_takes_nothing_from_it(
+def test_a_program_that_opens_the_journal_takes_nothing(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     """The last connection of a database takes its WAL away: the host must hold a lock that says it is not the last."""

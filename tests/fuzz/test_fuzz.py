@@ -70,7 +70,7 @@ def test_any_bytes_get_one_reply_and_forge_nothing(host: FuzzedHost, data: bytes
 
 
 @pytest.mark.parametrize("seed", range(len(SEEDS)))
-def test_what_the_search_begins_with_is_a_request_that_the_host_understands(host: FuzzedHost, seed: int) -> None:
+def test_the_fuzzer_starts_from_requests_the_host_understands(host: FuzzedHost, seed: int) -> None:
     reply = host.check(seeds()[seed])
     assert reply.error is None or reply.error.code in ("not_found", "forbidden", "conflict"), reply.error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from honeybadger_host.observe import Throttle
 
 
-def test_what_happens_over_and_over_is_said_once_in_a_while_with_how_often_it_was_left_out() -> None:
+def test_a_repeated_event_is_logged_rarely_with_its_count() -> None:
     now = [100.0]
     throttle = Throttle(60, lambda: now[0])
     assert throttle.passes("reply", "box", 28) == 0

@@ -58,9 +58,7 @@ def test_a_home_without_a_file_has_the_defaults(tmp_path: Path) -> None:
     assert list(loaded.origins) == list(DEFAULTS)
 
 
-def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_default(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_beat_environment_file_and_default(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(folder, "[ipc]\nsweep_seconds = 1\nclosed = true\n[turns]\nsteps = 3\n")
     monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "10")
     monkeypatch.setenv("HONEYBADGER_IPC__CLOSED", "false")
@@ -118,9 +116,7 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
     assert value() == other
 
 
-def test_a_wrong_value_that_something_else_overrides_does_no_harm(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overridden_wrong_value_does_no_harm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(folder, "[ipc]\nsweep_seconds = 'often'\n")
     monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "seldom")
     assert load_settings(folder, {"ipc.sweep_seconds": 2}).settings.ipc.sweep_seconds == 2
@@ -149,7 +145,7 @@ def test_variables_of_the_clients_are_no_settings(folder: Path, monkeypatch: pyt
         ("[[ipc]]\nclosed = true", "ipc is a section"),
     ],
 )
-def test_an_unknown_name_in_the_file_is_an_error_that_names_the_nearest(folder: Path, text: str, says: str) -> None:
+def test_an_unknown_name_suggests_the_nearest(folder: Path, text: str, says: str) -> None:
     path = write(folder, text)
     message = refused(folder)
     assert message.startswith(str(path))
@@ -167,7 +163,7 @@ def test_an_unknown_name_in_the_file_is_an_error_that_names_the_nearest(folder: 
         ("honeybadger_ipc__close", "did you mean HONEYBADGER_IPC__CLOSED?"),
     ],
 )
-def test_an_unknown_variable_is_an_error_that_names_the_nearest(
+def test_an_unknown_variable_suggests_the_nearest(
     folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str, says: str
 ) -> None:
     monkeypatch.setenv(variable, "1")
@@ -177,9 +173,7 @@ def test_an_unknown_variable_is_an_error_that_names_the_nearest(
 
 
 @pytest.mark.parametrize("name", REMOVED_SETTINGS)
-def test_a_setting_that_was_removed_is_an_error_that_says_what_now(
-    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removed_setting_says_what_to_do(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert name not in DEFAULTS
     says = re.escape(f"{name} is not a setting any more, take it away: {REMOVED_SETTINGS[name]}")
     with pytest.raises(SettingsError, match=f"^--set: {says}"):
@@ -194,17 +188,17 @@ def test_a_setting_that_was_removed_is_an_error_that_says_what_now(
         load_settings(folder)
 
 
-def test_the_head_of_a_section_that_was_removed_is_no_error(folder: Path) -> None:
+def test_an_empty_removed_section_is_no_error(folder: Path) -> None:
     write(folder, '[tokens]\n#counter = "estimate"\n\n[life]\ngrace_seconds = 3\n')
     assert load_settings(folder).settings == Settings(life=Life(grace_seconds=3))
 
 
-def test_the_english_model_that_was_removed_is_an_error_that_says_what_now(folder: Path) -> None:
+def test_the_removed_english_model_says_what_to_do(folder: Path) -> None:
     assert "not part of Honeybadger any more: set multilingual" in refused(folder, {"recall.vectors": "english"})
 
 
 @pytest.mark.parametrize(("name", "near"), [("log.levl", "log.level"), ("sweep", "ipc.sweep_seconds"), ("ipc", "ipc.")])
-def test_an_unknown_flag_is_an_error_that_names_the_nearest(folder: Path, name: str, near: str) -> None:
+def test_an_unknown_flag_suggests_the_nearest(folder: Path, name: str, near: str) -> None:
     message = refused(folder, {name: "1"})
     assert message.startswith(f"--set: there is no setting {name}; did you mean {near}")
 
@@ -212,7 +206,7 @@ def test_an_unknown_flag_is_an_error_that_names_the_nearest(folder: Path, name: 
 # --------------------------------------------------------------------------------------------------------- wrong values
 
 
-def test_a_wrong_value_in_the_file_names_setting_file_and_value(folder: Path) -> None:
+def test_a_wrong_value_names_setting_file_and_value(folder: Path) -> None:
     path = write(folder, "[ipc]\nsweep_seconds = 0\n")
     assert refused(folder) == (
         f"setting ipc.sweep_seconds ({path}) is 0: Input should be greater than or equal to 0.01"
@@ -256,7 +250,7 @@ def test_no_number_is_endless_or_none(folder: Path, name: str, value: str) -> No
         ("life.grace_seconds", [1]),
     ],
 )
-def test_values_out_of_range_or_of_another_kind_are_refused(folder: Path, name: str, value: object) -> None:
+def test_values_out_of_range_or_type_are_refused(folder: Path, name: str, value: object) -> None:
     assert f"setting {name} (--set) is {value!r}: " in refused(folder, {name: value})
 
 
@@ -264,7 +258,7 @@ def test_values_out_of_range_or_of_another_kind_are_refused(folder: Path, name: 
     ("data", "says"),
     [(b"[ipc\n", "is not TOML: "), (b"[ipc]\nclosed = maybe\n", "is not TOML: "), (b"# \xe4\n", "cannot be read: ")],
 )
-def test_a_file_that_is_no_toml_is_an_error_that_says_where(folder: Path, data: bytes, says: str) -> None:
+def test_a_file_that_is_no_toml_names_the_place(folder: Path, data: bytes, says: str) -> None:
     (folder / CONFIG_FILE).write_bytes(data)
     assert refused(folder).startswith(f"{folder / CONFIG_FILE} {says}")
 
@@ -312,12 +306,12 @@ def test_targets_of_messages_are_tables_of_the_file(folder: Path) -> None:
         ('webhok = "https://b"', "messages.push.0"),
     ],
 )
-def test_a_wrong_target_of_messages_is_refused_with_what_is_wrong(folder: Path, members: str, says: str) -> None:
+def test_a_wrong_message_target_is_refused_with_its_fault(folder: Path, members: str, says: str) -> None:
     write(folder, f"[[messages.push]]\n{members}\n")
     assert says in refused(folder)
 
 
-def test_a_folder_in_place_of_the_file_is_an_error(folder: Path) -> None:
+def test_a_folder_instead_of_the_file_is_an_error(folder: Path) -> None:
     (folder / CONFIG_FILE).mkdir()
     assert "cannot be read: " in refused(folder)
 
@@ -335,7 +329,7 @@ def test_the_file_of_this_repository_is_the_rendered_one() -> None:
     assert (ROOT / CONFIG_FILE).read_text() == render_toml()
 
 
-def test_the_rendered_file_sets_nothing_until_a_line_is_uncommented(folder: Path) -> None:
+def test_the_rendered_file_sets_nothing(folder: Path) -> None:
     write(folder, render_toml())
     assert set(load_settings(folder).origins.values()) == {"default"}
     uncommented = re.sub(r"^#(\w+\.\w+ = )", r"\1", render_toml(), flags=re.MULTILINE)
@@ -351,7 +345,7 @@ def test_the_rendered_file_sets_nothing_until_a_line_is_uncommented(folder: Path
     assert dict(values(loaded.settings)) == DEFAULTS
 
 
-def test_every_setting_says_what_it_is_and_in_which_unit() -> None:
+def test_every_setting_has_meaning_and_unit() -> None:
     lines = render_toml().splitlines()
     units = {"_seconds": "second", "_bytes": "byte", "_days": "day", "_tokens": "token", "_turns": "turn"}
     for name, default in DEFAULTS.items():
@@ -398,7 +392,7 @@ def test_any_table_can_be_added_to_the_rendered_file(folder: Path) -> None:
         ("[memory]\nipc.closed = true\n", "ipc.closed stands below the table [memory]: move it above all tables"),
     ],
 )
-def test_a_table_that_is_there_twice_is_named_with_both_lines(folder: Path, data: str, says: str) -> None:
+def test_a_repeated_table_is_named_with_both_lines(folder: Path, data: str, says: str) -> None:
     path = write(folder, data)
     assert refused(folder).startswith(f"{path}: {says}")
 

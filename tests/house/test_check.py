@@ -50,7 +50,7 @@ def last_lines(ran: subprocess.CompletedProcess[str], count: int = 1) -> list[st
     return ran.stdout.splitlines()[-count:]
 
 
-def test_two_that_fail_once_are_green_and_named_in_the_last_lines_and_a_third_is_red(check: Check) -> None:
+def test_two_flaky_tests_are_green_and_a_third_red(check: Check) -> None:
     assert check(PASSES + once("a", "b"), "-n", "2").returncode == 0
     total = check("", "--total")
     named = ["flaky: test_it.py::test_a", "flaky: test_it.py::test_b"]

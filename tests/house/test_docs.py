@@ -44,7 +44,7 @@ def matches(expected: str, printed: str) -> bool:
 
 
 @pytest.mark.timeout(300)
-def test_every_command_of_the_tour_prints_what_the_page_says(tmp_path: Path) -> None:
+def test_every_command_of_the_tour_prints_its_output(tmp_path: Path) -> None:
     commands = list(steps("docs/tour.md"))
     assert len(commands) > 20
     mark = "--- end of step ---"
@@ -84,7 +84,7 @@ def test_the_first_commands_of_the_readme_run(host: HostProcess) -> None:
     assert run.stderr == ""
 
 
-def test_the_first_screen_of_the_readme_has_a_sentence_a_picture_and_the_start() -> None:
+def test_the_readme_begins_with_sentence_picture_and_start() -> None:
     screen = (ROOT / "README.md").read_text().splitlines()[:25]
     assert screen[2].count(".") == 1
     assert screen[4].startswith("![")
@@ -93,14 +93,14 @@ def test_the_first_screen_of_the_readme_has_a_sentence_a_picture_and_the_start()
     }
 
 
-def test_what_the_recording_of_the_demo_holds_is_what_it_checks() -> None:
+def test_the_recorded_demo_holds_what_it_checks() -> None:
     demo = (ROOT / "docs/demo/demo.py").read_text()
     held = re.findall(r"^   held +(.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(held) == 4
     assert [line for line in held if line not in demo] == []
 
 
-def test_the_shell_client_of_the_readme_gets_its_note_remembered(host: HostProcess) -> None:
+def test_the_readmes_shell_client_saves_its_note(host: HostProcess) -> None:
     (script,) = [block for block in blocks("README.md", "sh") if "box=" in block]
     run = subprocess.run(
         ["sh", "-eu", "-c", script], cwd=host.home, capture_output=True, text=True, timeout=100, check=True
@@ -127,11 +127,11 @@ def test_the_protocol_page_has_every_type_with_every_member() -> None:
             assert f"`{member}`" in row, f"{name}: {member}"
 
 
-def test_the_configuration_file_of_the_project_lists_every_setting_at_its_default() -> None:
+def test_the_projects_configuration_lists_every_default() -> None:
     assert (ROOT / "config/honeybadger.toml").read_text() == render_toml()
 
 
-def test_the_persona_of_the_project_is_the_one_that_init_makes() -> None:
+def test_the_projects_persona_is_the_one_of_init() -> None:
     assert (ROOT / "groups/main/CLAUDE.md").read_text() == (ROOT / "honeybadger_host/templates/CLAUDE.md").read_text()
 
 
@@ -147,16 +147,16 @@ def test_the_persona_of_the_project_is_the_one_that_init_makes() -> None:
         ("looking-back.md", f"files over {MAX_BYTES >> 20} MiB, and what"),
     ],
 )
-def test_a_figure_of_a_page_is_that_of_the_code(page: str, told: str) -> None:
+def test_a_pages_figure_is_that_of_the_code(page: str, told: str) -> None:
     assert told in " ".join((ROOT / "docs" / page).read_text().split())
 
 
-def test_the_newest_ten_turns_stay_or_half_of_a_small_window() -> None:
+def test_the_newest_ten_turns_or_half_a_window_stay() -> None:
     assert [watermarks.kept_turns(window) for window in (1, 4, 19, 20, 50)] == [2, 2, 9, 10, 10]
     assert enrichment._MIN_SENTENCES == 3
 
 
-def test_the_gates_of_the_page_are_those_of_the_code() -> None:
+def test_the_pages_gates_are_those_of_the_code() -> None:
     table = (ROOT / "docs/curation.md").read_text().partition("| gate | refuses |")[2].partition("\n\n")[0]
     assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == get_args(GateName)
 
@@ -169,7 +169,7 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_every_log_event_of_the_operating_page_is_one_the_code_writes() -> None:
+def test_every_documented_log_event_is_in_the_code() -> None:
     page = (ROOT / "docs/operating.md").read_text()
     code = "".join(path.read_text() for path in (ROOT / "honeybadger_host").rglob("*.py"))
     table = page.partition("| event | when |")[2].partition("##")[0]

@@ -64,11 +64,11 @@ def test_a_promise_that_nothing_holds_is_noticed(cell: str, says: str) -> None:
     assert says in problem
 
 
-def test_a_promise_that_a_test_holds_is_none_of_them() -> None:
+def test_no_promise_is_listed_as_not_promised() -> None:
     name = "test_every_promise_names_tests_that_are_there"
     assert problems(f"| promise | tests |\n|---|---|\n| it | `tests/house/test_guarantees.py::{name}` |\n") == []
 
 
-def test_the_page_says_what_is_not_promised_and_the_readme_leads_to_it() -> None:
+def test_the_page_says_what_is_not_promised() -> None:
     assert PAGE.partition("\n## Not promised\n")[2].count("\n- **") >= 10
     assert "(docs/guarantees.md)" in (Path(__file__).parents[2] / "README.md").read_text()

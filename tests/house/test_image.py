@@ -40,7 +40,7 @@ def program(home: Path, command: list[str], **environment: str) -> str:
     return done.stdout
 
 
-def test_the_image_runs_as_a_user_who_owns_the_volume(host: HostProcess, home: Path) -> None:
+def test_the_image_runs_as_the_volumes_owner(host: HostProcess, home: Path) -> None:
     final = dict(stages()[-1])
     (owned,) = re.findall(r"install -d -o honeybadger -g honeybadger -m 700 (\S+)", final["RUN"])
     assert final["VOLUME"] == owned == final["WORKDIR"]
@@ -59,7 +59,7 @@ def test_the_image_is_built_of_files_that_are_sent() -> None:
     assert all((ROOT / path).exists() for path in sent)
 
 
-def test_each_container_is_closed_and_an_agent_has_its_own_folder_alone() -> None:
+def test_each_container_is_closed_with_its_own_folder() -> None:
     services = COMPOSE["services"]
     assert set(services) == {"prepare", "host", "researcher"}
     for name, service in services.items():
@@ -73,7 +73,7 @@ def test_each_container_is_closed_and_an_agent_has_its_own_folder_alone() -> Non
     assert mount["volume"] == {"subpath": "data/ipc/main/researcher"}
 
 
-def test_what_the_containers_run_makes_a_home_in_which_the_agent_remembers(tmp_path: Path) -> None:
+def test_the_containers_make_a_home_that_remembers(tmp_path: Path) -> None:
     home = tmp_path / "home"
     services = COMPOSE["services"]
     (script,) = services["prepare"]["command"]

@@ -20,9 +20,9 @@ ROWS: Final[dict[str, list[str]]] = {
         "agent/test_tools.py::test_the_description_tells_the_model_when_to_remember",
     ],
     "HB1 the tool answers after the durable receipt": [
-        "flows/test_request_path.py::test_an_accepted_note_has_a_position_in_the_journal_and_a_query_has_none",
-        "crash/test_kill_points.py::test_killed_three_times_at_a_named_point_nothing_is_lost_or_doubled",
-        "crash/test_power_cut.py::test_a_power_cut_at_a_call_takes_nothing_that_was_acknowledged",
+        "flows/test_request_path.py::test_an_accepted_note_has_a_journal_position",
+        "crash/test_kill_points.py::test_killed_thrice_at_a_point_nothing_is_lost",
+        "crash/test_power_cut.py::test_a_power_cut_at_any_call_keeps_acknowledged_changes",
     ],
     "HB2 the note, byte for byte, with its author": [
         "host/text/test_neutralise.py::test_a_note_of_one_line_is_the_seeds",
@@ -78,46 +78,46 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/text/test_neutralise.py::test_a_token_is_four_ascii_characters_or_one_other",
     ],
     "HB7 one formatter for every history, that of a task, too": [
-        "flows/test_tasks.py::test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history",
+        "flows/test_tasks.py::test_a_run_gets_the_newest_ten_turns",
         "host/memory/test_budget.py::test_a_history_is_the_newest_turns_within_budget",
     ],
     "HB8 remember, MEMORY.md has it, a later session answers from it": [
-        "flows/test_seeds_story.py::test_what_is_to_be_remembered_is_in_memory_md_and_a_new_session_knows_it",
+        "flows/test_seeds_story.py::test_a_new_session_knows_what_memory_md_holds",
     ],
     "HB9 fifty long messages, one more: cut to about 8000 tokens in the debug log": [
-        "flows/test_seeds_story.py::test_after_fifty_long_messages_one_more_is_answered_from_about_8000_tokens",
+        "flows/test_seeds_story.py::test_after_fifty_long_messages_history_stays_near_8000_tokens",
     ],
     "HB10 agents with identity, model and tools; turns queued per group": [
-        "flows/test_agents.py::test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes_from",
+        "flows/test_agents.py::test_an_agents_identity_comes_second_in_its_context",
         "flows/test_agents.py::test_only_the_tools_listed_are_offered_and_taken",
         "flows/test_agents.py::test_an_agent_may_have_a_model_of_its_own",
-        "flows/test_turns.py::test_turns_of_a_group_come_one_after_another_in_the_order_of_their_names",
-        "flows/test_tasks.py::test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_known",
-        "crash/test_tasks.py::test_killed_at_a_call_and_again_each_run_of_a_task_is_made_once",
+        "flows/test_turns.py::test_turns_of_a_group_run_in_name_order",
+        "flows/test_tasks.py::test_a_task_runs_on_time_in_the_groups_conversation",
+        "crash/test_tasks.py::test_killed_at_any_call_each_run_is_made_once",
     ],
     "HB10 a router delegates to specialists; the result is there once; circles, failures and stops are answered": [
-        "flows/test_delegation.py::test_a_router_asks_two_specialists_who_know_the_group_and_gives_one_answer",
-        "flows/test_delegation.py::test_only_who_delegates_is_offered_the_tools_and_others_are_refused",
-        "flows/test_delegation.py::test_a_circle_a_long_chain_and_an_unknown_agent_are_refused_in_words_for_the_model",
-        "flows/test_delegation.py::test_a_specialist_that_fails_or_hangs_is_an_answer_and_the_router_goes_on",
-        "flows/test_delegation.py::test_a_turn_leaves_itself_time_to_answer_and_its_limits_cover_those_it_asks",
+        "flows/test_delegation.py::test_a_router_asks_two_specialists_and_gives_one_answer",
+        "flows/test_delegation.py::test_only_routers_are_offered_delegation",
+        "flows/test_delegation.py::test_circles_long_chains_and_unknown_agents_are_refused",
+        "flows/test_delegation.py::test_a_failing_or_hanging_specialist_is_an_answer",
+        "flows/test_delegation.py::test_a_turn_reserves_time_to_answer",
         "flows/test_delegation.py::test_a_stop_of_the_router_reaches_its_specialists",
-        "crash/test_delegation.py::test_killed_at_a_call_and_again_each_task_is_done_once",
+        "crash/test_delegation.py::test_killed_at_any_call_each_delegated_task_runs_once",
     ],
     "HB10 messages to people: in order, once, read at one's own place": [
-        "flows/test_messages.py::test_messages_are_read_in_order_by_readers_who_keep_their_own_places",
-        "crash/test_acting.py::test_killed_at_random_each_run_and_delegation_is_made_once_and_each_message_is_kept_and_pushed_in_order",
-        "flows/test_messages.py::test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over",
-        "flows/test_push.py::test_a_webhook_gets_each_message_signed_in_order_and_what_came_before_it_was_set_up_is_not_sent",
-        "host/work/test_messages.py::test_read_from_any_number_or_from_the_end_it_has_what_a_reading_of_all_lines_has",
+        "flows/test_messages.py::test_each_reader_of_messages_keeps_its_own_place",
+        "crash/test_acting.py::test_killed_at_random_runs_delegations_and_messages_happen_once",
+        "flows/test_messages.py::test_a_waiting_reader_is_answered_by_message_or_timeout",
+        "flows/test_push.py::test_a_webhook_gets_signed_messages_in_order",
+        "host/work/test_messages.py::test_messages_read_from_anywhere_equal_a_full_reading",
     ],
     "AM4 an absolute path as it is, else under the profile, else under home": [
-        "flows/test_agents.py::test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once",
+        "flows/test_agents.py::test_a_soul_elsewhere_is_read_and_followed",
         "flows/test_groups_elsewhere.py::test_a_group_elsewhere_is_served_followed_and_backed_up",
-        "flows/test_groups_elsewhere.py::test_init_links_the_groups_to_an_absolute_path_as_it_is_and_to_another_below_the_home",
+        "flows/test_groups_elsewhere.py::test_init_links_groups_by_absolute_or_relative_path",
     ],
     "AM5 soul.md, directives.md, style.md form the identity": [
-        "flows/test_agents.py::test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes_from",
+        "flows/test_agents.py::test_an_agents_identity_comes_second_in_its_context",
     ],
     "AM1 at most 50 turns, idle sessions leave memory, snapshots, unknown is empty": [
         "host/memory/test_turn_log.py::test_the_window_moves_and_the_log_is_kept_whole",
@@ -127,28 +127,28 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "AB1 beyond the window older messages are consolidated, and the newest stay": [
         "flows/test_consolidation.py::test_the_newest_turns_stay",
-        "flows/test_consolidation.py::test_ten_messages_at_a_window_of_ten_ask_no_model",
+        "flows/test_consolidation.py::test_ten_messages_at_a_window_of_ten_ask_nothing",
     ],
     "AB1 a window of 0 is a plain trim to 10, without model or file": [
-        "flows/test_consolidation.py::test_a_window_of_zero_shows_ten_turns_and_touches_no_file",
+        "flows/test_consolidation.py::test_a_window_of_zero_shows_ten_turns",
     ],
     "AB2 the model's contract, in numbers or as the seed's texts; a wrong answer changes nothing and loses nothing": [
         "host/curation/test_consolidation.py::test_a_model_reads_numbered_notes_sections_and_turns",
-        "flows/test_consolidation.py::test_an_answer_in_texts_is_taken_where_a_person_said_it_and_waits_where_nobody_did",
-        "flows/test_consolidation.py::test_prose_of_a_model_is_written_where_somebody_wants_it_marked_as_the_models",
-        "flows/test_consolidation.py::test_a_wrong_answer_changes_nothing_and_is_asked_for_again",
+        "flows/test_consolidation.py::test_answered_texts_count_only_where_people_said_them",
+        "flows/test_consolidation.py::test_wanted_prose_is_written_and_marked_as_the_models",
+        "flows/test_consolidation.py::test_a_wrong_answer_changes_nothing_and_is_asked_again",
     ],
     "AB3 HISTORY.md grows; notes change one by one": [
-        "flows/test_consolidation.py::test_what_a_model_chooses_of_a_conversation_is_copied_with_who_said_it_and_when",
+        "flows/test_consolidation.py::test_chosen_sentences_are_copied_with_speaker_and_time",
         "flows/test_consolidation.py::test_two_consolidations_leave_two_paragraphs_and_one_part",
         "flows/test_consolidation.py::test_a_note_that_comes_while_the_model_thinks_stays",
-        "flows/test_consolidation.py::test_a_correction_stands_beside_what_it_changes_until_a_person_retires_that",
+        "flows/test_consolidation.py::test_a_correction_stands_beside_the_old_until_retired",
     ],
     "AB4 the conversation goes on meanwhile": [
         "flows/test_consolidation.py::test_a_note_that_comes_while_the_model_thinks_stays",
     ],
     "AB8 a model of its own": [
-        "flows/test_consolidation.py::test_what_a_model_chooses_of_a_conversation_is_copied_with_who_said_it_and_when",
+        "flows/test_consolidation.py::test_chosen_sentences_are_copied_with_speaker_and_time",
     ],
     "AB5 the log of a session is append-only and kept whole": [
         "host/memory/test_turn_log.py::test_the_window_moves_and_the_log_is_kept_whole",
@@ -156,7 +156,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_turn_log.py::test_a_line_that_is_no_turn_hides_no_other",
     ],
     "AB6 folders 0700, files 0600": [
-        "host/storage/test_files.py::test_new_files_are_private_and_so_are_their_new_folders",
+        "host/storage/test_files.py::test_new_files_and_folders_are_private",
         "host/storage/test_files.py::test_a_replaced_file_is_private",
         "host/storage/test_journal.py::test_only_its_owner_reads_it_whatever_the_umask",
         "host/documents/test_honest_editor.py::test_files_and_folders_are_private",
@@ -173,24 +173,24 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_entry_handlers.py::test_categories_are_a_tree_with_counts",
     ],
     "RB5 save, delete and list, each a tool": [
-        "agent/test_mcp.py::test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result",
+        "agent/test_mcp.py::test_every_tool_is_offered_or_withheld_with_its_result",
         "host/handlers/test_entry_handlers.py::test_deleting_returns_the_entry_or_is_not_found",
-        "flows/test_entries.py::test_an_entry_is_known_after_a_kill_a_restart_and_an_edit",
+        "flows/test_entries.py::test_an_entry_is_known_after_kill_restart_and_edit",
         "flows/test_entries.py::test_the_operator_undoes_with_and_without_a_running_host",
-        "crash/test_kill_points.py::test_killed_three_times_at_a_named_point_nothing_is_lost_or_doubled",
+        "crash/test_kill_points.py::test_killed_thrice_at_a_point_nothing_is_lost",
     ],
     "RB2 every message recalls up to eight entries that are not in view, as the seed writes them": [
-        "flows/test_recall.py::test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn",
+        "flows/test_recall.py::test_relevant_memories_appear_and_stay_with_their_turn",
         "host/context/test_recollection.py::test_the_lines_are_those_of_the_seed",
         "host/handlers/test_search_handlers.py::test_eight_entries_are_recalled_and_others_are_near_misses",
     ],
     "RB2 turns, notes and history are recalled beside entries, in a budget of their own": [
         "host/handlers/test_recalled_talk.py::test_a_recalled_turn_has_day_and_speaker",
         "host/handlers/test_recalled_talk.py::test_an_entry_comes_before_what_was_said",
-        "flows/test_recall.py::test_what_was_said_elsewhere_is_recalled_also_after_a_kill",
+        "flows/test_recall.py::test_what_was_said_elsewhere_is_recalled_after_a_kill",
     ],
     "RB2 on the first turn without a hit the newest five": [
-        "flows/test_recall.py::test_a_session_that_begins_with_nothing_that_matches_gets_the_newest",
+        "flows/test_recall.py::test_a_session_without_matches_begins_with_the_newest",
     ],
     "RB3 what is searched of an entry, and words of every kind": [
         "host/handlers/test_search_handlers.py::test_an_entry_is_found_by_content_tags_and_category",
@@ -200,7 +200,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_recall.py::test_filters_narrow_what_is_found",
     ],
     "RB11 recall, fallback, delta, injection": [
-        "flows/test_recall.py::test_after_a_kill_everything_is_found_with_and_without_the_index",
+        "flows/test_recall.py::test_after_a_kill_everything_is_found_without_the_index",
         "host/context/test_recollection.py::test_an_entry_is_in_view_like_its_turn",
         "host/handlers/test_recalled_talk.py::test_a_recollection_stays_as_long_as_its_message",
         "host/context/test_text.py::test_everything_stands_in_the_seeds_order",
@@ -222,28 +222,28 @@ ROWS: Final[dict[str, list[str]]] = {
     "RB6 working memory expires, by default after five minutes": [
         "host/handlers/test_working_handlers.py::test_what_is_saved_is_there_for_five_minutes",
         "host/memory/test_working_memory.py::test_an_entry_expires_at_its_time_and_not_before",
-        "host/memory/test_working_memory.py::test_a_clock_that_is_set_back_lengthens_a_life_by_at_most_itself",
-        "host/memory/test_working_memory_store.py::test_what_has_expired_goes_from_the_disk_and_the_journal",
+        "host/memory/test_working_memory.py::test_a_clock_set_back_at_most_doubles_a_life",
+        "host/memory/test_working_memory_store.py::test_expired_items_go_from_disk_and_journal",
     ],
     "RB6 fifty for a session; a full one is an error reply": [
-        "host/handlers/test_working_handlers.py::test_the_fifty_first_entry_is_an_error_that_says_what_to_do",
+        "host/handlers/test_working_handlers.py::test_the_fifty_first_entry_is_refused_with_advice",
     ],
     "RB6 session a never sees ab": [
-        "host/memory/test_working_memory.py::test_two_names_never_share_a_file_even_where_case_does_not_count",
-        "host/memory/test_working_memory.py::test_no_file_of_one_session_is_a_file_of_another",
-        "host/handlers/test_working_handlers.py::test_session_a_never_sees_session_ab_nor_a_group_another",
+        "host/memory/test_working_memory.py::test_no_two_names_share_a_file",
+        "host/memory/test_working_memory.py::test_no_two_sessions_share_a_file",
+        "host/handlers/test_working_handlers.py::test_no_session_or_group_sees_anothers_items",
     ],
     "RB6 it survives a restart with its expiry": [
-        "flows/test_working.py::test_an_entry_survives_the_end_of_the_host_with_its_expiry",
+        "flows/test_working.py::test_an_item_and_its_expiry_survive_a_restart",
     ],
     "RB6 four tools; the list has no data": [
-        "agent/test_mcp.py::test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result",
+        "agent/test_mcp.py::test_every_tool_is_offered_or_withheld_with_its_result",
         "host/handlers/test_working_handlers.py::test_the_list_is_by_key_and_has_no_data",
-        "host/handlers/test_working_handlers.py::test_search_gives_what_says_it_best_with_a_piece_of_it",
+        "host/handlers/test_working_handlers.py::test_search_returns_the_best_match_with_an_excerpt",
     ],
     "RB6 the inventory, line for line": [
         "host/memory/test_working_memory.py::test_the_inventory_is_the_seeds_line_for_line",
-        "host/memory/test_working_memory.py::test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called",
+        "host/memory/test_working_memory.py::test_any_name_is_one_line_of_the_inventory",
     ],
     "RB11 the inventory of every turn, between summary and conversation": [
         "host/context/test_text.py::test_the_inventory_has_the_seeds_place",
@@ -257,29 +257,29 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_turns.py::test_without_a_conversation_each_message_is_answered_by_itself",
     ],
     "RB12 files override the built-in prompts": [
-        "host/curation/test_directives.py::test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back",
-        "host/curation/test_directives.py::test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used",
+        "host/curation/test_directives.py::test_a_file_replaces_a_prompt_at_once",
+        "host/curation/test_directives.py::test_a_broken_file_is_reported_and_the_default_used",
         "host/curation/test_directives.py::test_doctor_names_what_is_wrong_with_a_directive",
     ],
     "RB13 feedback on an answer or a tool is kept with its turn, and its newest is read": [
         "host/handlers/test_feedback_handlers.py::test_feedback_is_one_line_with_turn_and_author",
         "host/handlers/test_feedback_handlers.py::test_the_newest_since_a_time_are_read_oldest_first",
-        "flows/test_feedback.py::test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it",
+        "flows/test_feedback.py::test_feedback_survives_kills_once_and_can_be_deleted",
         "flows/test_chat.py::test_commands_look_into_the_memory",
     ],
     "RB8 what is saved stands at once; in the background a model chooses sentences that become entries": [
-        "flows/test_enrichment.py::test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_back",
-        "flows/test_enrichment.py::test_an_answer_without_entries_leaves_what_was_saved_and_is_not_asked_for_again",
+        "flows/test_enrichment.py::test_facts_of_a_saved_text_become_entries",
+        "flows/test_enrichment.py::test_an_answer_without_entries_is_not_asked_again",
         "flows/test_enrichment.py::test_without_a_model_a_saved_text_stays_alone",
     ],
     "RB9 a pass merges what says the same, with the earliest created; its sources leave recall, no more and no less": [
-        "flows/test_dream.py::test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost",
-        "flows/test_dream.py::test_a_model_joins_entries_and_refines_one_and_all_of_it_is_taken_back",
-        "flows/test_dream.py::test_what_is_retired_waits_and_joins_of_what_is_not_alike_do_too",
+        "flows/test_dream.py::test_without_a_model_equal_entries_become_one",
+        "flows/test_dream.py::test_a_models_joins_and_refinements_are_taken_back",
+        "flows/test_dream.py::test_retirements_and_unlike_joins_wait",
         "flows/test_dream.py::test_a_dream_is_taken_back_byte_for_byte",
     ],
     "RB10 preferences are inferred by thresholds; what touches security or money needs permission": [
-        "flows/test_dream.py::test_preferences_are_inferred_where_enough_turns_of_a_person_are_quoted",
+        "flows/test_dream.py::test_preferences_need_enough_quoted_turns_of_a_person",
         "host/curation/test_preferences.py::test_so_many_turns_of_one_person_must_be_quoted",
         "host/curation/test_preferences.py::test_what_touches_security_credentials_or_money_needs_permission",
     ],
@@ -287,23 +287,23 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_dream.py::test_preferences_need_a_model_and_can_be_switched_off",
     ],
     "RB13 a pass hears feedback, and corrections become anti-patterns": [
-        "flows/test_dream.py::test_a_correction_becomes_an_anti_pattern_as_it_was_said_once",
+        "flows/test_dream.py::test_a_correction_becomes_an_anti_pattern_verbatim_once",
     ],
     "RB14 a pass looks at 1,000 entries at most": [
-        "host/curation/test_snapshot.py::test_a_pass_looks_at_a_thousand_of_many_entries_and_says_how_many_it_left_out",
+        "host/curation/test_snapshot.py::test_a_pass_reads_a_thousand_entries_and_says_so",
     ],
     "AM7 entries are compacted: what several say becomes one": [
-        "flows/test_dream.py::test_a_model_joins_entries_and_refines_one_and_all_of_it_is_taken_back",
-        "host/curation/test_gates.py::test_a_pass_takes_out_a_tenth_a_month_a_fifth_and_joins_are_free",
+        "flows/test_dream.py::test_a_models_joins_and_refinements_are_taken_back",
+        "host/curation/test_gates.py::test_a_pass_removes_a_tenth_a_month_a_fifth",
     ],
     "AM7 a group is exported and imported, with its log": [
-        "flows/test_export.py::test_what_is_imported_into_a_new_home_and_exported_again_is_the_same_bytes",
-        "flows/test_export.py::test_log_blame_context_and_searches_of_an_imported_group_are_the_same",
+        "flows/test_export.py::test_import_and_export_again_gives_the_same_bytes",
+        "flows/test_export.py::test_log_blame_context_and_search_survive_an_import",
     ],
     "AM7 what other programs remember is imported": [
-        "flows/test_import.py::test_a_folder_of_markdown_becomes_entries_that_say_where_they_are_from",
+        "flows/test_import.py::test_a_folder_of_markdown_becomes_entries_with_origin",
         "flows/test_import.py::test_claude_codes_transcripts_become_turns_and_its_memory_entries",
-        "flows/test_import.py::test_a_chatgpt_export_is_read_along_the_branch_that_was_shown",
+        "flows/test_import.py::test_a_chatgpt_export_follows_the_shown_branch",
         "flows/test_import.py::test_an_export_of_claude_has_conversations_projects_and_memory",
         "flows/test_import.py::test_other_memories_become_entries",
     ],
@@ -311,17 +311,17 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_working_handlers.py::test_a_host_without_working_memory_says_so",
     ],
     "CM1 the file and its members, readable": [
-        "host/memory/test_session_document.py::test_the_seeds_document_is_read_and_written_member_for_member",
-        "host/memory/test_session_document.py::test_an_empty_document_has_every_member_and_can_be_read_by_a_person",
+        "host/memory/test_session_document.py::test_the_seeds_document_is_read_and_written_exactly",
+        "host/memory/test_session_document.py::test_an_empty_document_has_every_member",
         "host/memory/test_session_document.py::test_what_a_person_added_is_kept_wherever_it_stands",
-        "flows/test_sessions.py::test_the_document_of_a_session_stands_on_disk_and_survives_a_restart",
+        "flows/test_sessions.py::test_a_session_document_is_a_file_and_survives_restarts",
     ],
     "CM2 load, save, delete, list": [
         "host/handlers/test_session_handlers.py::test_a_session_nobody_used_is_a_new_empty_document",
         "host/handlers/test_session_handlers.py::test_an_update_changes_what_it_names_and_nothing_else",
-        "host/handlers/test_session_handlers.py::test_a_deleted_document_is_gone_and_what_was_said_before_does_not_come_back",
-        "host/handlers/test_session_handlers.py::test_sessions_are_listed_with_what_is_in_them_the_newest_first",
-        "host/handlers/test_session_handlers.py::test_what_a_person_writes_into_the_file_counts_and_is_kept",
+        "host/handlers/test_session_handlers.py::test_a_deleted_document_does_not_come_back",
+        "host/handlers/test_session_handlers.py::test_sessions_are_listed_newest_first",
+        "host/handlers/test_session_handlers.py::test_a_persons_edit_of_the_file_counts",
     ],
     "CM3 compaction: both triggers, repeated until under the limits": [
         "host/memory/test_compaction.py::test_fifty_messages_stay_and_one_more_leaves_thirty",
@@ -330,8 +330,8 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_sessions.py::test_killed_around_a_compaction_each_turn_is_there_once",
     ],
     "CM3 a bounded summary, any Unicode, tokens estimated when missing": [
-        "host/memory/test_compaction.py::test_ten_thousand_messages_leave_a_bounded_summary_that_says_what_it_left_out",
-        "host/memory/test_compaction.py::test_nothing_is_lost_between_history_and_summary_when_it_fits",
+        "host/memory/test_compaction.py::test_ten_thousand_messages_leave_a_bounded_summary",
+        "host/memory/test_compaction.py::test_nothing_is_lost_between_history_and_summary",
         "host/memory/test_compaction.py::test_a_preview_never_cuts_a_character_in_two",
         "host/memory/test_compaction.py::test_what_nobody_counted_is_estimated",
     ],
@@ -341,17 +341,17 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "CM4 totals of tokens and of tool calls": [
         "host/memory/test_session_document.py::test_turns_become_history_and_are_counted",
-        "host/handlers/test_session_handlers.py::test_a_long_conversation_is_the_same_however_it_comes_in",
+        "host/handlers/test_session_handlers.py::test_a_long_conversation_is_the_same_in_any_batches",
     ],
     "CM5 a corrupt file is named, the last good version used": [
-        "host/handlers/test_session_handlers.py::test_while_a_file_is_damaged_its_last_good_version_is_served",
+        "host/handlers/test_session_handlers.py::test_a_damaged_files_last_good_version_is_served",
         "flows/test_damaged_sessions.py::test_a_wrong_member_waits_for_whoever_mends_it",
     ],
     "CM6 load and save about 1 ms, compaction under 10 ms": [
         "flows/test_sessions.py::test_the_bench_measures_load_save_and_compaction",
     ],
     "CM7 facts, summary and tasks of a session are in the context and are searched": [
-        "flows/test_sessions.py::test_what_the_document_tells_is_a_part_of_the_context_and_is_searched",
+        "flows/test_sessions.py::test_the_document_is_searched_and_part_of_the_context",
     ],
     "CM4 token counts of messages, as estimated and as a model reported them": [
         "host/handlers/test_handlers.py::test_append_turn_numbers_and_keeps_what_was_said",
@@ -361,7 +361,7 @@ ROWS: Final[dict[str, list[str]]] = {
 # Error code of the protocol -> the tests that get it.
 CODES: Final[dict[str, list[str]]] = {
     "invalid": [
-        "flows/test_errors.py::test_a_wrong_request_is_answered_with_what_where_and_what_now",
+        "flows/test_errors.py::test_a_wrong_request_is_told_what_where_what_now",
         "flows/test_errors.py::test_each_documented_refusal_says_why_and_changes_nothing",
     ],
     "forbidden": ["flows/test_errors.py::test_group_global_is_reserved"],
@@ -369,20 +369,20 @@ CODES: Final[dict[str, list[str]]] = {
         "host/handlers/test_entry_handlers.py::test_deleting_returns_the_entry_or_is_not_found",
         "host/handlers/test_session_handlers.py::test_facts_are_added_once_and_removed_word_for_word",
     ],
-    "conflict": ["flows/test_request_path.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
-    "too_large": ["flows/test_hostile.py::test_a_request_over_the_largest_size_is_refused_and_kept_whole"],
+    "conflict": ["flows/test_request_path.py::test_a_reused_id_with_other_bytes_is_a_conflict"],
+    "too_large": ["flows/test_hostile.py::test_an_oversized_request_is_refused_and_kept_whole"],
     "rate_limited": [
-        "host/handlers/test_working_handlers.py::test_a_session_cannot_fill_the_disk_with_what_has_expired",
-        "flows/test_limits.py::test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under_the_same_id",
-        "flows/test_limits.py::test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_rate",
-        "flows/test_limits.py::test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_come_again",
+        "host/handlers/test_working_handlers.py::test_expired_items_do_not_fill_the_disk",
+        "flows/test_limits.py::test_a_sender_over_its_rate_is_served_later",
+        "flows/test_limits.py::test_a_repeat_over_the_rate_gets_its_first_reply",
+        "flows/test_limits.py::test_an_overfull_box_serves_its_first_requests",
     ],
     "unavailable": [
-        "flows/test_full_disk.py::test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_once_later",
-        "flows/test_errors.py::test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away",
-        "host/storage/test_journal.py::test_a_full_disk_changes_nothing_and_the_same_call_succeeds_later",
+        "flows/test_full_disk.py::test_a_full_journal_is_unavailable_and_later_works_once",
+        "flows/test_errors.py::test_a_memory_md_that_is_no_file_is_unavailable",
+        "host/storage/test_journal.py::test_a_call_on_a_full_disk_may_be_repeated",
     ],
-    "internal": ["flows/test_errors.py::test_a_bug_in_a_decision_is_internal_and_the_request_is_kept"],
+    "internal": ["flows/test_errors.py::test_a_bug_in_a_change_keeps_the_request"],
 }
 # The automated tests 1 to 6 that the seed asks for.
 SEEDS_TEST_PLAN: Final = [
@@ -439,7 +439,7 @@ def test_the_seeds_test_plan_is_there_by_name() -> None:
     assert absent(SEEDS_TEST_PLAN) == []
 
 
-def test_every_request_type_is_named_in_a_test_of_the_handlers() -> None:
+def test_every_request_type_is_in_a_handler_test() -> None:
     files = [*(TESTS / "host" / "handlers").glob("test_*handlers.py"), TESTS / "flows" / "refusals.py"]
     source = "".join(path.read_text() for path in files)
     assert [name for name in REQUEST_TYPES if f'"{name}"' not in source] == []

@@ -51,7 +51,7 @@ def metadata_of(wheel: Path) -> Message:
         return message_from_bytes(files.read(name))
 
 
-def test_no_file_is_in_both_wheels_and_each_has_all_of_its_package(wheels: dict[str, Path]) -> None:
+def test_no_file_is_in_both_wheels(wheels: dict[str, Path]) -> None:
     assert not files_in(wheels["honeybadger_host"]) & files_in(wheels["honeybadger_agent"])
     for package, wheel in wheels.items():
         paths = (path for path in (ROOT / package).rglob("*") if path.is_file() and path.parent.name != "__pycache__")
@@ -59,7 +59,7 @@ def test_no_file_is_in_both_wheels_and_each_has_all_of_its_package(wheels: dict[
         assert {name for name in files_in(wheel) if ".dist-info/" not in name} == expected
 
 
-def test_the_host_depends_on_the_agent_in_its_own_version(wheels: dict[str, Path]) -> None:
+def test_the_host_depends_on_the_agent_of_its_version(wheels: dict[str, Path]) -> None:
     host, agent = map(metadata_of, (wheels["honeybadger_host"], wheels["honeybadger_agent"]))
     assert (host["Version"], agent["Version"]) == (__version__, __version__)
     assert f"honeybadger-agent=={__version__}" in host.get_all("Requires-Dist", [])
@@ -73,7 +73,7 @@ def test_the_bounds_of_what_both_need_are_the_same() -> None:
         assert host["optional-dependencies"][extra] == [f"honeybadger-agent[{extra}]"]
 
 
-def test_both_wheels_in_one_environment_are_a_host_and_its_agents(wheels: dict[str, Path], tmp_path: Path) -> None:
+def test_both_wheels_together_are_a_host_and_agents(wheels: dict[str, Path], tmp_path: Path) -> None:
     site, home = tmp_path / "site", tmp_path / "home"
     for wheel in wheels.values():
         ZipFile(wheel).extractall(site)

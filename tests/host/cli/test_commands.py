@@ -42,7 +42,7 @@ def test_an_alias_is_its_command(alias: str) -> None:
     )
 
 
-def test_stop_without_a_group_says_how_the_host_is_stopped() -> None:
+def test_stop_without_a_group_explains_stopping_the_host() -> None:
     refused = run_cli("stop")
     assert refused.returncode == 2
     assert "systemctl stop honeybadger-host" in refused.stderr
@@ -94,7 +94,7 @@ def test_groups_are_listed_with_and_without_a_host(make_host: HostFactory, home:
     assert run_cli("groups", "--json", "nosuch", home=home).returncode == 0
 
 
-def test_a_home_without_a_group_says_how_to_make_one(tmp_path: Path) -> None:
+def test_a_home_without_groups_says_how_to_make_one(tmp_path: Path) -> None:
     (tmp_path / "groups").mkdir()
     refused = run_cli("groups", home=tmp_path)
     assert refused.returncode in (4, 9)
@@ -141,7 +141,7 @@ def test_the_status_is_printed_again_until_ctrl_c(home: Path, tmp_path: Path) ->
         assert terminal.end() == 130
 
 
-def test_logs_of_a_host_without_a_service_are_where_it_was_started(home: Path) -> None:
+def test_logs_without_a_service_say_where_to_look(home: Path) -> None:
     refused = run_cli("logs", home=home)
     assert refused.returncode == 9
     assert "its own standard error" in refused.stderr

@@ -35,7 +35,7 @@ def retiring(home: Path, memory: bytes) -> Applying:
     return Applying(WholeFiles(home), EntryFiles(home), proposal, lambda _: True, NOW)
 
 
-def test_a_note_that_comes_before_the_decision_stays_and_the_others_are_found_where_they_stand(home: Path) -> None:
+def test_a_note_added_before_the_decision_stays(home: Path) -> None:
     applying = retiring(home, b"".join(map(note, range(OPERATIONS + 1))))
     asked = Asked("main", "consolidator", "dream-1", "main", Wire())
     prepared = applying.prepare(asked)

@@ -32,7 +32,7 @@ def asker(
     return Asker(journal, lambda: slot, opened, str, budgets or Budgets(), max_output_tokens=10)
 
 
-def test_a_question_that_the_host_stops_in_order_is_asked_again_however_often(journal: Journal) -> None:
+def test_a_question_stopped_by_the_host_is_asked_again(journal: Journal) -> None:
     async def stopped() -> None:
         with anyio.CancelScope() as scope:
 
@@ -64,7 +64,7 @@ def test_a_question_that_kills_cut_short_is_given_up(journal: Journal) -> None:
 # -------------------------------------------------------------------------------------------------------------- budgets
 
 
-def test_a_budget_that_is_used_up_stops_its_group_or_kind_alone_and_says_until_when() -> None:
+def test_a_used_up_budget_stops_its_group_or_kind() -> None:
     budgets = Budgets(10_000, {"main": 1000}, {"dream": 500})
     spent = [Spent("2026-12-31", "main", "consolidation", 800), Spent("2026-12-31", "work", "dream", 300)]
     limits = [
@@ -81,7 +81,7 @@ def test_a_budget_that_is_used_up_stops_its_group_or_kind_alone_and_says_until_w
     assert Budgets().refusal(spent, Spent("2026-12-31", "main", "dream", 10**9)) is None
 
 
-def test_a_cost_is_booked_before_and_settled_after_a_question(journal: Journal) -> None:
+def test_a_cost_is_booked_before_and_settled_after(journal: Journal) -> None:
     booked: list[list[Spent]] = []
 
     async def look(seconds: float) -> None:

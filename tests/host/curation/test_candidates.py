@@ -29,12 +29,12 @@ def test_identical_texts_are_found_byte_for_byte() -> None:
         ("Ann moved to Graz.", "In March Ann moved to Graz with her dog Bello and the firm Silva."),
     ],
 )
-def test_texts_of_which_one_contains_most_of_the_other_are_found(one: str, other: str) -> None:
+def test_texts_that_mostly_contain_another_are_found(one: str, other: str) -> None:
     (pair,) = alike(items(one, "Something else about boats.", other, "Tomorrow it rains in Rome."))
     assert pair.ids == ("e0", "e2")
 
 
-def test_a_real_duplicate_is_found_among_many_texts_of_one_template() -> None:
+def test_a_real_duplicate_is_found_among_templates() -> None:
     many = [f"Setting {n} of the oven is for thing {n * 7}." for n in range(3000)]
     found = alike(items(*many, "User likes warm bread in the morning.", "In the morning the user likes warm bread."))
     assert ("e3000", "e3001") in [pair.ids for pair in found]

@@ -65,7 +65,7 @@ answers = st.fixed_dictionaries(
 
 
 @given(answers)
-def test_whatever_a_model_answers_every_line_that_applies_itself_is_a_persons_sentence_byte_for_byte(
+def test_every_line_that_applies_itself_is_a_persons_sentence(
     answer: dict[str, object],
 ) -> None:
     made = operations_of(read_answer(json.dumps(answer), Consolidated), material(), "m", prose=False)
@@ -90,7 +90,7 @@ def test_whatever_a_model_answers_every_line_that_applies_itself_is_a_persons_se
 
 
 @pytest.mark.parametrize("cut", [1, 30, 45])
-def test_an_answer_that_breaks_off_is_read_up_to_its_last_whole_item(cut: int) -> None:
+def test_a_broken_off_answer_counts_up_to_its_end(cut: int) -> None:
     whole = json.dumps({"facts": [{"take": ["1.1"]}, {"take": ["4.1"]}], "history": ["1.1", "4.10"], "summary": []})
     assert read_answer(f"<think>{{</think>Here: ```{whole}```", Consolidated).history == ("1.1", "4.10")
     assert read_answer('{"history": [4.10, 12]}', Consolidated).history == ("4.10", "12")
@@ -101,12 +101,12 @@ def test_an_answer_that_breaks_off_is_read_up_to_its_last_whole_item(cut: int) -
     assert read.facts[0].take == ("1.1",)
 
 
-def test_a_join_has_the_sentences_of_all_and_those_of_the_same_words_once() -> None:
+def test_a_join_has_every_sentence_once() -> None:
     texts = ["The rent is 950 EUR. Ann pays it.", "ann pays it! The rent is not 950 EUR.", "家賃は950。"]
     assert joined(texts) == "The rent is 950 EUR. Ann pays it.\nThe rent is not 950 EUR.\n家賃は950。"
 
 
-def test_models_of_every_kind_put_no_lie_into_memory_and_lose_no_correction_in_six_languages() -> None:
+def test_models_of_every_kind_put_no_lie_into_memory() -> None:
     outcome = survive(101)  # `python -m bench.survival` has more of them
     assert outcome.is_good, outcome
 

@@ -52,7 +52,7 @@ def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, direc
         assert json.loads(shown[0])
 
 
-def test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back(folder: Path, directives: Directives) -> None:
+def test_a_file_replaces_a_prompt_at_once(folder: Path, directives: Directives) -> None:
     before = directives.read("consolidation")
     (folder / "consolidation.md").write_text(f"\ufeff{OWN}\n")
     assert directives.read("consolidation") == OWN
@@ -61,9 +61,7 @@ def test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back(folder: Pa
     assert directives.read("consolidation") == before
 
 
-def test_rules_of_ones_own_stand_in_the_prompts_that_have_a_place_for_them(
-    folder: Path, directives: Directives
-) -> None:
+def test_own_rules_appear_in_prompts_that_allow_them(folder: Path, directives: Directives) -> None:
     (folder / "memory-rules.md").write_text(r"Only what concerns bees. \1 stays.")
     assert r"Only what concerns bees. \1 stays." in directives.read("enrichment")
     (folder / "dream.md").write_text(f"Answer `join`.\n{RULES}\n")
@@ -86,9 +84,7 @@ BROKEN: dict[str, tuple[DirectiveName, bytes, str]] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used(
-    what: str, folder: Path, directives: Directives
-) -> None:
+def test_a_broken_file_is_reported_and_the_default_used(what: str, folder: Path, directives: Directives) -> None:
     name, data, says = BROKEN[what]
     (folder / f"{name}.md").write_bytes(data)
     with capture_logs() as logs:

@@ -60,7 +60,7 @@ def world(home: Path) -> Iterator[World]:
         ledger.close()
 
 
-def test_nights_that_were_missed_count_as_one_and_a_restart_knows_when_it_dreamt_last(world: World) -> None:
+def test_missed_nights_count_as_one_across_restarts(world: World) -> None:
     world.change()
     assert (world.at(1, 23), world.at(2, 3, 29), world.at(2, 3, 30), world.at(2, 3, 31)) == ([], [], ["main"], [])
     assert world.at(5, 12) == ["main"]
@@ -89,7 +89,7 @@ def test_a_group_with_nothing_new_leaves_the_night_out(world: World) -> None:
     assert world.at(4, 4) == ["main"]
 
 
-def test_a_group_that_is_talking_dreams_when_it_is_quiet(world: World) -> None:
+def test_a_talking_group_dreams_when_it_is_quiet(world: World) -> None:
     world.at(2, 3, 29)
     world.change()
     world.now += timedelta(seconds=70)

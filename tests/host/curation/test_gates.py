@@ -80,7 +80,7 @@ def test_what_is_copied_passes_and_applies_itself(operation: Operation) -> None:
         ("forgotten", add("家賃は950。", *quote("家賃は950。"), tags=("secret",))),
     ],
 )
-def test_what_is_bad_is_refused_by_the_gate_of_that_name_in_words(gate: str, operation: Operation) -> None:
+def test_bad_operations_are_refused_by_their_gate(gate: str, operation: Operation) -> None:
     (found,) = checked(operation, at=known(is_forgotten=lambda text: text == "secret"))
     assert gate in failed(found)
     assert found.state in ("refused", "stale")
@@ -98,7 +98,7 @@ def test_what_waits_for_a_person_never_applies_itself() -> None:
     assert not applies_itself(written, "copied")
 
 
-def test_a_pass_takes_out_a_tenth_a_month_a_fifth_and_joins_are_free() -> None:
+def test_a_pass_removes_a_tenth_a_month_a_fifth() -> None:
     texts = {f"x{n}": f"Text {n}." for n in range(40)}
     gone = [Operation(n=1, op="retire", sources=(name,)) for name in texts]
     joins = [

@@ -13,7 +13,7 @@ def note(text: str, author: str = "bee", section: str = "Notes") -> bytes:
     return f"\n## {section} ({author}, 2026-11-22 09:00)\n- {text}\n".encode()
 
 
-def test_the_id_of_a_note_is_the_one_that_a_search_finds_and_tells_where_it_stands() -> None:
+def test_search_finds_a_notes_id_and_place() -> None:
     data = BOM + b"# Ours\n\nWhat a person wrote.\n" + b"".join(map(note, ("one", "two\n  of it", "three", "one")))
     found = notes_of("main", data)
     pieces = pieces_of(Source("groups/main/MEMORY.md", "note", "main"), data, NEVER_SEEN)

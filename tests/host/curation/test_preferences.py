@@ -70,7 +70,7 @@ def test_so_many_turns_of_one_person_must_be_quoted(strength: str, turns: tuple[
     assert (operation is not None and operation.state == "waiting") == is_enough
 
 
-def test_it_is_written_in_the_words_of_the_turns_and_what_was_too_little_is_shown_again() -> None:
+def test_a_preference_uses_the_turns_own_words() -> None:
     early = decided(preference("casual", 1, 2))
     assert early is not None
     assert early.result == "Short answers, please.\nI said short answers!"

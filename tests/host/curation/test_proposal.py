@@ -56,7 +56,7 @@ proposals = st.builds(
 
 
 @given(proposals)
-def test_what_is_written_is_read_again_and_written_the_same(proposal: Proposal) -> None:
+def test_a_written_proposal_reads_back_the_same(proposal: Proposal) -> None:
     data = dump_proposal(proposal)
     assert parse_proposal(data) == proposal
     assert dump_proposal(parse_proposal(data)) == data
@@ -108,7 +108,7 @@ def test_a_person_may_leave_out_whatever_says_nothing() -> None:
         (file(operations=[{"n": 1, "op": "retire", "sources": [one]} for one in "ab"]), "an `n` of its own"),
     ],
 )
-def test_a_wrong_file_is_refused_with_what_is_wrong_and_where(data: bytes, said: str) -> None:
+def test_a_wrong_file_is_refused_with_its_place(data: bytes, said: str) -> None:
     with pytest.raises(ValueError) as refused:
         parse_proposal(data)
     assert said in str(refused.value)

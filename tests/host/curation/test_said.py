@@ -42,20 +42,18 @@ def turn(text: str, number: int = 12, role: str = "user", by: str = "ann") -> Tu
         (" \n ", []),
     ],
 )
-def test_a_text_is_cut_behind_its_sentences_and_never_within_numbers_addresses_and_code(
-    text: str, sentences: list[str]
-) -> None:
+def test_a_text_is_cut_only_behind_sentences(text: str, sentences: list[str]) -> None:
     assert [text[begin:end] for begin, end in sentences_of(text)] == sentences
 
 
 @pytest.mark.timeout(20)
-def test_a_long_text_without_an_end_costs_no_square_of_its_length() -> None:
+def test_a_long_text_without_an_end_is_fast() -> None:
     for text in ("a. " * 40_000, "1. `x.` " * 20_000, "Dr. " * 40_000, ". " * 40_000):
         assert sentences_of(text)
 
 
 @given(st.text(alphabet=st.sampled_from('ab 1.!?。！？\n`"Ä>[]…:(#)'), max_size=60), st.sets(st.integers(1, 9)))
-def test_sentences_are_the_text_and_what_is_chosen_of_them_is_copied(text: str, numbers: set[int]) -> None:
+def test_sentences_are_the_text_and_are_copied(text: str, numbers: set[int]) -> None:
     at, shown = 0, ""
     for begin, end in sentences_of(text):
         assert begin < end
@@ -69,7 +67,7 @@ def test_sentences_are_the_text_and_what_is_chosen_of_them_is_copied(text: str, 
         assert uncopied(fact(pick, None)[0], [text], []) == []
 
 
-def test_numbers_name_sentences_ranges_and_turns_and_what_is_not_there_is_left_out() -> None:
+def test_numbers_name_sentences_ranges_and_turns() -> None:
     turns = {("main", 12): turn("One. Two. Three. Four."), ("a:b.1", 3): turn("Five. Six.", 3)}
     wanted = ["12.1", "12.3-4", "12.3-12.4", "a:b.1#3", "12.9", "12.4-3", "13", "x", "-1", "12.0", ""]
     picks = picked(wanted, turns, "main")
@@ -81,7 +79,7 @@ def test_numbers_name_sentences_ranges_and_turns_and_what_is_not_there_is_left_o
     assert {(each.by, each.at) for each in quotes} == {("ann", AT)}
 
 
-def test_a_fact_is_a_whole_short_turn_or_the_sentences_with_those_before_them() -> None:
+def test_a_fact_is_a_short_turn_or_whole_sentences() -> None:
     (pick,) = picked(["12.2"], {("main", 12): turn("Ann has a dog. It bites.")}, "main")
     assert fact(pick, None)[0] == "Ann has a dog. It bites."
     long = " ".join(f"This is sentence number {number} of them." for number in range(1, 20))
@@ -99,7 +97,7 @@ def test_what_says_little_carries_the_question_that_it_answers() -> None:
     assert fact(pick, turn("Shall I?", 11))[0] == "Yes, do that."
 
 
-def test_minutes_have_who_and_when_the_newest_that_fit_in_the_order_said_and_long_ones_are_cut() -> None:
+def test_minutes_say_who_and_when_within_their_limit() -> None:
     people = [("main", turn(f"{'Word. ' * 60}Number {number}.", number)) for number in range(1, 30)]
     people.append(("main", turn(f"Head. {'long ' * 5000}", 30)))
     text = minutes(chosen_minutes([], people))
@@ -114,7 +112,7 @@ def test_minutes_have_who_and_when_the_newest_that_fit_in_the_order_said_and_lon
 @pytest.mark.parametrize(
     "lie", ["She left.", "[2026-05-07 18:03] ann: She left.", "(main#12) She left.", "> bee asked: Left?"]
 )
-def test_a_line_that_nobody_said_is_found_whatever_stands_around_it(lie: str) -> None:
+def test_an_invented_line_is_found_in_any_surroundings(lie: str) -> None:
     said = ["I move to Lisbon.", "It rains."]
     copied = "[2026-05-07 18:03] ann: I move to Lisbon. […] It rains.\n(main#12)"
     assert uncopied(copied, said) == []

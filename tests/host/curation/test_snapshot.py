@@ -29,7 +29,7 @@ def write(home: Path, stem: str, content: str, **more: Any) -> Path:
     return path
 
 
-def test_what_a_person_wrote_pinned_or_said_again_is_protected(uses: PassDependencies) -> None:
+def test_written_pinned_and_repeated_texts_are_protected(uses: PassDependencies) -> None:
     write(uses.home, "mine", "x", by=None)
     write(uses.home, "edited", "x", by="human")
     write(uses.home, "pinned", "x", pinned=True)
@@ -53,7 +53,7 @@ def test_an_id_that_two_entries_have_is_left_out(uses: PassDependencies) -> None
     assert [item.id for item in take(uses, "main", NOW).items] == ["once"]
 
 
-def test_what_was_taken_out_in_30_days_counts_once_and_joins_do_not(home: Path) -> None:
+def test_removals_of_30_days_count_once_without_joins(home: Path) -> None:
     folder = home / "groups/main/proposals"
     folder.mkdir(parents=True)
     operations = (
@@ -71,7 +71,7 @@ def test_what_was_taken_out_in_30_days_counts_once_and_joins_do_not(home: Path) 
     assert decided_before(home, "main", datetime.now(UTC) + timedelta(days=31))[1] == 0
 
 
-def test_a_pass_looks_at_a_thousand_of_many_entries_and_says_how_many_it_left_out(uses: PassDependencies) -> None:
+def test_a_pass_reads_a_thousand_entries_and_says_so(uses: PassDependencies) -> None:
     names = ["Ann", "Bob", "Carla", "Dieter", "Eve"]
     for number in range(1100):
         person, day = names[number % 5], number % 27 + 1

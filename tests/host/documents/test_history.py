@@ -113,9 +113,7 @@ class Life:
 @pytest.mark.parametrize(
     "seed", [*range(3), 206097368, 4118708712, 259866152, *(random.randrange(1 << 32) for _ in range(2))]
 )
-def test_whatever_agents_people_and_the_operator_do_each_line_has_its_author_and_each_moment_its_text(
-    recorded: Recorded, seed: int
-) -> None:
+def test_every_line_has_its_author_at_every_moment(recorded: Recorded, seed: int) -> None:
     rng = random.Random(seed)
     life = Life(recorded, rng)
     life.append()
@@ -126,7 +124,7 @@ def test_whatever_agents_people_and_the_operator_do_each_line_has_its_author_and
     life.check()
 
 
-def test_lines_from_before_the_journal_knew_the_file_are_told_as_such(recorded: Recorded) -> None:
+def test_lines_older_than_the_journal_are_marked(recorded: Recorded) -> None:
     recorded.kill()  # a home in which nothing was looked at yet has no edits
     recorded.write(b"# Ours\nBe brief.\n")
     recorded.record()
@@ -187,7 +185,7 @@ def told(held: bytes, *rows: Row) -> list[tuple[bytes, object]]:
     ]
 
 
-def test_a_note_that_comes_back_with_the_second_half_of_a_save_is_its_signers() -> None:
+def test_a_note_in_a_saves_second_half_is_its_signers() -> None:
     note = b"\n## Notes (ann, 2026-11-22 06:00)\n- tea\n"
     events = [row(1, note, 0), edit(2, note, b"Mine.\n"), edit(3, b"Mine.\n", b"Mine.\nToo.\n" + note)]
     assert [whose for _, whose in told(b"Mine.\nToo.\n" + note, *events)] == [2, 3, 1, 1]
@@ -195,7 +193,7 @@ def test_a_note_that_comes_back_with_the_second_half_of_a_save_is_its_signers() 
     assert [whose for _, whose in told(b"Mine.\nToo.\n" + note + note, *events, copied)] == [2, 3, 1, 1, 1, 1]
 
 
-def test_what_stands_in_a_file_that_was_saved_just_before_the_host_wrote_it_is_nobodys() -> None:
+def test_text_saved_just_before_a_write_is_nobodys() -> None:
     first, second = b"One.\n", b"One.\nMine.\nTwo.\n"
     events = [
         row(1, first, ABSENT, "summary", "consolidator"),

@@ -15,9 +15,7 @@ from tests.host.documents.world import MEMORY, World, note
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["rename", "in_place"])
 @pytest.mark.parametrize("seconds", [0.1, 6.0, 3500.0])
-def test_a_line_typed_into_an_older_text_leaves_the_notes_that_came_meanwhile(
-    world: World, seconds: float, in_place: bool
-) -> None:
+def test_typing_into_an_older_text_keeps_new_notes(world: World, seconds: float, in_place: bool) -> None:
     world.add("a")
     read = world.text
     world.look()
@@ -33,7 +31,7 @@ def test_a_line_typed_into_an_older_text_leaves_the_notes_that_came_meanwhile(
     assert world.text == note("a") + b"Only on Sundays.\n" + note("b")
 
 
-def test_an_editor_that_saves_again_and_again_from_one_buffer_takes_nothing(world: World) -> None:
+def test_repeated_saves_from_one_buffer_take_nothing(world: World) -> None:
     world.add("a")
     buffer = world.text
     for number in range(5):
@@ -48,7 +46,7 @@ def test_an_editor_that_saves_again_and_again_from_one_buffer_takes_nothing(worl
     assert all(world.text.count(b"line %d\n" % number) == 1 for number in range(5))
 
 
-def test_what_a_person_deletes_stays_deleted_and_what_they_change_is_there_once(world: World) -> None:
+def test_deletions_stay_and_changes_appear_once(world: World) -> None:
     world.add("a")
     world.add("b")
     world.add("c")
@@ -66,7 +64,7 @@ def test_what_a_person_deletes_stays_deleted_and_what_they_change_is_there_once(
     assert world.text == note("a") + note("d")
 
 
-def test_the_newest_note_stays_deleted_when_its_heading_is_left(world: World) -> None:
+def test_the_newest_note_stays_deleted_without_its_heading(world: World) -> None:
     world.add("a")
     world.add("b")
     world.look(seconds=5)
@@ -76,7 +74,7 @@ def test_the_newest_note_stays_deleted_when_its_heading_is_left(world: World) ->
     assert world.text == left
 
 
-def test_the_newest_note_is_deleted_for_good_though_the_file_was_edited_since(world: World) -> None:
+def test_the_newest_note_stays_deleted_after_other_edits(world: World) -> None:
     world.add("a")
     buffer = world.text
     world.add("b")
@@ -102,7 +100,7 @@ def test_two_editors_at_once_lose_nothing(world: World) -> None:
     assert world.text == b"One.\n" + note("a") + b"Other.\n" + note("b") + note("c")
 
 
-def test_of_two_editors_a_line_much_like_the_others_but_elsewhere_takes_nothing_away(world: World) -> None:
+def test_a_similar_line_of_another_editor_takes_nothing(world: World) -> None:
     world.add("a")
     one = other = world.text
     world.add("b")
@@ -115,7 +113,7 @@ def test_of_two_editors_a_line_much_like_the_others_but_elsewhere_takes_nothing_
     assert world.text == b"The other editor was here.\n" + note("a") + lines + note("b") + note("c")
 
 
-def test_a_checkout_wins_and_a_note_that_comes_during_it_stays(world: World) -> None:
+def test_a_checkout_wins_and_a_newer_note_stays(world: World) -> None:
     world.add("a")
     old = world.text
     world.add("b")
@@ -130,7 +128,7 @@ def test_a_checkout_wins_and_a_note_that_comes_during_it_stays(world: World) -> 
     assert world.text == note("a") + note("d")
 
 
-def test_a_file_that_is_gone_stays_gone_until_the_next_note(world: World) -> None:
+def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.add("a")
     world.look(seconds=60)
     world.path.unlink()
@@ -143,7 +141,7 @@ def test_a_file_that_is_gone_stays_gone_until_the_next_note(world: World) -> Non
     assert world.text == note("b")
 
 
-def test_a_save_that_goes_on_after_a_pause_is_one_save(world: World) -> None:
+def test_a_save_continued_after_a_pause_is_one(world: World) -> None:
     for text in "abcd":
         world.add(text)
     world.look(seconds=60)
@@ -158,7 +156,7 @@ def test_a_save_that_goes_on_after_a_pause_is_one_save(world: World) -> None:
 
 
 @pytest.mark.parametrize("kept", range(1, len(note("b")) + 1, 7))
-def test_a_note_torn_by_a_power_cut_is_completed_and_one_that_was_not_written_is_there(world: World, kept: int) -> None:
+def test_a_power_cut_tears_no_note(world: World, kept: int) -> None:
     world.add("a")
     world.look()
     rows = world.commit(*world_notes("b", "c"))
@@ -172,7 +170,7 @@ def world_notes(*texts: str) -> list[Added]:
     return [Added.of("note", "main", note(text)) for text in texts]
 
 
-def test_a_line_that_an_editor_saves_while_it_is_typed_is_there_once(world: World) -> None:
+def test_a_line_saved_while_typed_appears_once(world: World) -> None:
     world.add("a")
     for end in range(1, len("Only on Sundays and in May.") + 1):
         world.add(f"b{end}")
@@ -206,7 +204,7 @@ def test_a_removal_that_a_kill_cut_short_is_finished(world: World) -> None:
     assert world.text == note("a") + note("c")
 
 
-def test_a_text_that_a_kill_kept_from_being_written_is_written_and_nobodys_edit(world: World) -> None:
+def test_a_text_unwritten_by_a_kill_is_nobodys_edit(world: World) -> None:
     world.save(b"# Keeper\n")
     world.look()
     for text, held in ((b"# Other\n", b"# Keeper\n"), (b"# Third\n", b"# Other\n")):
@@ -218,7 +216,7 @@ def test_a_text_that_a_kill_kept_from_being_written_is_written_and_nobodys_edit(
     assert not world.path.exists()
 
 
-def test_a_removal_of_a_text_that_was_saved_meanwhile_is_refused(world: World) -> None:
+def test_removing_a_text_saved_meanwhile_is_refused(world: World) -> None:
     world.add("a", "b", "c")
     removed = removal(world, "b")
     world.save(b"Mine.\n" + world.text)
@@ -231,7 +229,7 @@ def test_a_removal_of_a_text_that_was_saved_meanwhile_is_refused(world: World) -
     assert world.text == b"Mine.\n" + note("a") + note("c")
 
 
-def test_what_a_person_saves_after_a_removal_was_committed_is_merged(world: World) -> None:
+def test_a_save_after_a_committed_removal_is_merged(world: World) -> None:
     world.add("a", "b", "c")
     world.look()
     rows = world.commit(removal(world, "b"))
@@ -241,7 +239,7 @@ def test_what_a_person_saves_after_a_removal_was_committed_is_merged(world: Worl
     assert world.text == b"Mine.\n" + note("a") + note("c")
 
 
-def test_what_an_editor_saves_into_the_file_that_was_replaced_is_merged(world: World) -> None:
+def test_a_save_into_the_replaced_file_is_merged(world: World) -> None:
     world.add("a", "b", "c")
     world.look()
     rows = world.commit(removal(world, "b"))
@@ -263,7 +261,7 @@ def test_files_and_folders_are_private(world: World) -> None:
     assert modes == [0o600, 0o700]
 
 
-def test_notes_that_a_save_took_unread_are_an_edit_of_their_own(world: World) -> None:
+def test_notes_taken_unread_are_an_edit_of_their_own(world: World) -> None:
     world.add("a")
     older = world.text
     world.add("b")
@@ -283,7 +281,7 @@ def test_notes_that_a_save_took_unread_are_an_edit_of_their_own(world: World) ->
     assert not world.look()
 
 
-def test_who_deletes_notes_and_keeps_a_newer_one_has_read_them(world: World) -> None:
+def test_deleting_older_notes_means_they_were_read(world: World) -> None:
     for text in "abcd":
         world.add(text)
     world.look(seconds=5)

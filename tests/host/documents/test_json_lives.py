@@ -255,7 +255,7 @@ class DeletesNothing(Saves):
 
 
 @pytest.mark.parametrize("control", [MergesNothing, DeletesNothing])
-def test_json_lives_notice_a_merge_that_merges_or_deletes_nothing(control: type[Saves]) -> None:
+def test_json_lives_notice_merges_that_do_nothing(control: type[Saves]) -> None:
     class Broken(JsonLives):
         saves = control
         young_seconds = 0.0

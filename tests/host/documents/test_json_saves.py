@@ -48,7 +48,7 @@ def test_objects_are_merged_by_member(
     assert orjson.loads(merge_json(dumped(**base), dumped(**newest), dumped(**saved))) == merged
 
 
-def test_a_change_that_was_decided_upon_a_save_replaces_it_and_the_save_is_the_persons(world: World) -> None:
+def test_a_change_decided_upon_a_save_keeps_the_save(world: World) -> None:
     write(world, dumped(content="tea", n=1))
     world.look(ENTRY)
     world.save(dumped(content="green tea", n=1), file=ENTRY)
@@ -61,7 +61,7 @@ def test_a_change_that_was_decided_upon_a_save_replaces_it_and_the_save_is_the_p
     assert persons == ["content"]
 
 
-def test_a_save_that_goes_on_from_another_after_a_kill_keeps_what_came_between(world: World) -> None:
+def test_a_continued_save_after_a_kill_keeps_changes_between(world: World) -> None:
     write(world, dumped(a="tea"))
     world.look(ENTRY)
     world.save(dumped(), file=ENTRY)
@@ -73,7 +73,7 @@ def test_a_save_that_goes_on_from_another_after_a_kill_keeps_what_came_between(w
     assert orjson.loads(world.read(ENTRY)) == {"a": "milk", "b": "cake"}
 
 
-def test_while_a_file_is_no_json_the_last_good_version_is_served_and_changed(world: World) -> None:
+def test_a_broken_json_file_serves_its_last_version(world: World) -> None:
     good = dumped(content="tea", n=1)
     write(world, good)
     world.look(ENTRY)
@@ -91,7 +91,7 @@ def test_while_a_file_is_no_json_the_last_good_version_is_served_and_changed(wor
     assert world.documents.saves.damaged() == []
 
 
-def test_a_file_that_a_person_removes_is_an_edit_that_has_its_text(world: World) -> None:
+def test_a_removed_file_is_an_edit_with_its_text(world: World) -> None:
     write(world, dumped(content="tea"))
     world.look(ENTRY)
     (world.home / ENTRY).unlink()
@@ -105,7 +105,7 @@ def test_a_file_that_a_person_removes_is_an_edit_that_has_its_text(world: World)
     assert not (world.home / ENTRY).exists()
 
 
-def test_what_a_power_cut_left_of_a_file_is_made_whole(world: World) -> None:
+def test_a_file_torn_by_a_power_cut_is_restored(world: World) -> None:
     write(world, dumped(content="tea"))
     world.look(ENTRY)
     for torn in (b"", b'{\n  "con', b'{\n  "\0\0\0\0', b"\0" * 9):

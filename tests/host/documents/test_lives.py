@@ -285,7 +285,7 @@ def live(machine: type[RuleBasedStateMachine], lives: int, *, is_broken: bool = 
 
 
 @pytest.mark.timeout(3600)
-def test_in_random_lives_no_note_and_no_typed_line_is_lost_or_doubled() -> None:
+def test_random_lives_lose_and_double_nothing() -> None:
     live(Lives, LIVES)
 
 

@@ -19,7 +19,7 @@ from tests.host.handlers.room import NOW
 ASKED = Asked("main", "router", "r1", "main", ListAvailableAgents())
 
 
-def test_a_router_has_the_agents_that_are_there_and_the_tools_to_ask_them(tmp_path: Path) -> None:
+def test_a_router_has_the_agents_and_delegation_tools(tmp_path: Path) -> None:
     agent(tmp_path, "router", delegates_to=["cook", "ghost", "cook"], tools=["search_memory"])
     agent(tmp_path, "cook", description="Knows\nsoup.", tools=["search_memory", "delegate_to_agent"])
     agents = Agents(tmp_path, "assistant")
@@ -39,13 +39,13 @@ def test_a_router_has_the_agents_that_are_there_and_the_tools_to_ask_them(tmp_pa
     assert not DELEGATION & PLUMBING
 
 
-def test_a_router_whose_file_lists_no_tools_has_all_of_them(tmp_path: Path) -> None:
+def test_a_router_without_a_tool_list_has_all_tools(tmp_path: Path) -> None:
     agent(tmp_path, "router", delegates_to=["cook"])
     offered = tool_names(allowed=Agents(tmp_path, "assistant").tools_of("router"))
     assert set(offered) == {*tool_names("default"), *tool_names()} - {"memory_search", "memory_get"} | DELEGATION
 
 
-def test_an_id_in_delegates_to_that_no_agent_can_have_is_reported(tmp_path: Path) -> None:
+def test_an_impossible_id_in_delegates_to_is_reported(tmp_path: Path) -> None:
     agent(tmp_path, "router", delegates_to=["../cook"])
     agents = Agents(tmp_path, "assistant")
     assert "delegates_to" in orjson.dumps(dict(agents.problems)).decode()

@@ -10,7 +10,7 @@ from honeybadger_host.handler_kinds import WaitingHandler
 from tests.host.handlers.room import Room
 
 
-def test_a_message_gets_the_number_of_its_change_and_names_each_reader_once(room: Room) -> None:
+def test_a_message_has_its_changes_number_and_readers(room: Room) -> None:
     os.makedirs(room.home / "data/ipc/main/ben")
     outcome = room.decide("send_message", content="hi\u202e there", to=["ben", "ben"])
     (change,) = outcome.changes

@@ -56,7 +56,7 @@ def test_groups_are_listed_in_numbers(room: Room) -> None:
     assert (row["group"], row["notes"], row["waiting"]) == ("main", 1, 0)
 
 
-def test_what_is_accepted_is_applied_and_what_is_struck_is_not(room: Room) -> None:
+def test_accepted_operations_are_applied_and_struck_ones_not(room: Room) -> None:
     propose(room.home, note(1, "The key is below the mat."), note(2, "The cat is grey."))
     (row,) = listed(room)
     assert (row["id"], row["waiting"], row["operations"]) == ("dream-1", 2, [])
@@ -84,7 +84,7 @@ def test_one_operation_is_accepted_with_another_text(room: Room) -> None:
     assert b"The cat is black." in path.read_bytes()
 
 
-def test_what_is_accepted_too_late_is_told_to_be_stale(room: Room) -> None:
+def test_a_late_acceptance_is_stale(room: Room) -> None:
     gone = Operation(n=1, op="retire", sources=("MEMORY.md#0123456789ab",))
     propose(room.home, gone, note(2, "The cat is grey."))
     done = room.change("decide_proposal", "operator", proposal="dream-1", decision="accept")

@@ -118,7 +118,7 @@ def test_a_session_nobody_used_is_a_new_empty_document(room: Room) -> None:
     assert not room.file.exists()
 
 
-def test_turns_are_in_the_document_as_soon_as_they_are_said(room: Room) -> None:
+def test_turns_are_in_the_document_at_once(room: Room) -> None:
     room.say("Create a new file")
     room.change(
         "append_turn", role="assistant", content="Done", tools_used=["file_write"], input_tokens=100, output_tokens=7
@@ -147,7 +147,7 @@ def test_a_turn_costs_no_document_but_the_first(room: Room) -> None:
 # ---------------------------------------------------------------------------------------------------------- compaction
 
 
-def test_the_turn_that_is_one_too_many_compacts_the_document(room: Room) -> None:
+def test_one_turn_too_many_compacts_the_document(room: Room) -> None:
     room.say(*(f"message {number}" for number in range(1, 51)))
     with capture_logs() as logs:
         room.say("message 51")
@@ -163,7 +163,7 @@ def test_the_turn_that_is_one_too_many_compacts_the_document(room: Room) -> None
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 100])
-def test_a_long_conversation_is_the_same_however_it_comes_in(tmp_path: Path, at_once: int) -> None:
+def test_a_long_conversation_is_the_same_in_any_batches(tmp_path: Path, at_once: int) -> None:
     """About one document in twenty turns, each turn once, and totals that count them all."""
     room = Room(tmp_path)
     said = [f"message {number}" for number in range(1, 201)]
@@ -196,7 +196,7 @@ def test_compaction_on_demand_says_what_it_did(room: Room) -> None:
     assert (result["is_changed"], result["tasks_removed"], result["tasks"]) == (True, 1, 0)
 
 
-def test_a_log_that_is_older_than_its_document_is_folded_in_once(room: Room) -> None:
+def test_a_log_older_than_its_document_is_folded_once(room: Room) -> None:
     """Ten thousand turns of a host that had no documents yet."""
     room.say(*(f"message {number}" for number in range(1, 1201)))
     room.file.unlink()
@@ -266,7 +266,7 @@ def test_a_task_starts_moves_on_and_ends(room: Room) -> None:
     assert (refusal.code, refusal.field) == ("not_found", "payload.remove_tasks.1")
 
 
-def test_an_update_of_what_has_changed_since_it_was_read_is_a_conflict(room: Room) -> None:
+def test_an_outdated_update_is_a_conflict(room: Room) -> None:
     version = room.load()["version"]
     room.say("turns are no conflict")
     room.change("update_session", expected_version=version, add_facts=["a"])
@@ -292,7 +292,7 @@ def test_requests_of_one_slice_see_each_other(room: Room) -> None:
     assert room.on_disk()["honeybadger"] == {"turns": 2}
 
 
-def test_a_document_holds_a_thousand_facts_and_two_hundred_tasks(room: Room) -> None:
+def test_a_document_holds_1000_facts_and_200_tasks(room: Room) -> None:
     for first in range(0, 1000, 100):
         room.change("update_session", add_facts=[f"fact {number}" for number in range(first, first + 100)])
     assert room.refused("update_session", add_facts=["one more"]).code == "too_large"
@@ -304,7 +304,7 @@ def test_a_document_holds_a_thousand_facts_and_two_hundred_tasks(room: Room) -> 
     room.change("update_session", active_tasks=[{"id": "t199", "progress": 0.5}])
 
 
-def test_credentials_do_not_come_into_a_document_by_any_member(room: Room) -> None:
+def test_credentials_stay_out_of_every_member(room: Room) -> None:
     key = "AKIAIOSFODNN7EXAMPLQ"
     result = room.change(
         "update_session",
@@ -332,7 +332,7 @@ def test_hidden_characters_do_not_come_into_a_document(room: Room) -> None:
 # -------------------------------------------------------------------------------------------------------------- delete
 
 
-def test_a_deleted_document_is_gone_and_what_was_said_before_does_not_come_back(room: Room) -> None:
+def test_a_deleted_document_does_not_come_back(room: Room) -> None:
     nothing = room.change("delete_session")
     assert (nothing["is_deleted"], nothing["log"]) == (False, None)
     room.say("before")
@@ -357,7 +357,7 @@ def test_a_deleted_document_is_gone_and_what_was_said_before_does_not_come_back(
     assert tombstone == {**deleted, "context_begins_after": 0, "context_begins_at": None}
 
 
-def test_a_deletion_and_what_follows_it_may_stand_in_one_slice(room: Room) -> None:
+def test_a_deletion_and_later_changes_share_a_batch(room: Room) -> None:
     room.say("before")
     room.change("update_session", add_facts=["a"])
     room.slice(
@@ -373,7 +373,7 @@ def test_a_deletion_and_what_follows_it_may_stand_in_one_slice(room: Room) -> No
     assert room.load()["facts"] == []
 
 
-def test_what_a_deletion_forgot_is_known_from_the_journal_when_its_file_is_damaged(room: Room) -> None:
+def test_a_deletion_is_known_from_the_journal(room: Room) -> None:
     room.say("before")
     room.change("delete_session")
     (room.home / deleted_file("main", "main")).write_text("{")
@@ -391,7 +391,7 @@ def test_what_a_deletion_forgot_is_known_from_the_journal_when_its_file_is_damag
 # ---------------------------------------------------------------------------------------------------------------- list
 
 
-def test_sessions_are_listed_with_what_is_in_them_the_newest_first(room: Room) -> None:
+def test_sessions_are_listed_newest_first(room: Room) -> None:
     assert room.ask("list_sessions") == {"sessions": [], "total": 0}
     room.change("update_session", "with:file", add_facts=["a"])
     room.say("Hello there", session="log-only")
@@ -417,7 +417,7 @@ def test_a_list_comes_in_pages(room: Room) -> None:
     assert all(page["total"] == 7 for page in pages)
 
 
-def test_a_document_that_cannot_be_read_hides_no_other_in_the_list(room: Room) -> None:
+def test_an_unreadable_document_hides_no_other(room: Room) -> None:
     room.change("update_session", "good", add_facts=["a"])
     (room.file.parent / "bad.json").write_text("{")
     rows = {row["session"]: row for row in room.ask("list_sessions")["sessions"]}
@@ -429,7 +429,7 @@ def test_a_document_that_cannot_be_read_hides_no_other_in_the_list(room: Room) -
 # -------------------------------------------------------------------------------------------------------------- people
 
 
-def test_what_a_person_writes_into_the_file_counts_and_is_kept(room: Room) -> None:
+def test_a_persons_edit_of_the_file_counts(room: Room) -> None:
     room.say("Hello")
     room.change("update_session", add_facts=["a"])
     edited = room.on_disk()
@@ -444,7 +444,7 @@ def test_what_a_person_writes_into_the_file_counts_and_is_kept(room: Room) -> No
     assert room.contents() == ["Hello", "more"]
 
 
-def test_a_file_without_our_mark_goes_as_far_as_its_newest_message(room: Room) -> None:
+def test_an_unmarked_file_ends_at_its_newest_message(room: Room) -> None:
     room.say("one", "two")
     room.now += timedelta(seconds=5)
     room.change("update_session", add_facts=["a"])
@@ -466,7 +466,7 @@ def test_a_document_from_elsewhere_is_taken_up(room: Room) -> None:
     assert len(room.contents("user:agent:timestamp")) == 4
 
 
-def test_a_file_that_was_removed_by_hand_is_made_again_from_the_log(room: Room) -> None:
+def test_a_removed_file_is_remade_from_the_log(room: Room) -> None:
     room.say("one")
     room.change("update_session", add_facts=["a"])
     room.file.unlink()
@@ -479,7 +479,7 @@ def test_a_file_that_was_removed_by_hand_is_made_again_from_the_log(room: Room) 
     assert room.load()["facts"] == room.on_disk()["facts"] == ["b"]
 
 
-def test_a_log_that_was_removed_by_hand_begins_anew_behind_the_document(room: Room) -> None:
+def test_a_removed_log_begins_behind_the_document(room: Room) -> None:
     room.say("one", "two", "three")
     room.change("update_session", add_facts=["a"])
     (room.home / "data/sessions/main/main.jsonl").unlink()
@@ -498,7 +498,7 @@ def test_a_log_that_was_removed_by_hand_begins_anew_behind_the_document(room: Ro
 
 @pytest.mark.parametrize("is_restarted", [True, False])
 @pytest.mark.parametrize("broken", [b"", b'{"facts": ["a",]}', b"\x00" * 500, b'{"facts": [5]}'])
-def test_while_a_file_is_damaged_its_last_good_version_is_served(room: Room, broken: bytes, is_restarted: bool) -> None:
+def test_a_damaged_files_last_good_version_is_served(room: Room, broken: bytes, is_restarted: bool) -> None:
     room.say("one")
     room.change("update_session", add_facts=["a"])
     opened = room.on_disk()
@@ -533,7 +533,7 @@ def test_something_in_the_way_is_said_and_changes_nothing(room: Room, place: str
 # ----------------------------------------------------------------------------------------------------------- write out
 
 
-def test_the_file_is_brought_up_to_date_when_the_session_is_quiet(room: Room) -> None:
+def test_the_file_is_updated_when_the_session_is_quiet(room: Room) -> None:
     room.say("one", "two")
     assert not room.sessions.write_out()
     room.monotonic += LATER
@@ -560,7 +560,7 @@ def test_a_person_who_saves_the_file_meanwhile_wins(room: Room) -> None:
     assert room.contents() == ["one", "two"]
 
 
-def test_at_the_end_every_file_is_brought_up_to_date(room: Room) -> None:
+def test_every_file_is_updated_at_the_end(room: Room) -> None:
     for session in ("a", "b", "c"):
         room.say("Hello", session=session)
     room.sessions.write_out_all()

@@ -28,7 +28,7 @@ def file_of(room: Room, task: str = "read-the-news") -> Path:
     return room.home / "groups" / "main" / "tasks" / f"{task}.json"
 
 
-def test_a_task_is_a_file_with_a_record_and_the_answer_says_the_next_five_runs(room: Room) -> None:
+def test_a_task_is_a_file_and_shows_five_runs(room: Room) -> None:
     row = room.change("schedule_task", **DAILY)
     assert row["next"] == [f"2026-11-{day}T08:00:00Z" for day in range(21, 26)]
     assert (row["id"], row["state"], row["agent"]) == ("read-the-news", "waiting", "assistant")
@@ -44,7 +44,7 @@ def test_a_task_is_a_file_with_a_record_and_the_answer_says_the_next_five_runs(r
     assert state.until == NOW  # what was before is none of its runs
 
 
-def test_a_second_task_of_a_name_has_an_id_of_its_own(room: Room) -> None:
+def test_a_second_task_of_a_name_has_another_id(room: Room) -> None:
     first, second = (room.change("schedule_task", **DAILY)["id"] for _ in range(2))
     assert first == "read-the-news"
     assert second.startswith("read-the-news-")
@@ -52,7 +52,7 @@ def test_a_second_task_of_a_name_has_an_id_of_its_own(room: Room) -> None:
     assert room.change("schedule_task", **{**DAILY, "name": "読む"})["id"] == "task"
 
 
-def test_a_time_without_an_offset_is_of_the_tasks_zone(room: Room) -> None:
+def test_a_time_without_offset_is_in_the_tasks_zone(room: Room) -> None:
     once = {**DAILY, "schedule_type": "once", "cron_expression": None, "run_at": "2026-11-21T12:00"}
     assert room.change("schedule_task", **once)["next"] == ["2026-11-21T11:00:00Z"]
     there = room.change("schedule_task", **{**once, "time_zone": "Asia/Tokyo", "run_at": "2026-11-22T09:00"})
@@ -79,7 +79,7 @@ def test_an_agent_schedules_itself_only(room: Room) -> None:
     assert room.change("schedule_task", "a-person", **DAILY, agent="other")["agent"] == "other"
 
 
-def test_pausing_is_a_member_of_the_file_and_everything_else_in_it_stays(room: Room) -> None:
+def test_pausing_changes_one_member_of_the_file(room: Room) -> None:
     room.change("schedule_task", **DAILY)
     said = orjson.loads(file_of(room).read_bytes())
     row = room.change("pause_task", "ann", task="read-the-news", why="holidays")
@@ -92,7 +92,7 @@ def test_pausing_is_a_member_of_the_file_and_everything_else_in_it_stays(room: R
     assert room.decide("resume_task", task="read-the-news").changes == ()
 
 
-def test_what_a_paused_task_missed_is_not_made_up_for(room: Room) -> None:
+def test_a_paused_task_makes_up_for_nothing(room: Room) -> None:
     room.change("schedule_task", **DAILY)
     room.change("pause_task", task="read-the-news")
     room.now += timedelta(days=10)
@@ -102,7 +102,7 @@ def test_what_a_paused_task_missed_is_not_made_up_for(room: Room) -> None:
     assert state.until == room.now
 
 
-def test_the_end_of_a_run_undoes_neither_a_pause_nor_a_cancel(room: Room) -> None:
+def test_the_end_of_a_run_undoes_no_pause(room: Room) -> None:
     room.change("schedule_task", **DAILY)
     room.change("pause_task", task="read-the-news")
     state = room.task_states.current("main", "read-the-news")
@@ -139,7 +139,7 @@ def test_another_groups_task_is_none_of_this_group(room: Room) -> None:
     assert len(room.ask("list_tasks", "main", "kitchen")["tasks"]) == 1
 
 
-def test_a_broken_file_is_shown_as_paused_with_what_is_wrong_and_can_be_cancelled(room: Room) -> None:
+def test_a_broken_file_is_paused_and_can_be_cancelled(room: Room) -> None:
     room.change("schedule_task", **DAILY)
     file_of(room).write_text('{"name": "x", "descripton": "y", "schedule_type": "cron"}')
     [row] = room.ask("list_tasks")["tasks"]
@@ -150,7 +150,7 @@ def test_a_broken_file_is_shown_as_paused_with_what_is_wrong_and_can_be_cancelle
     assert not file_of(room).exists()
 
 
-def test_a_run_that_is_asked_for_is_recorded_once_until_it_ended(room: Room) -> None:
+def test_a_requested_run_is_recorded_once(room: Room) -> None:
     room.change("schedule_task", **DAILY)
     assert room.change("run_task", "ann", task="read-the-news")["state"] == "due"
     assert room.decide("run_task", task="read-the-news").changes == ()
@@ -163,7 +163,7 @@ def test_a_run_that_is_asked_for_is_recorded_once_until_it_ended(room: Room) -> 
     assert run_in(room.running) == ("read-the-news", NOW)
 
 
-def test_a_credential_in_a_task_is_taken_out_and_that_is_said(room: Room) -> None:
+def test_a_credential_in_a_task_is_redacted(room: Room) -> None:
     secret = "ghp_" + "aB3" * 12
     row = room.change("schedule_task", **{**DAILY, "description": f"Use {secret}"})
     assert row["neutralised"]["secrets"] == 1
@@ -177,7 +177,7 @@ def test_one_task_is_shown_with_all_its_members(room: Room) -> None:
     assert parse_task(orjson.dumps(row["task"])) == parse_task(file_of(room).read_bytes())
 
 
-def test_a_clock_that_was_set_back_is_named_as_the_reason_to_wait(room: Room) -> None:
+def test_a_clock_set_back_is_the_reason_to_wait(room: Room) -> None:
     room.change("schedule_task", **DAILY)
     state = TaskState("read-the-news").after("done", NOW, until=NOW + timedelta(days=365))
     room.write([recorded("main", state)])
@@ -186,7 +186,7 @@ def test_a_clock_that_was_set_back_is_named_as_the_reason_to_wait(room: Room) ->
     assert row["why"].startswith("the clock was set back: it ran for 2027-11-21T06:05:59Z already")
 
 
-def test_a_batch_sees_what_became_of_a_task_before_it_is_written_and_forgets_what_was_not(room: Room) -> None:
+def test_a_batch_sees_its_tasks_before_they_are_written(room: Room) -> None:
     room.change("schedule_task", **DAILY)
     states = room.task_states
     change = recorded("main", TaskState("read-the-news").after("done", NOW, runs=7))

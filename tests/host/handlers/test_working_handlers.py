@@ -120,7 +120,7 @@ def test_the_same_key_again_replaces_data_expiry_and_labels(room: Room) -> None:
     assert room.save(key="k", data="newer")["replaced"] is False
 
 
-def test_session_a_never_sees_session_ab_nor_a_group_another(room: Room) -> None:
+def test_no_session_or_group_sees_anothers_items(room: Room) -> None:
     for session, group in (("a", "main"), ("ab", "main"), ("A", "main"), ("a", "kitchen")):
         room.save(session, group, key="k", data=f"{group} {session} secretword")
         room.save(session, group, key=f"only {group} {session}", data="y")
@@ -166,7 +166,7 @@ def test_a_host_that_refuses_credentials_refuses_them_here_too(tmp_path: Path) -
 # -------------------------------------------------------------------------------------------------------------- limits
 
 
-def test_the_fifty_first_entry_is_an_error_that_says_what_to_do(room: Room) -> None:
+def test_the_fifty_first_entry_is_refused_with_advice(room: Room) -> None:
     for number in range(50):
         room.now += timedelta(seconds=1)
         room.save(key=f"k{number}", data="x")
@@ -195,7 +195,7 @@ def test_requests_of_one_slice_count_each_other(tmp_path: Path, monkeypatch: pyt
     assert (room.listed(), room.get("a"), room.listed("other")) == (["a", "b"], "2", ["c"])
 
 
-def test_a_session_cannot_fill_the_disk_with_what_has_expired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_items_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_memory, "MAX_ENTRIES", 1)
     room = Room(tmp_path)
     for number in range(20):
@@ -249,7 +249,7 @@ def test_the_list_is_by_key_and_has_no_data(room: Room) -> None:
     assert b"thedata" not in orjson.dumps(result)
 
 
-def test_search_gives_what_says_it_best_with_a_piece_of_it(room: Room) -> None:
+def test_search_returns_the_best_match_with_an_excerpt(room: Room) -> None:
     room.save(key="page-1", data="Badgers dig.\nThe badger digs a sett.", category="web/animals", tags=["zoo"])
     room.save(key="page-2", data="Somebody saw a badger once, long ago, in another country.", category="website")
     first, second = room.ask(SEARCH, query="badger")["hits"]

@@ -85,7 +85,7 @@ def test_what_nobody_counted_is_estimated() -> None:
 
 
 @pytest.mark.parametrize("character", ["x", "日", "🦡"])
-def test_a_newest_message_that_alone_is_too_large_is_cut_and_marked(character: str) -> None:
+def test_an_oversized_newest_message_is_cut_and_marked(character: str) -> None:
     """Upstream dropped nothing, added an empty heading, and did so again with every save."""
     over = document(said(1), said(2, character * 500_000, tokens=None))
     compacted = compact(over, NOW, SEED)
@@ -141,7 +141,7 @@ def test_what_somebody_wrote_stays_above_the_lines() -> None:
         )
 
 
-def test_ten_thousand_messages_leave_a_bounded_summary_that_says_what_it_left_out() -> None:
+def test_ten_thousand_messages_leave_a_bounded_summary() -> None:
     """Upstream had 1.15 MB after as many."""
     state = document()
     lines = 0
@@ -166,7 +166,7 @@ def test_messages_that_were_never_in_the_history_are_counted() -> None:
     assert "[... 8 older messages" in state.long_term_summary
 
 
-def test_prose_that_is_longer_than_the_bound_is_cut_and_marked() -> None:
+def test_overlong_prose_is_cut_and_marked() -> None:
     long = compact(document(summary="word " * 4000), NOW, SEED).document.long_term_summary
     assert len(long) <= SEED.max_summary_characters
     assert long.endswith("[... shortened]")
@@ -270,7 +270,7 @@ def test_any_document_is_within_its_limits_afterwards_and_stays(
 
 
 @given(st.lists(ANY_ENTRY, min_size=1, max_size=30).map(tuple))
-def test_nothing_is_lost_between_history_and_summary_when_it_fits(history: tuple[HistoryEntry, ...]) -> None:
+def test_nothing_is_lost_between_history_and_summary(history: tuple[HistoryEntry, ...]) -> None:
     limits = CompactionLimits(5, 3, 100_000, 100_000)
     compacted = compact(document(*history), NOW, limits)
     lines = compacted.document.long_term_summary.splitlines()

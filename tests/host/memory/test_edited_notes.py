@@ -24,7 +24,7 @@ def edited(before: str, after: str) -> dict[str, EditedBy]:
     return dict(edited_notes(after, with_typed(NOT_EDITED, [edit(before, after)])))
 
 
-def test_a_note_with_a_line_that_a_person_typed_is_theirs_and_others_are_not() -> None:
+def test_a_note_with_a_typed_line_is_the_persons() -> None:
     other = NOTE.replace("tea", "cake").replace("  with milk\n", "")
     after = NOTE.replace("milk", "honey") + "\n" + other
     assert edited(NOTE + "\n" + other, after) == {
@@ -32,7 +32,7 @@ def test_a_note_with_a_line_that_a_person_typed_is_theirs_and_others_are_not() -
     }
 
 
-def test_what_is_only_moved_pinned_or_ends_otherwise_is_as_before() -> None:
+def test_moving_or_pinning_a_note_keeps_its_author() -> None:
     other = NOTE.replace("tea", "cake")
     for after in (
         other + "\n" + NOTE,
@@ -44,9 +44,7 @@ def test_what_is_only_moved_pinned_or_ends_otherwise_is_as_before() -> None:
         assert edited(f"{NOTE}\n{other}", after) == {}, after
 
 
-def test_a_note_that_is_signed_later_than_the_same_line_was_typed_is_its_signers_unless_the_signature_was_typed() -> (
-    None
-):
+def test_a_later_signed_line_is_its_signers_unless_typed() -> None:
     typed = with_typed(NOT_EDITED, [edit("", "- tea\n  with milk\n")])
     later = NOTE.replace("11:00", "11:07")
     assert edited_notes(later, typed) == {}
@@ -55,7 +53,7 @@ def test_a_note_that_is_signed_later_than_the_same_line_was_typed_is_its_signers
     assert [*edited_notes(later, forged)] == [later.strip()]
 
 
-def test_what_stands_below_an_agents_note_is_a_persons_whatever_it_looks_like() -> None:
+def test_text_below_a_note_is_always_the_persons() -> None:
     book = parse_notes(f"{NOTE}- more\n(ann, 2026-11-18 11:00)\n\n{NOTE}\nBelow (ann, 2026-11-18 11:00)\n")
     assert [author_of(note) for note in book.notes] == ["ann", "", "ann", ""]
     assert [note is None for note in map(book.above, book.places)] == [True, False, True, False]
@@ -69,7 +67,7 @@ lines = st.sampled_from(
 
 
 @given(st.lists(lines, max_size=12), st.booleans())
-def test_the_parts_of_any_text_are_the_text_and_each_span_is_of_its_part(some: list[str], has_end: bool) -> None:
+def test_the_parts_of_a_text_cover_it(some: list[str], has_end: bool) -> None:
     text = "\n".join(some) + ("\n" if has_end else "")
     book = parse_notes(text)
     assert book.preface + "".join(book.notes) == text

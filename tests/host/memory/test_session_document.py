@@ -73,7 +73,7 @@ def turn(number: int, content: str = "Hello", **more: Any) -> Turn:
 # ---------------------------------------------------------------------------------------------------------------- file
 
 
-def test_the_seeds_document_is_read_and_written_member_for_member() -> None:
+def test_the_seeds_document_is_read_and_written_exactly() -> None:
     document = parse_document(orjson.dumps(SEED), "user:agent:timestamp")
     written = orjson.loads(dump_document(document))
     assert written.pop("honeybadger") == {"turns": None}
@@ -85,7 +85,7 @@ def test_the_seeds_document_is_read_and_written_member_for_member() -> None:
     assert list(written["active_tasks"][0]) == list(SEED["active_tasks"][0])
 
 
-def test_an_empty_document_has_every_member_and_can_be_read_by_a_person() -> None:
+def test_an_empty_document_has_every_member() -> None:
     text = dump_document(empty_document("main")).decode()
     assert list(orjson.loads(text)) == [*SEED, "honeybadger"]
     assert text.startswith('{\n  "session_id": "main",\n  "system_state": {},\n')
@@ -113,7 +113,7 @@ def test_a_member_that_is_missing_is_empty() -> None:
     assert document.recent_history == (HistoryEntry(content="x"),)
 
 
-def test_a_session_is_named_by_its_place_whatever_the_file_says() -> None:
+def test_a_session_is_named_by_its_place() -> None:
     assert parse_document(orjson.dumps(SEED), "copied").session_id == "copied"
 
 
@@ -142,7 +142,7 @@ def test_a_session_is_named_by_its_place_whatever_the_file_says() -> None:
         (b'{"facts": ["\xff"]}', "not JSON"),
     ],
 )
-def test_what_is_no_document_is_refused_with_where_and_why(data: bytes, says: str) -> None:
+def test_what_is_no_document_is_refused_with_its_place(data: bytes, says: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_document(data, "s")
     assert says in str(caught.value)
@@ -228,7 +228,7 @@ def test_counts_stay_within_what_json_readers_keep() -> None:
     assert parse_document(dump_document(document), "s") == document
 
 
-def test_ever_new_names_of_tools_do_not_grow_the_file() -> None:
+def test_new_tool_names_do_not_grow_the_file() -> None:
     stats = ToolStats().counted((f"tool {number}", 1) for number in range(3 * MAX_TOOL_NAMES))
     assert len(stats.by_tool) == MAX_TOOL_NAMES + 1
     assert stats.by_tool[OTHER_TOOLS] == 2 * MAX_TOOL_NAMES

@@ -149,7 +149,7 @@ def decide(stored: Stored, *numbers: int) -> list[Change]:
     return changes
 
 
-def test_what_was_decided_is_seen_by_the_next_decision_of_the_batch(stored: Stored) -> None:
+def test_a_decision_sees_earlier_ones_of_its_batch(stored: Stored) -> None:
     stored.load()
     assert stored.view() == stored.empty
     decide(stored, 1, 2, 3)

@@ -98,7 +98,7 @@ def numbers(turn_logs: TurnLogs, session: str = "main") -> list[int]:
     st.lists(st.text(max_size=20), max_size=3),
     st.none() | st.integers(0, 2**53 - 1),
 )
-def test_a_turn_comes_back_from_its_line_as_it_was(
+def test_a_turn_reads_back_from_its_line(
     content: str, sender: str, role: Role, tools: list[str], tokens: int | None
 ) -> None:
     said = Turn(7, AT, role, sender, "front", content, 3, tuple(tools), tokens, tokens)
@@ -108,7 +108,7 @@ def test_a_turn_comes_back_from_its_line_as_it_was(
     assert parse_turn(data) == said
 
 
-def test_a_line_can_be_read_by_people_and_by_other_programs() -> None:
+def test_a_line_is_readable_for_people_and_programs() -> None:
     said = replace(turn(1, "héllo"), tools_used=("search",), input_tokens=12)
     assert orjson.loads(dump_turn(said, "r1")) == {
         "turn": 1,
@@ -163,7 +163,7 @@ def test_a_line_that_is_no_turn_hides_no_other(log_file: Path, garbage: bytes) -
     assert window.skipped == (3 if garbage.strip() else 0)
 
 
-def test_a_last_line_without_its_end_is_a_turn_when_it_is_whole(log_file: Path) -> None:
+def test_a_last_line_without_newline_may_be_whole(log_file: Path) -> None:
     log_file.write_bytes(line(1) + line(2).removesuffix(b"\n"))
     assert read_window(log_file, 50).last_number == 2
 
@@ -172,7 +172,7 @@ def test_a_last_line_without_its_end_is_a_turn_when_it_is_whole(log_file: Path) 
 
 
 @given(st.lists(st.sampled_from([0, 10, 100, 65_400, 65_535, 65_536, 65_537, 140_000]), max_size=6), st.integers(1, 7))
-def test_lines_of_any_length_are_read_from_the_end_whatever_blocks_they_cross(lengths: list[int], size: int) -> None:
+def test_lines_of_any_length_are_read_from_the_end(lengths: list[int], size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "main.jsonl"
         path.write_bytes(b"".join(line(number, "x" * length) for number, length in enumerate(lengths, 1)))
@@ -221,9 +221,7 @@ def test_an_unknown_session_is_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/etc/passwd")], ids=["folder", "link"])
-def test_something_else_in_the_place_of_a_log_is_an_error_that_names_it(
-    tmp_path: Path, log_file: Path, make: Callable[[Path], object]
-) -> None:
+def test_an_obstacle_in_place_of_a_log_is_named(tmp_path: Path, log_file: Path, make: Callable[[Path], object]) -> None:
     make(log_file)
     turn_logs = conversations_of(tmp_path)
     for _ in range(2):
@@ -257,7 +255,7 @@ def test_a_snapshot_does_not_change_when_more_is_said(tmp_path: Path) -> None:
     assert numbers(turn_logs) == [1, 2]
 
 
-def test_sessions_with_names_alike_are_apart_and_so_are_groups(tmp_path: Path) -> None:
+def test_sessions_with_similar_names_stay_apart(tmp_path: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     for session in ("a", "ab", "A", "a.b", "a:b", ".", ".."):
         assert say(tmp_path, turn_logs, session, f"in {session}") == 1
@@ -269,7 +267,7 @@ def test_sessions_with_names_alike_are_apart_and_so_are_groups(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])
-def test_a_query_between_the_append_and_its_settling_doubles_no_turn(tmp_path: Path, seen: int) -> None:
+def test_a_query_during_an_append_doubles_no_turn(tmp_path: Path, seen: int) -> None:
     turn_logs = conversations_of(tmp_path)
     say(tmp_path, turn_logs, "main")
     batch = []
@@ -286,7 +284,7 @@ def test_a_query_between_the_append_and_its_settling_doubles_no_turn(tmp_path: P
     assert numbers(turn_logs) == numbers(conversations_of(tmp_path)) == [1, 2, 3, 4, 5]
 
 
-def test_queries_under_load_see_every_turn_once_and_in_order(tmp_path: Path) -> None:
+def test_queries_under_load_see_each_turn_once(tmp_path: Path) -> None:
     turn_logs = conversations_of(tmp_path, window_turns=20)
     is_done = threading.Event()
     wrong: list[list[int]] = []
@@ -310,7 +308,7 @@ def test_queries_under_load_see_every_turn_once_and_in_order(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_a_log_changed_behind_the_hosts_back_is_read_again(tmp_path: Path, log_file: Path, replaces: bool) -> None:
+def test_a_log_changed_from_outside_is_read_again(tmp_path: Path, log_file: Path, replaces: bool) -> None:
     turn_logs = conversations_of(tmp_path)
     for _ in range(3):
         say(tmp_path, turn_logs, "main")
@@ -332,7 +330,7 @@ def test_a_removed_log_is_a_forgotten_conversation(tmp_path: Path, log_file: Pat
     assert say(tmp_path, turn_logs, "main") == 1
 
 
-def test_an_edit_between_the_loading_and_the_append_is_seen_after_it(tmp_path: Path, log_file: Path) -> None:
+def test_an_edit_before_an_append_is_seen_after_it(tmp_path: Path, log_file: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     say(tmp_path, turn_logs, "main")
     change = added("main", turn_logs.next_number("main", "main"))
@@ -345,7 +343,7 @@ def test_an_edit_between_the_loading_and_the_append_is_seen_after_it(tmp_path: P
     assert turn_logs.next_number("main", "main") == 71
 
 
-def test_a_turn_whose_file_is_behind_is_remembered_and_its_number_taken(tmp_path: Path, log_file: Path) -> None:
+def test_a_turn_behind_on_disk_keeps_its_number(tmp_path: Path, log_file: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     say(tmp_path, turn_logs, "main")
     change = added("main", turn_logs.next_number("main", "main"))
@@ -392,7 +390,7 @@ def test_over_the_limit_the_least_recently_used_leave(tmp_path: Path, clock: Clo
     assert [session for session in "abcd" if is_loaded(turn_logs, session)] == ["a", "c", "d"]
 
 
-def test_a_session_that_a_request_was_just_prepared_for_stays(tmp_path: Path, clock: Clock) -> None:
+def test_a_session_just_prepared_stays_loaded(tmp_path: Path, clock: Clock) -> None:
     turn_logs = conversations_of(tmp_path, clock, max_sessions=3, idle_seconds=1)
     for number in range(20):
         turn_logs.load("main", f"s{number}")

@@ -53,7 +53,7 @@ alike = st.text("aAbB.%~/é\u00c9\\: \x00", min_size=1, max_size=100)
 @example(["é", "e\u0301"])
 @example(["x" * 100, "X" * 100])
 @example(["ÄÖ" * 50, "ÄÖ" * 49 + "ÄÜ"])
-def test_two_names_never_share_a_file_even_where_case_does_not_count(given_names: list[str]) -> None:
+def test_no_two_names_share_a_file(given_names: list[str]) -> None:
     files = [file_name(name) for name in given_names]
     assert len({file.casefold() for file in files}) == len(files)
 
@@ -86,7 +86,7 @@ sessions = st.text("abAB.:_-", min_size=1, max_size=4)
 @example("a", "ab", "b", "b")
 @example("a", "A", "k", "k")
 @example("a", "..", "k", "k")
-def test_no_file_of_one_session_is_a_file_of_another(one: str, other: str, key: str, other_key: str) -> None:
+def test_no_two_sessions_share_a_file(one: str, other: str, key: str, other_key: str) -> None:
     file = working_file("main", one, key)
     assert file.startswith(f"{session_folder('main', one)}/")
     if one != other:
@@ -151,7 +151,7 @@ def test_an_entry_expires_at_its_time_and_not_before() -> None:
 
 
 @given(st.integers(1, 10**6), st.integers(-(10**7), 10**7))
-def test_a_clock_that_is_set_back_lengthens_a_life_by_at_most_itself(ttl: int, later: int) -> None:
+def test_a_clock_set_back_at_most_doubles_a_life(ttl: int, later: int) -> None:
     entry_label = label("a", ttl=timedelta(seconds=ttl))
     now = NOW + timedelta(seconds=later)
     assert entry_label.remaining(now) <= timedelta(seconds=ttl)
@@ -196,9 +196,7 @@ def test_a_span_is_minutes_and_seconds(seconds: float, shown: str) -> None:
 @example("# Heading", None, [])
 @example("#", None, [])
 @example("<!-- hidden", None, [])
-def test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called(
-    key: str, category: str | None, tags: list[str]
-) -> None:
+def test_any_name_is_one_line_of_the_inventory(key: str, category: str | None, tags: list[str]) -> None:
     line = inventory_line(label(key, category, *tags), NOW)
     assert line.startswith("- ")
     assert len(line.splitlines()) == 1
@@ -219,7 +217,7 @@ lines_strategy = st.lists(
 
 
 @given(lines_strategy, st.integers(0, 1500))
-def test_a_cut_inventory_fits_keeps_its_order_and_what_lives_longest(lines: list[InventoryLine], share: int) -> None:
+def test_a_cut_inventory_keeps_what_lives_longest(lines: list[InventoryLine], share: int) -> None:
     text, left_out = cut_inventory(lines, share)
     if not text:
         assert left_out == len(lines)

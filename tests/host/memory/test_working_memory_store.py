@@ -37,7 +37,7 @@ def keys(working_memory: WorkingMemoryStore, session: str = "main") -> list[str]
     return sorted(label.key for label in working_memory.look("main", session).labels.values())
 
 
-def test_what_a_person_adds_edits_or_deletes_counts_at_once(tmp_path: Path) -> None:
+def test_a_persons_additions_and_deletions_count_at_once(tmp_path: Path) -> None:
     working_memory = WorkingMemoryStore(tmp_path)
     assert keys(working_memory) == []
     path = put(tmp_path, "one")
@@ -50,7 +50,7 @@ def test_what_a_person_adds_edits_or_deletes_counts_at_once(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("damage", ["bytes", "copy", "link", "folder"])
-def test_a_damaged_file_is_skipped_and_said_once_and_hides_no_other(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_reported_once_and_hides_none(tmp_path: Path, damage: str) -> None:
     put(tmp_path, "good")
     bad = put(tmp_path, "bad")
     if damage == "bytes":
@@ -72,7 +72,7 @@ def test_a_damaged_file_is_skipped_and_said_once_and_hides_no_other(tmp_path: Pa
     assert [entry.label.key for entry in working_memory.read_all("main", "main", NOW)] == ["good"]
 
 
-def test_a_file_in_place_of_the_folder_is_said_and_the_context_goes_on(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / session_folder("main", "main")
     folder.parent.mkdir(parents=True)
     folder.write_text("")
@@ -114,7 +114,7 @@ def kept(world: World, text: bytes) -> bool:
     return any(text in path.read_bytes() for path in (world.home / "data").glob("journal.db*"))
 
 
-def test_what_has_expired_goes_from_the_disk_and_the_journal(world: World) -> None:
+def test_expired_items_go_from_disk_and_journal(world: World) -> None:
     gone, stays = saved(world, "gone"), saved(world, "stays", minutes=60)
     alone = saved(world, "alone", session="other")
     name = working_file("main", "other", "alone")
@@ -140,7 +140,7 @@ def test_what_is_no_entry_is_not_swept(world: World) -> None:
 
 
 @pytest.mark.parametrize("clock", [timedelta(days=365), timedelta(days=-365)])
-def test_what_a_set_clock_makes_expire_stays_for_its_life(world: World, clock: timedelta) -> None:
+def test_a_set_clock_shortens_no_life(world: World, clock: timedelta) -> None:
     path = saved(world, "one", minutes=5)
     assert swept(world, NOW + clock, watched_seconds=299) == 0
     assert path.exists()
@@ -159,7 +159,7 @@ def test_an_entry_that_was_saved_again_is_not_swept(world: World) -> None:
     assert path.exists()
 
 
-def test_while_a_file_is_broken_its_last_good_version_is_served(world: World) -> None:
+def test_a_broken_files_last_good_version_is_served(world: World) -> None:
     path = saved(world, "one")
     world.save(b'{"key": "on', in_place=True, file=working_file("main", "main", "one"))
     store = WorkingMemoryStore(world.home, world.documents.read)

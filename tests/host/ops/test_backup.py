@@ -95,7 +95,7 @@ def tree(folder: Path) -> dict[str, tuple[int, int, bytes | None]]:
 # ----------------------------------------------------------------------------------------------------------- round trip
 
 
-def test_what_is_restored_is_what_was_packed_with_modes_and_times(full_home: Path, tmp_path: Path) -> None:
+def test_a_restore_equals_the_packed_home(full_home: Path, tmp_path: Path) -> None:
     archive, copy = tmp_path / "b.tar.gz", tmp_path / "deep/copy"
     before = tree(full_home)
     packed = back_up(full_home, archive, now=NOW)
@@ -117,7 +117,7 @@ def test_what_is_restored_is_what_was_packed_with_modes_and_times(full_home: Pat
     assert read_holder(copy).pid is None
 
 
-def test_an_archive_is_for_its_owner_only_and_nothing_is_left_beside_it(full_home: Path, tmp_path: Path) -> None:
+def test_an_archive_is_its_owners_alone(full_home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
     old = os.umask(0)
@@ -137,7 +137,7 @@ def test_tar_can_unpack_an_archive_too(full_home: Path, tmp_path: Path) -> None:
         assert tar.getnames()[-2:] == ["data/journal.db", "manifest.json"]
 
 
-def test_what_is_no_plain_file_is_left_out_and_named(full_home: Path, tmp_path: Path) -> None:
+def test_irregular_files_are_left_out_and_named(full_home: Path, tmp_path: Path) -> None:
     box = full_home / "data/ipc/main/bee/requests"
     (box / "link.json").symlink_to("/etc/passwd")
     os.mkfifo(box / "fifo.json")
@@ -161,7 +161,7 @@ def test_what_is_no_plain_file_is_left_out_and_named(full_home: Path, tmp_path: 
     assert os.listdir(tmp_path / "copy/data/ipc/main/bee/requests/folder.json") == []
 
 
-def test_a_part_that_is_a_link_to_another_disk_is_packed(full_home: Path, tmp_path: Path) -> None:
+def test_a_part_linked_to_another_disk_is_packed(full_home: Path, tmp_path: Path) -> None:
     (full_home / "groups/main/.MEMORY.md.77.tmp").unlink()
     (full_home / "groups").rename(tmp_path / "other-disk")
     (full_home / "groups").symlink_to(tmp_path / "other-disk")
@@ -171,7 +171,7 @@ def test_a_part_that_is_a_link_to_another_disk_is_packed(full_home: Path, tmp_pa
 
 
 @needs_root
-def test_owners_come_back_and_those_of_the_host_become_whoever_owns_the_home(full_home: Path, tmp_path: Path) -> None:
+def test_a_restore_gives_files_back_to_their_owners(full_home: Path, tmp_path: Path) -> None:
     for path in (full_home, *full_home.rglob("*")):
         os.chown(path, 4001, 4001)
     box = full_home / "data/ipc/main/bee/requests"
@@ -190,7 +190,7 @@ def test_owners_come_back_and_those_of_the_host_become_whoever_owns_the_home(ful
 
 
 @needs_root
-def test_without_root_the_files_become_the_callers_and_the_owners_are_named(full_home: Path) -> None:
+def test_without_root_files_become_the_callers(full_home: Path) -> None:
     os.chown(full_home / "data/ipc/main/bee/requests", 4002, 4002)
     with tempfile.TemporaryDirectory() as open_to_all:
         os.chmod(open_to_all, 0o777)
@@ -216,7 +216,7 @@ def test_an_existing_file_is_not_replaced_by_a_backup(full_home: Path, tmp_path:
     assert (tmp_path / "b.tar.gz").read_text() == "yesterday's"
 
 
-def test_a_backup_is_not_made_inside_of_what_it_packs(full_home: Path) -> None:
+def test_a_backup_inside_its_home_is_refused(full_home: Path) -> None:
     (full_home.parent / "link").symlink_to(full_home / "groups")
     for target in (full_home / "data/b.tar.gz", full_home.parent / "link/b.tar.gz"):
         with pytest.raises(HostError, match="would lie in what it is a backup of"):
@@ -230,7 +230,7 @@ def test_a_folder_that_is_no_home_is_not_packed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_there_is_no_backup_of_a_damaged_or_a_missing_journal(full_home: Path, tmp_path: Path) -> None:
+def test_a_damaged_or_missing_journal_gets_no_backup(full_home: Path, tmp_path: Path) -> None:
     journal = full_home / "data/journal.db"
     identity = read_position(journal).identity
     data = bytearray(journal.read_bytes())
@@ -247,7 +247,7 @@ def test_there_is_no_backup_of_a_damaged_or_a_missing_journal(full_home: Path, t
     assert os.listdir(tmp_path) == ["home"]
 
 
-def test_a_home_with_files_is_kept_unless_forced_and_then_moved_aside(full_home: Path, tmp_path: Path) -> None:
+def test_a_home_with_files_is_replaced_only_by_force(full_home: Path, tmp_path: Path) -> None:
     back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
     (full_home / "groups/main/MEMORY.md").write_text("newer\n")
     before = tree(full_home)
@@ -418,7 +418,7 @@ def test_a_forged_archive_that_is_right_is_restored(forger: Forger, tmp_path: Pa
         "groups\\..\\..\\x",
     ],
 )
-def test_a_name_that_leads_out_of_a_home_is_refused(name: str, forger: Forger, full_home: Path) -> None:
+def test_a_name_that_leaves_the_home_is_refused(name: str, forger: Forger, full_home: Path) -> None:
     names = tree(full_home.parent).keys()
     refused(forger.file(name).write(), full_home)
     assert tree(full_home.parent).keys() - names == {"forged.tar.gz"}
@@ -460,7 +460,7 @@ FORGED: dict[str, tuple[Callable[[Forger], Forger], str | None]] = {
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_what_the_manifest_does_not_say_or_no_home_has_is_refused(what: str, forger: Forger, full_home: Path) -> None:
+def test_a_file_outside_the_manifest_is_refused(what: str, forger: Forger, full_home: Path) -> None:
     forge, says = FORGED[what]
     refused(forge(forger).write(), full_home, says=says)
 

@@ -29,7 +29,7 @@ def test_a_clock_that_nobody_sets_never_jumps() -> None:
     assert clocks.watched.was_watched_for(7 * DAY)
 
 
-def test_a_clock_that_was_set_is_noticed_once_and_is_steady_again_after_a_while() -> None:
+def test_a_set_clock_is_noticed_once() -> None:
     clocks = Clocks()
     for jump in (YEAR, -2 * YEAR, 61.0):
         clocks.passes(60, jump)
@@ -42,7 +42,7 @@ def test_a_clock_that_was_set_is_noticed_once_and_is_steady_again_after_a_while(
         assert clocks.watched.was_watched_for(3600)
 
 
-def test_a_clock_was_watched_since_the_start_or_since_it_was_set_last() -> None:
+def test_a_clock_is_trusted_since_start_or_setting() -> None:
     clocks = Clocks()
     for jump in (0.0, YEAR, -YEAR):
         clocks.passes(0, jump)
@@ -67,9 +67,7 @@ def test_what_is_over_its_term_is_named_once() -> None:
     st.lists(st.tuples(st.floats(0.1, 50), st.integers(0, 3), st.booleans()), max_size=80),
     st.floats(10, 200),
 )
-def test_nothing_is_over_before_its_term_or_kept_much_longer_whenever_the_host_restarts(
-    rounds: list[tuple[float, int, bool]], term: float
-) -> None:
+def test_terms_hold_whenever_the_host_restarts(rounds: list[tuple[float, int, bool]], term: float) -> None:
     ages = Ages(term)
     born: list[float] = []  # of change 1, 2, …: when the host had served for so long
     served = 0.0
@@ -86,7 +84,7 @@ def test_nothing_is_over_before_its_term_or_kept_much_longer_whenever_the_host_r
             ages = Ages.of(term, ages.dump())
 
 
-def test_a_journal_that_never_kept_ages_forgets_nothing_at_once() -> None:
+def test_a_journal_without_ages_forgets_nothing_at_once() -> None:
     ages = Ages.of(7 * DAY, [])
     assert ages.pass_time(60, 1_000_000) == 0
     assert ages.pass_time(7 * DAY, 1_000_000) == 1_000_000

@@ -27,7 +27,7 @@ def _found(home: Path, check: str) -> Finding:
     return next(finding for finding in examine(home) if finding.check == check)
 
 
-def test_a_healthy_journal_is_healthy_whatever_the_path_of_its_home(tmp_path: Path) -> None:
+def test_a_journal_is_healthy_at_any_path(tmp_path: Path) -> None:
     home = tmp_path / "a#b 50%20? ä" / "home"
     make_home(home)
     with HostProcess(home) as host:
@@ -53,7 +53,7 @@ def test_a_damaged_journal_is_a_problem(home: Path) -> None:
     assert (found.level, found.now_what) == ("problem", "restore it from a backup")
 
 
-def test_a_request_whose_name_does_not_end_in_json_is_named(home: Path) -> None:
+def test_a_request_without_json_suffix_is_named(home: Path) -> None:
     sender = RawSender(home).make()
     (sender.requests / "good.json").touch()
     assert _found(home, "boxes").level == "ok"
@@ -63,7 +63,7 @@ def test_a_request_whose_name_does_not_end_in_json_is_named(home: Path) -> None:
     assert found.message == f"{sender.requests} has 1 file never served: 'note.JSON' first"
 
 
-def test_a_folder_that_no_group_can_be_called_is_named(home: Path) -> None:
+def test_a_folder_with_a_forbidden_group_name_is_named(home: Path) -> None:
     for name in (".git", "fine-1", "our team"):
         (home / "groups" / name).mkdir()
     found = _found(home, "group files")
@@ -71,7 +71,7 @@ def test_a_folder_that_no_group_can_be_called_is_named(home: Path) -> None:
     assert found.message == f"{home}/groups/our team is not a group's name: nothing in it is served"
 
 
-def test_an_agent_that_is_to_delegate_to_nobody_is_named(home: Path) -> None:
+def test_an_agent_with_nobody_to_delegate_to_is_named(home: Path) -> None:
     (home / "config" / "agents").mkdir(parents=True, exist_ok=True)
     (home / "config" / "agents" / "chief.json").write_text('{"delegates_to": ["cook", "chief2"]}')
     (home / "config" / "agents" / "cook.json").write_text("{}")
@@ -80,7 +80,7 @@ def test_an_agent_that_is_to_delegate_to_nobody_is_named(home: Path) -> None:
     assert found.message.endswith("chief.json: delegates_to names chief2, and there is no such agent")
 
 
-def test_a_task_that_cannot_run_is_named_with_what_is_wrong(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_task_is_named_with_its_fault(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = home / "groups" / "main" / "tasks"
     folder.mkdir(parents=True)
     (folder / "good.json").write_text(
@@ -149,9 +149,7 @@ def test_a_model_whose_server_is_down_is_a_problem(home: Path) -> None:
         ("model.curation", "gpt-5", "there is no model 'gpt-5': models are offline, "),
     ],
 )
-def test_run_says_at_the_start_that_a_model_or_its_library_is_missing(
-    home: Path, setting: str, model: str, now_what: str
-) -> None:
+def test_run_names_a_missing_model_or_library_at_start(home: Path, setting: str, model: str, now_what: str) -> None:
     with HostProcess(home, {setting: model}, source='import sys\nsys.modules["pydantic_ai"] = None') as host:
         host.start()
         missing = host.wait_for_event("model.missing")
@@ -160,9 +158,7 @@ def test_run_says_at_the_start_that_a_model_or_its_library_is_missing(
     assert now_what in missing["now_what"]
 
 
-def test_a_command_that_a_host_does_not_answer_says_how_to_look_and_what_becomes_of_it(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unanswered_command_says_what_becomes_of_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator_client, "_WAIT_SECONDS", 0.05)
     lock = HomeLock(home)  # as of a host that hangs
     with pytest.raises(HostError, match="it does what was asked as soon as it can, unless you remove") as said:
@@ -172,7 +168,7 @@ def test_a_command_that_a_host_does_not_answer_says_how_to_look_and_what_becomes
     assert str(waiting) in str(said.value)
 
 
-def test_status_says_as_of_when_and_is_written_every_second(home: Path) -> None:
+def test_status_names_its_time_and_is_written_every_second(home: Path) -> None:
     with HostProcess(home) as host:
         host.start()
         wait_for((home / "data" / "status.json").exists)
@@ -201,7 +197,7 @@ def test_problems_stand_last_above_their_number(home: Path) -> None:
     assert lines[-1] == "1 problem, 0 warnings"
 
 
-def test_levels_are_coloured_on_a_terminal_unless_no_color_says_no(home: Path, tmp_path: Path) -> None:
+def test_levels_are_coloured_unless_no_color(home: Path, tmp_path: Path) -> None:
     for env, is_coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
         with Terminal([*PLAIN, "doctor", "--home", str(home)], tmp_path, env) as terminal:
             terminal.wait_for("dead letters: none")
@@ -222,7 +218,7 @@ doctor.CHECKS = (many_entries,)
 """
 
 
-def test_what_takes_long_is_said_on_a_terminal_and_taken_away_again(home: Path, tmp_path: Path) -> None:
+def test_progress_appears_on_a_terminal_and_goes(home: Path, tmp_path: Path) -> None:
     with Terminal([*PLAIN, "--source", SLOW_CHECK, "doctor", "--home", str(home)], tmp_path) as terminal:
         terminal.wait_for("checking many entries (")
         (home / "go-on").touch()

@@ -106,7 +106,7 @@ def test_the_numbers_are_right_after_known_requests(
     assert began < value(found, "last_sweep_timestamp_seconds") <= value(found, "snapshot_timestamp_seconds")
 
 
-def test_nothing_that_was_said_and_no_name_is_in_the_metrics(
+def test_metrics_hold_no_text_and_no_names(
     measured: HostProcess, client: MakeClient, stranger: RawSender, textfile: Path
 ) -> None:
     do_known_requests(client, stranger)
@@ -122,9 +122,7 @@ def test_nothing_that_was_said_and_no_name_is_in_the_metrics(
         assert word not in text.lower(), word
 
 
-def test_the_text_file_is_whole_at_every_moment_and_can_be_read_by_others(
-    measured: HostProcess, textfile: Path
-) -> None:
+def test_the_metrics_file_is_always_whole_and_readable(measured: HostProcess, textfile: Path) -> None:
     wait_for(textfile.exists, what="the first numbers")
     inodes: set[int] = set()
     deadline = time.monotonic() + PATIENCE
@@ -138,7 +136,7 @@ def test_the_text_file_is_whole_at_every_moment_and_can_be_read_by_others(
     assert [path.name for path in textfile.parent.glob("*.prom")] == [textfile.name]
 
 
-def test_a_folder_that_vanishes_is_reported_and_the_host_goes_on(
+def test_a_vanished_folder_is_reported_and_the_host_continues(
     make_host: HostFactory, client: MakeClient, tmp_path: Path
 ) -> None:
     (tmp_path / "run").mkdir()
@@ -161,14 +159,12 @@ def refusal_of(host: HostProcess) -> str:
     return host.stderr.read_text()
 
 
-def test_without_the_extra_metrics_are_refused_with_what_to_install(make_host: HostFactory) -> None:
+def test_metrics_without_the_extra_name_what_to_install(make_host: HostFactory) -> None:
     said = refusal_of(make_host({"metrics.textfile": "data/m.prom"}, source=WITHOUT_THE_EXTRA))
     assert "metrics.textfile needs prometheus-client: pip install ./honeybadger_agent '.[metrics]'" in said
 
 
-def test_without_the_extra_a_host_that_is_not_asked_for_metrics_serves(
-    make_host: HostFactory, client: MakeClient
-) -> None:
+def test_without_metrics_a_host_needs_no_extra(make_host: HostFactory, client: MakeClient) -> None:
     make_host(source=WITHOUT_THE_EXTRA).start()
     assert client().ping().protocol == 1
 

@@ -10,7 +10,7 @@ from honeybadger_host.text.phrases import Phrases
 SECRET = "cheese fondue"
 
 
-def test_a_home_that_is_a_checkout_is_looked_through_but_for_packages_and_what_git_has_packed(tmp_path: Path) -> None:
+def test_a_checkouts_packages_and_git_packs_are_skipped(tmp_path: Path) -> None:
     looked = ("notes.txt", ".git/COMMIT_EDITMSG", "groups/main/MEMORY.md", "groups/main/env/a.md", "src/objects/a.txt")
     not_looked = (".venv/lib/a.py", ".git/objects/ab/cd", "groups/.git/objects/pack/a.pack", "old/venv/b.py")
     for name in (*looked, *not_looked, "export.tar.gz"):

@@ -74,7 +74,7 @@ def user_plan(folder: Path = Path("/home/ada")) -> Plan:
 # --------------------------------------------------------------------------------------------------------- what it says
 
 
-def test_the_files_in_deploy_are_what_is_installed_for_the_default_home() -> None:
+def test_deploy_has_the_files_of_the_default_home() -> None:
     found = {str(path.relative_to(ROOT / "deploy")) for path in (ROOT / "deploy").rglob("*") if path.is_file()}
     assert {name for name in found if not name.startswith(("cluster/", *CONTAINER))} == DEPLOYED.keys()
     closed = dict(plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True).files)
@@ -89,23 +89,23 @@ def test_what_no_restart_mends_is_not_restarted() -> None:
     assert options(user_plan().files[0][1])["RestartPreventExitStatus"] == [" ".join(map(str, sorted(given_up)))]
 
 
-def test_a_home_that_a_command_serves_for_one_request_is_tried_again() -> None:
+def test_a_home_busy_for_one_request_is_retried() -> None:
     """A command starts a host where none runs, as after a crash, and a dream may take minutes."""
     given_up = options(system_unit())["RestartPreventExitStatus"][0].split()
     assert {str(HomeLocked.exit_code), str(StorageFailed.exit_code)}.isdisjoint(given_up)
 
 
-def test_systemd_waits_longer_for_the_end_than_the_host_does() -> None:
+def test_systemd_waits_longer_than_the_host() -> None:
     assert int(options(system_unit())["TimeoutStopSec"][0]) > Life().grace_seconds
     assert int(options(user_plan().files[0][1])["TimeoutStopSec"][0]) > Life().grace_seconds
 
 
-def test_who_owns_a_file_is_the_same_inside_and_outside_of_the_service() -> None:
+def test_a_files_owner_is_the_same_inside_the_service() -> None:
     for _, text in (*plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True).files, *user_plan().files):
         assert not options(text).keys() & {"PrivateUsers", "DynamicUser"}
 
 
-def test_the_home_is_the_only_place_the_service_may_write_to() -> None:
+def test_the_service_may_write_only_to_its_home() -> None:
     default, other = options(system_unit()), options(system_unit(Path("/srv/honey")))
     assert default["StateDirectory"] == ["honeybadger"]
     assert "ReadWritePaths" not in default
@@ -116,7 +116,7 @@ def test_the_home_is_the_only_place_the_service_may_write_to() -> None:
     assert other["ExecStart"] == ["/usr/local/bin/honeybadger-host run --home /srv/honey"]
 
 
-def test_closed_mode_adds_its_capabilities_in_a_drop_in_and_lets_senders_pass() -> None:
+def test_closed_mode_adds_capabilities_in_a_drop_in() -> None:
     plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True)
     files = dict(plan.files)
     assert files[UNIT] == system_unit()
@@ -130,7 +130,7 @@ def test_closed_mode_adds_its_capabilities_in_a_drop_in_and_lets_senders_pass() 
     assert "d /var/lib/honeybadger 0700" in open_mode[Path("/etc/tmpfiles.d/honeybadger.conf")]
 
 
-def test_a_users_own_service_moves_with_the_home_folder_and_claims_nothing_a_user_cannot_have() -> None:
+def test_a_user_service_claims_only_what_users_have() -> None:
     ((path, text),) = user_plan().files
     assert path == Path("/home/ada/.config/systemd/user/honeybadger-host.service")
     unit = options(text)
@@ -215,7 +215,7 @@ def test_systemd_finds_nothing_wrong_with_the_units(kind: str, tmp_path: Path) -
 
 
 @needs_systemd
-def test_a_unit_by_instance_serves_the_home_of_its_name(tmp_path: Path) -> None:
+def test_an_instance_unit_serves_the_home_of_its_name(tmp_path: Path) -> None:
     unit = tmp_path / "honeybadger-host@.service"
     unit.write_text(system_unit(command=BARE))
     drop_ins = tmp_path / f"{unit.name}.d"
@@ -234,7 +234,7 @@ def test_a_unit_by_instance_serves_the_home_of_its_name(tmp_path: Path) -> None:
 
 
 @needs_root_and_systemd
-def test_the_user_and_the_home_are_made_as_the_files_say(tmp_path: Path) -> None:
+def test_user_and_home_are_made_as_the_files_say(tmp_path: Path) -> None:
     plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
     write(plan, tmp_path)
     for tool, folder, more in (
@@ -261,7 +261,7 @@ def install(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str
     return run_cli("service", "install", *arguments, env={"HOME": str(folder), "XDG_CONFIG_HOME": ""})
 
 
-def test_a_dry_run_prints_what_would_be_written_and_run_and_does_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_prints_files_and_commands_only(tmp_path: Path) -> None:
     shown = install("--dry-run", "--command", SYSTEM_COMMAND, folder=tmp_path)
     plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
     assert shown.returncode == 0
@@ -280,9 +280,7 @@ def test_a_dry_run_prints_what_would_be_written_and_run_and_does_nothing(tmp_pat
     assert os.listdir(tmp_path) == []
 
 
-def test_a_users_service_serves_the_home_that_init_made_and_says_which(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_user_service_serves_the_default_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkout = tmp_path / "checkout"
     make_home(checkout)
     monkeypatch.chdir(checkout)
@@ -300,7 +298,7 @@ def test_a_users_service_serves_the_home_that_init_made_and_says_which(
         run_cli("init", tmp_path / "memory", env=environment)
 
 
-def test_into_an_image_the_same_files_are_written_and_nothing_is_run(tmp_path: Path) -> None:
+def test_an_image_gets_the_files_and_runs_nothing(tmp_path: Path) -> None:
     image = tmp_path / "image"
     done = install("--closed", "--command", SYSTEM_COMMAND, "--root", image, folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -313,7 +311,7 @@ def test_into_an_image_the_same_files_are_written_and_nothing_is_run(tmp_path: P
     assert "  systemctl enable honeybadger-host.service\n" in done.stdout
 
 
-def test_an_edited_file_is_kept_and_an_equal_one_not_written_again(tmp_path: Path) -> None:
+def test_edited_files_are_kept_and_equal_ones_not_rewritten(tmp_path: Path) -> None:
     plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
     assert len(write(plan, tmp_path)) == 3
     assert write(plan, tmp_path) == []
@@ -325,7 +323,7 @@ def test_an_edited_file_is_kept_and_an_equal_one_not_written_again(tmp_path: Pat
 
 
 @pytest.mark.skipif(is_booted(), reason="would start a service")
-def test_a_users_service_is_installed_and_the_commands_are_told_where_systemd_does_not_run(tmp_path: Path) -> None:
+def test_without_systemd_a_user_service_prints_its_commands(tmp_path: Path) -> None:
     done = install("--user", "--home", tmp_path / "honey", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     unit = user_unit(tmp_path / ".config")
@@ -347,7 +345,7 @@ def test_own_and_closed_exclude_each_other(tmp_path: Path) -> None:
     assert install("--user", "--closed", "--dry-run", folder=tmp_path).returncode == 2
 
 
-def test_a_command_that_fails_is_told_and_those_behind_it_are_not_run(tmp_path: Path) -> None:
+def test_a_failed_command_stops_those_after_it(tmp_path: Path) -> None:
     run([["touch", str(tmp_path / "first")]])
     assert (tmp_path / "first").exists()
     behind = ["touch", str(tmp_path / "behind")]
@@ -365,7 +363,7 @@ def doctor(home: Path, folder: Path) -> str:
     return run_cli("doctor", home=home, env={"HOME": str(folder), "XDG_CONFIG_HOME": ""}).stdout
 
 
-def test_the_doctor_knows_the_unit_that_serves_a_home_and_says_when_it_was_edited(home: Path, tmp_path: Path) -> None:
+def test_doctor_knows_the_unit_and_its_edits(home: Path, tmp_path: Path) -> None:
     assert "systemd" not in doctor(home, tmp_path)
     command = Path("/usr/local/bin/honeybadger-host")
     unit = user_unit(tmp_path / ".config")
@@ -379,7 +377,7 @@ def test_the_doctor_knows_the_unit_that_serves_a_home_and_says_when_it_was_edite
     assert "systemd" not in doctor(home, tmp_path)
 
 
-def test_the_doctor_says_when_the_service_may_not_open_boxes_of_other_users(home: Path, tmp_path: Path) -> None:
+def test_doctor_says_when_boxes_cannot_be_opened(home: Path, tmp_path: Path) -> None:
     write(plan_user(home, SYSTEM_COMMAND, tmp_path, tmp_path / ".config"))
     (home / "config/senders.json").write_text('{"main/bee": {"uid": 4002}}')
     assert "may not open" not in doctor(home, tmp_path)
@@ -396,7 +394,7 @@ def test_the_doctor_names_a_metrics_folder_that_is_missing(home: Path, tmp_path:
     assert "problem   metrics: metrics.textfile: /nowhere is not a folder that uid" in said.stdout
 
 
-def test_uninstall_removes_what_install_wrote_and_keeps_the_home_and_drop_ins(tmp_path: Path) -> None:
+def test_uninstall_keeps_the_home_and_drop_ins(tmp_path: Path) -> None:
     image, home = tmp_path / "image", tmp_path / "home"
     home.mkdir()
     arguments = ("service", "install", "--root", image, "--closed", "--command", "/usr/local/bin/honeybadger-host")

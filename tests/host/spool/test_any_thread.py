@@ -49,7 +49,7 @@ def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[in
 
 
 @pytest.mark.parametrize("name", ["Beside.busy", "WholeFiles.below"])
-def test_what_any_thread_may_read_can_be_read_while_it_changes(name: str, tmp_path: Path) -> None:
+def test_shared_values_can_be_read_while_they_change(name: str, tmp_path: Path) -> None:
     read, change = case_of(name, tmp_path)
     is_over = threading.Event()
 

@@ -44,13 +44,13 @@ def test_dead_letters_are_listed_found_and_dropped(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a", "main/alice/nobody", "../../etc/passwd", "main/alice/../alice/a", "main//a"])
-def test_a_name_that_is_no_dead_letter_is_not_found(home: Path, name: str) -> None:
+def test_a_name_that_is_no_dead_letter_is_unknown(home: Path, name: str) -> None:
     _bury(home, "a.json")
     with pytest.raises(NotFound, match="dead list"):
         find_dead(home, name)
 
 
-def test_a_retried_letter_is_back_in_its_box_under_its_own_name(home: Path, requests: Path) -> None:
+def test_a_retried_letter_returns_under_its_name(home: Path, requests: Path) -> None:
     _bury(home, "a.json", b"first")
     _bury(home, "a.json", b"second")
     for letter in list(list_dead(home)):
@@ -88,7 +88,7 @@ def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -
 @pytest.mark.parametrize(
     ("name", "data", "size"), [("a.json", None, None), ("no id.json", b"{}", None), ("a.json", b"{}", 100)]
 )
-def test_what_cannot_be_a_request_again_is_not_put_back(
+def test_what_cannot_be_a_request_is_not_retried(
     home: Path, requests: Path, name: str, data: bytes | None, size: int | None
 ) -> None:
     _bury(home, name, data, size)
@@ -100,9 +100,7 @@ def test_what_cannot_be_a_request_again_is_not_put_back(
 
 
 @pytest.mark.parametrize("what", ["requests", "box"])
-def test_a_letter_is_not_put_back_through_a_link_of_its_sender(
-    home: Path, requests: Path, tmp_path: Path, what: str
-) -> None:
+def test_a_retry_follows_no_link_of_its_sender(home: Path, requests: Path, tmp_path: Path, what: str) -> None:
     _bury(home, "a.json")
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "requests").mkdir(parents=True)
@@ -118,7 +116,7 @@ def test_a_letter_is_not_put_back_through_a_link_of_its_sender(
     assert find_dead(home, "main/alice/a").data is not None
 
 
-def test_a_retry_writes_nothing_into_the_tmp_folder_of_the_sender(home: Path, requests: Path) -> None:
+def test_a_retry_writes_nothing_into_the_senders_tmp(home: Path, requests: Path) -> None:
     tmp = requests.parent / "tmp"
     tmp.symlink_to("/nowhere")
     _bury(home, "a.json")
@@ -127,7 +125,7 @@ def test_a_retry_writes_nothing_into_the_tmp_folder_of_the_sender(home: Path, re
 
 
 @pytest.mark.skipif(not is_root, reason="only root can give a file away")
-def test_a_letter_put_back_belongs_to_the_owner_of_the_box(home: Path, requests: Path) -> None:
+def test_a_retried_letter_belongs_to_the_boxs_owner(home: Path, requests: Path) -> None:
     os.chown(requests, 4711, -1)
     _bury(home, "a.json")
     retry_dead(home, find_dead(home, "main/alice/a"))

@@ -42,7 +42,7 @@ def stems(dead: Path, sender: str) -> list[str]:
     return found
 
 
-def test_the_oldest_of_who_has_most_make_room_for_a_while_and_the_log_says_so(dead: Path) -> None:
+def test_the_largest_senders_oldest_letters_make_room(dead: Path) -> None:
     room = DeadLetters(dead, 80 * KIB)
     room.take(*bury(dead, "quiet", "old", 1000))
     with capture_logs() as logs:
@@ -66,7 +66,7 @@ def test_two_who_have_as_much_give_both(dead: Path) -> None:
     assert all("50" in stems(dead, sender) for sender in ("a", "b"))
 
 
-def test_what_lies_there_from_an_earlier_run_counts_and_what_the_operator_dropped_does_not(dead: Path) -> None:
+def test_earlier_letters_count_and_dropped_ones_do_not(dead: Path) -> None:
     for number in range(12):
         bury(dead, "a", f"{number:02}", 100 - number)
     room = DeadLetters(dead, 80 * KIB)
@@ -79,7 +79,7 @@ def test_what_lies_there_from_an_earlier_run_counts_and_what_the_operator_droppe
     assert len(stems(dead, "a")) == 10
 
 
-def test_letters_that_cannot_be_removed_are_no_reason_to_go_on_for_ever(dead: Path) -> None:
+def test_undeletable_letters_do_not_loop_for_ever(dead: Path) -> None:
     room = DeadLetters(dead, 40 * KIB)
     for number in range(10):
         folder = dead / "main" / "a"
@@ -95,7 +95,7 @@ def _bury(place: Place, name: str, data: bytes | None = b"bytes", why: str = "be
     place.dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, why, **more)
 
 
-def test_a_dead_letter_is_its_bytes_with_a_reason_that_can_be_read(place: Place) -> None:
+def test_a_dead_letter_has_its_bytes_and_reason(place: Place) -> None:
     _bury(place, "x.json", b"\xff\x00")
     folder = place.dead / "main" / "alice"
     assert (folder / "x.json").read_bytes() == b"\xff\x00"
@@ -112,18 +112,18 @@ def test_a_dead_letter_is_its_bytes_with_a_reason_that_can_be_read(place: Place)
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_a_dead_letter_that_was_no_file_has_only_a_reason(place: Place) -> None:
+def test_a_dead_letter_without_a_file_has_its_reason(place: Place) -> None:
     _bury(place, "x.json", None)
     _bury(place, "x.json", None)
     assert os.listdir(place.dead / "main" / "alice") == ["x.reason.json"]
 
 
-def test_a_dead_letter_of_which_only_the_beginning_is_kept_says_so(place: Place) -> None:
+def test_a_cut_dead_letter_says_so(place: Place) -> None:
     _bury(place, "x.json", b"12345", size=100)
     assert place.buried()["x.reason.json"]["left_out"] == "95 of 100 bytes"
 
 
-def test_the_same_bytes_are_buried_once_and_other_bytes_beside_them(place: Place) -> None:
+def test_equal_bytes_are_buried_once(place: Place) -> None:
     for data in (b"one", b"one", b"two", None, b"two", b"one", b"three", None):
         _bury(place, "x.json", data)
     reasons = place.buried()
@@ -133,7 +133,7 @@ def test_the_same_bytes_are_buried_once_and_other_bytes_beside_them(place: Place
     assert kept == [b"one", b"three", b"two"]
 
 
-def test_bytes_left_without_a_reason_by_a_kill_are_given_one(place: Place) -> None:
+def test_bytes_without_a_reason_are_given_one(place: Place) -> None:
     folder = place.dead / "main" / "alice"
     folder.mkdir(parents=True)
     (folder / "x.json").write_bytes(b"bytes")
@@ -147,7 +147,7 @@ def test_bytes_left_without_a_reason_by_a_kill_are_given_one(place: Place) -> No
 
 
 @pytest.mark.parametrize("name", ["x.reason.json", "x.reason.reason.json", ".reason.json", ".json"])
-def test_no_dead_letter_can_be_taken_for_the_reason_of_another(place: Place, name: str) -> None:
+def test_no_dead_letter_is_taken_for_a_reason(place: Place, name: str) -> None:
     _bury(place, name, b"[]")
     _bury(place, "x.json", b"{}")
     _bury(place, "x.json", None)

@@ -24,7 +24,7 @@ def batch(order: RoundRobin, waiting: dict[str, int], most: int = MOST) -> dict[
     return dict(taken)
 
 
-def test_who_comes_new_is_first_and_the_flood_beside_it_is_short() -> None:
+def test_a_newcomer_is_first_beside_a_short_batch() -> None:
     order, waiting = RoundRobin(), {"flood": 10_000}
     for _ in range(MOST):
         batch(order, waiting)
@@ -36,7 +36,7 @@ def test_who_comes_new_is_first_and_the_flood_beside_it_is_short() -> None:
         assert list(batch(order, waiting).items()) == [("ann", 1), ("flood", QUANTUM)]
 
 
-def test_the_batches_of_a_flood_grow_while_nobody_new_comes() -> None:
+def test_batches_of_a_flood_grow_without_newcomers() -> None:
     order, waiting = RoundRobin(), {"flood": 100_000}
     batch(order, waiting)
     batch(order, waiting | {"ann": 1})
@@ -46,7 +46,7 @@ def test_the_batches_of_a_flood_grow_while_nobody_new_comes() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=2), st.integers(1, 50))
-def test_all_is_taken_and_who_waits_gets_as_much_as_others(waiting: dict[str, int], most: int) -> None:
+def test_everything_is_taken_in_fair_shares(waiting: dict[str, int], most: int) -> None:
     order, left, got = RoundRobin(), dict(waiting), Counter[str]()
     while left:
         taken = batch(order, left, most)

@@ -15,9 +15,7 @@ from tests.host.places import Place
 
 
 @pytest.mark.parametrize("folder", ["requests", "replies"])
-def test_a_box_with_a_link_among_its_folders_is_not_opened_and_that_is_said_once(
-    place: Place, tmp_path: Path, folder: str
-) -> None:
+def test_a_box_with_a_link_inside_is_not_opened(place: Place, tmp_path: Path, folder: str) -> None:
     root = place.sender("main", "mallory")
     (box,) = place.sweep()
     elsewhere = tmp_path / "elsewhere"
@@ -34,7 +32,7 @@ def test_a_box_with_a_link_among_its_folders_is_not_opened_and_that_is_said_once
     assert box.complaint is None
 
 
-def test_a_box_that_is_a_link_by_now_is_not_opened(place: Place, tmp_path: Path) -> None:
+def test_a_box_that_became_a_link_is_not_opened(place: Place, tmp_path: Path) -> None:
     root = place.sender("main", "mallory")
     victim = place.sender("main", "victim", "secret.json")
     boxes = {box.sender: box for box in place.sweep()}
@@ -43,7 +41,7 @@ def test_a_box_that_is_a_link_by_now_is_not_opened(place: Place, tmp_path: Path)
     assert place.spool.open(boxes["mallory"]) is None
 
 
-def test_a_missing_replies_folder_is_made_for_its_owner_only(place: Place) -> None:
+def test_a_missing_replies_folder_is_made_for_its_owner(place: Place) -> None:
     root = place.sender("main", "alice")
     (root / "replies").rmdir()
     (box,) = place.sweep()
@@ -51,7 +49,7 @@ def test_a_missing_replies_folder_is_made_for_its_owner_only(place: Place) -> No
     assert stat.S_IMODE((root / "replies").stat().st_mode) == 0o700
 
 
-def test_a_reply_replaces_what_stands_there_and_follows_no_link(place: Place, tmp_path: Path) -> None:
+def test_a_reply_replaces_without_following_links(place: Place, tmp_path: Path) -> None:
     root = place.sender("main", "alice")
     (box,) = place.sweep()
     target = tmp_path / "precious"
@@ -67,7 +65,7 @@ def test_a_reply_replaces_what_stands_there_and_follows_no_link(place: Place, tm
     assert os.listdir(root / "replies") == ["a.json"]
 
 
-def test_a_temporary_file_left_by_a_kill_does_not_stop_the_next_reply(place: Place) -> None:
+def test_a_leftover_temporary_file_blocks_no_reply(place: Place) -> None:
     root = place.sender("main", "alice")
     (box,) = place.sweep()
     opened = place.open(box)
@@ -99,7 +97,7 @@ def test_reading_tells_links_and_folders_from_files(place: Place) -> None:
 # ------------------------------------------------------------------------------------------------------------- removing
 
 
-def test_an_empty_folder_is_removed_and_a_full_one_stays_untouched_and_is_not_served_again(place: Place) -> None:
+def test_only_an_empty_folder_is_removed(place: Place) -> None:
     root = place.sender("main", "alice")
     (root / "requests" / "empty.json").mkdir()
     (root / "requests" / "full.json").mkdir()
@@ -121,7 +119,7 @@ def test_an_empty_folder_is_removed_and_a_full_one_stays_untouched_and_is_not_se
     assert not box.stuck
 
 
-def test_a_request_that_took_the_name_of_something_stuck_is_served_and_not_removed(place: Place) -> None:
+def test_a_request_with_a_stuck_name_is_served(place: Place) -> None:
     root = place.sender("main", "alice")
     folder = root / "requests" / "a.json"
     folder.mkdir()
@@ -149,9 +147,7 @@ def test_a_reply_belongs_to_the_owner_of_its_box(tmp_path: Path) -> None:
     assert (root / "replies" / "x.json").stat().st_uid == 12_345
 
 
-def test_a_reply_that_cannot_be_given_away_can_be_read_in_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reply_that_stays_the_hosts_is_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(fd: int, uid: int, gid: int) -> None:
         raise PermissionError(1, "Operation not permitted")
 

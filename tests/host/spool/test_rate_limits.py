@@ -16,7 +16,7 @@ def limiter(requests_per_second: float = 0) -> Limiter:
     return Limiter(Shares(requests_per_second))
 
 
-def test_a_burst_is_served_then_one_for_each_token_that_comes_back() -> None:
+def test_a_burst_is_served_then_one_per_token() -> None:
     limits = limiter(requests_per_second=2)
     assert [limits.admit(*ALICE, now=100.0) for _ in range(20)] == [None] * 20  # ten seconds of it
     over = limits.admit(*ALICE, now=100.0)
@@ -36,9 +36,7 @@ def test_a_burst_is_served_then_one_for_each_token_that_comes_back() -> None:
     burst=st.floats(0, 50),
     pauses=st.lists(st.floats(0, 3), min_size=1, max_size=80),
 )
-def test_no_span_of_time_gives_more_than_its_burst_and_its_rate(
-    per_second: float, burst: float, pauses: list[float]
-) -> None:
+def test_no_span_exceeds_its_burst_and_rate(per_second: float, burst: float, pauses: list[float]) -> None:
     buckets = Buckets(per_second, burst)
     now, served = 0.0, []
     for pause in pauses:
@@ -59,7 +57,7 @@ def test_senders_whose_bucket_is_full_again_are_forgotten() -> None:
     assert len(buckets) < 2100  # those of the last two seconds, and 1024 more before it is looked at
 
 
-def test_a_clock_that_stands_still_or_goes_back_gives_no_tokens() -> None:
+def test_a_stopped_or_returning_clock_gives_no_tokens() -> None:
     buckets = Buckets(1, 1)
     assert buckets.take(ALICE, 100.0) == 0
     assert buckets.take(ALICE, 50.0) == 1.0

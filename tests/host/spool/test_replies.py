@@ -20,7 +20,7 @@ def _expire(place: Place, watched_seconds: float = 10**6) -> int:
     return place.replies.expire(lambda seconds: seconds <= watched_seconds, time.time())
 
 
-def test_nothing_goes_for_its_age_before_the_clock_was_watched_for_that_long(place: Place) -> None:
+def test_nothing_expires_before_the_clock_was_watched(place: Place) -> None:
     """A clock that was set forward makes a file that is being written look old."""
     root = place.sender("main", "alice")
     for folder in ("replies", "tmp"):
@@ -33,7 +33,7 @@ def test_nothing_goes_for_its_age_before_the_clock_was_watched_for_that_long(pla
     assert _expire(place, 86_400) == 1
 
 
-def test_old_replies_and_very_old_temporary_files_expire_and_nothing_else(place: Place, tmp_path: Path) -> None:
+def test_old_replies_and_temporary_files_expire(place: Place, tmp_path: Path) -> None:
     root = place.sender("main", "alice", "waiting.json")
     precious = tmp_path / "precious"
     precious.write_text("x")
@@ -57,7 +57,7 @@ def test_old_replies_and_very_old_temporary_files_expire_and_nothing_else(place:
     assert os.listdir(root / "requests") == ["waiting.json"]
 
 
-def test_the_stream_of_a_turn_stays_as_long_as_the_turn_and_goes_like_a_reply_when_that_is_gone(place: Place) -> None:
+def test_a_stream_stays_with_its_turn_then_expires(place: Place) -> None:
     root = place.sender("main", "alice")
     (root / "turns").mkdir(exist_ok=True)
     (root / "turns" / "a1.json").write_text("{}")
@@ -76,7 +76,7 @@ def test_the_stream_of_a_turn_stays_as_long_as_the_turn_and_goes_like_a_reply_wh
     assert "a1.stream" in os.listdir(root / "replies")
 
 
-def test_expiry_does_not_follow_a_folder_that_became_a_link(place: Place, tmp_path: Path) -> None:
+def test_expiry_follows_no_link(place: Place, tmp_path: Path) -> None:
     root = place.sender("main", "mallory")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -26,7 +26,7 @@ def test_without_a_file_there_are_no_senders(home: Path) -> None:
     assert load_senders(home) == {}
 
 
-def test_an_added_sender_is_in_the_file_and_has_its_folders(home: Path) -> None:
+def test_an_added_sender_is_listed_with_folders(home: Path) -> None:
     root = add_sender(home, "main", "alice", None)
     assert root == home / "data" / "ipc" / "main" / "alice"
     assert sorted(os.listdir(root)) == ["replies", "requests", "tmp", "turns"]
@@ -43,7 +43,7 @@ def test_adding_again_changes_the_uid_and_keeps_the_others(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("group", "sender"), [("..", "a"), ("a/b", "c"), ("main", ""), ("global", "a"), ("main", "é")])
-def test_a_name_that_is_not_allowed_is_refused_and_nothing_is_made(home: Path, group: str, sender: str) -> None:
+def test_a_forbidden_name_is_refused_and_makes_nothing(home: Path, group: str, sender: str) -> None:
     before = sorted(home.rglob("*"))
     with pytest.raises(BadName):
         add_sender(home, group, sender, None)
@@ -67,7 +67,7 @@ def test_a_damaged_file_is_not_overwritten_by_adding(home: Path) -> None:
     assert (home / SENDERS_FILE).read_text() == "{"
 
 
-def test_the_list_is_read_again_when_the_file_changed_and_only_then(home: Path) -> None:
+def test_the_list_is_reread_only_when_changed(home: Path) -> None:
     senders = SenderList(home)
     assert senders.refresh() is False
     add_sender(home, "main", "alice", None)
@@ -76,7 +76,7 @@ def test_the_list_is_read_again_when_the_file_changed_and_only_then(home: Path) 
     assert senders.refresh() is False
 
 
-def test_a_file_that_was_damaged_is_said_once_and_the_old_list_stays(home: Path) -> None:
+def test_a_damaged_list_keeps_the_old_one(home: Path) -> None:
     add_sender(home, "main", "alice", None)
     senders = SenderList(home)
     _write(home, "{ not json at all")
@@ -90,7 +90,7 @@ def test_a_file_that_was_damaged_is_said_once_and_the_old_list_stays(home: Path)
 
 
 @needs_root
-def test_the_folders_belong_to_the_sender_and_their_parents_to_the_host(home: Path) -> None:
+def test_folders_are_the_senders_and_parents_the_hosts(home: Path) -> None:
     root = add_sender(home, "main", "alice", AGENT)
     for folder in root.iterdir():
         assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (AGENT, 0o700)
@@ -102,7 +102,7 @@ def test_the_folders_belong_to_the_sender_and_their_parents_to_the_host(home: Pa
 
 
 @needs_root
-def test_what_root_makes_for_the_home_of_another_user_belongs_to_that_user(home: Path) -> None:
+def test_what_root_makes_belongs_to_the_homes_user(home: Path) -> None:
     for path in (home, *home.rglob("*")):
         os.chown(path, 1000, -1)
     root = add_sender(home, "garden", "alice", AGENT)
@@ -111,7 +111,7 @@ def test_what_root_makes_for_the_home_of_another_user_belongs_to_that_user(home:
 
 
 @needs_root
-def test_folders_a_sender_of_open_mode_made_are_taken_over(home: Path) -> None:
+def test_open_mode_folders_are_taken_over(home: Path) -> None:
     root = home / "data" / "ipc" / "main" / "alice"
     (root / "requests").mkdir(parents=True, mode=0o777)
     for folder in (root / "requests", root):
@@ -123,9 +123,7 @@ def test_folders_a_sender_of_open_mode_made_are_taken_over(home: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["requests", "replies", "tmp", "."])
-def test_a_link_that_a_sender_left_is_refused_and_what_it_points_to_is_not_given_away(
-    home: Path, tmp_path: Path, what: str
-) -> None:
+def test_a_senders_link_is_refused(home: Path, tmp_path: Path, what: str) -> None:
     precious = tmp_path / "precious"
     precious.mkdir(mode=0o755)
     root = home / "data" / "ipc" / "main" / "mallory"

@@ -17,7 +17,7 @@ from tests.host.places import Place
 # ---------------------------------------------------------------------------------------------------------- discovering
 
 
-def test_boxes_are_found_with_their_group_and_sender_and_forgotten_when_they_go(place: Place) -> None:
+def test_boxes_are_found_and_forgotten(place: Place) -> None:
     root = place.sender("main", "alice")
     place.sender("main", "bob")
     assert {(box.group, box.sender) for box in place.sweep()} == {("main", "alice"), ("main", "bob")}
@@ -31,7 +31,7 @@ def test_boxes_are_found_with_their_group_and_sender_and_forgotten_when_they_go(
     "name",
     ["-x", "_x", ".x", "a.b", "a b", "é", "а", "x" * 65, "a\n", "a\u202eb", b"\xff".decode(errors="surrogateescape")],
 )
-def test_a_folder_whose_name_the_protocol_does_not_allow_is_no_box(place: Place, name: str) -> None:
+def test_a_folder_with_a_forbidden_name_is_no_box(place: Place, name: str) -> None:
     place.sender(name, "alice")
     place.sender("main", name)
     assert place.sweep() == []
@@ -46,7 +46,7 @@ def test_a_link_or_a_file_is_no_box(place: Place, tmp_path: Path) -> None:
     assert [box.sender for box in place.sweep()] == ["alice"]
 
 
-def test_in_closed_mode_only_known_senders_are_found_and_the_list_may_change(tmp_path: Path) -> None:
+def test_closed_mode_finds_only_known_senders(tmp_path: Path) -> None:
     place = Place(tmp_path, {("main", "alice"): 1001})
     place.sender("main", "alice")
     place.sender("main", "mallory")
@@ -58,7 +58,7 @@ def test_in_closed_mode_only_known_senders_are_found_and_the_list_may_change(tmp
     assert place.sweep() == []
 
 
-def test_what_was_queued_of_a_box_that_went_is_not_taken(place: Place) -> None:
+def test_requests_of_a_vanished_box_are_not_taken(place: Place) -> None:
     root = place.sender("main", "alice", "a.json", "b.json")
     place.sender("main", "bob", "c.json")
     place.sweep()
@@ -88,7 +88,7 @@ def test_a_name_is_taken_once_until_it_is_removed(place: Place) -> None:
     assert place.take() == ["main/alice/a.json"]
 
 
-def test_a_file_that_is_being_written_is_looked_at_again_when_its_time_comes(place: Place) -> None:
+def test_an_unfinished_file_is_looked_at_again(place: Place) -> None:
     root = place.sender("main", "alice", "a.json")
     (box,) = place.sweep(now=10.0)
     place.take()
@@ -104,7 +104,7 @@ def test_a_file_that_is_being_written_is_looked_at_again_when_its_time_comes(pla
     assert box.waiting == {}
 
 
-def test_a_box_is_listed_again_when_its_last_listing_is_taken(place: Place) -> None:
+def test_a_box_is_listed_again_when_taken(place: Place) -> None:
     listened: list[str] = []
     place.spool.listen = listened.append
     root = place.sender("main", "alice", "1.json", "2.json")
@@ -120,9 +120,7 @@ def test_a_box_is_listed_again_when_its_last_listing_is_taken(place: Place) -> N
     assert (place.take(), listened) == (["main/alice/0.json"], [box.requests])
 
 
-def test_a_box_with_more_names_than_one_listing_takes_is_listed_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_longer_box_is_listed_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
     place.spool.shares = Shares(pending_files=3)
     names = {f"{number}.json" for number in range(9)}
@@ -139,9 +137,7 @@ def test_a_box_with_more_names_than_one_listing_takes_is_listed_again(
     assert {*first, *place.take_all()} == names
 
 
-def test_a_long_listing_is_read_bit_by_bit_and_given_out_in_order(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_listing_is_read_in_parts_and_order(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 10)
     for sender in ("alice", "carol"):
         place.sender(sender, "a", *(f"{number:02}.json" for number in range(95)))
@@ -158,7 +154,7 @@ def test_a_long_listing_is_read_bit_by_bit_and_given_out_in_order(
     assert (len(names), place.spool.pending) == (190, 0)
 
 
-def test_a_box_that_goes_while_it_is_being_listed_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_box_vanishing_while_listed_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
     root = place.sender("main", "alice", *(f"{number}.json" for number in range(9)))
     place.sweep()
@@ -168,7 +164,7 @@ def test_a_box_that_goes_while_it_is_being_listed_is_forgotten(place: Place, mon
     assert (place.take(), place.spool.pending) == ([], 0)
 
 
-def test_a_name_that_a_listing_shows_twice_is_taken_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_listed_twice_is_taken_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As tmpfs does (Linux 6.18) when others come and go meanwhile."""
     real = os.scandir
 
@@ -206,7 +202,7 @@ def test_something_new_makes_a_look_find_what_is_new(place: Place) -> None:
     assert place.take() == ["main/alice/a.json"]
 
 
-def test_requests_that_is_a_link_is_refused_and_not_listed(place: Place, tmp_path: Path) -> None:
+def test_a_linked_requests_folder_is_refused(place: Place, tmp_path: Path) -> None:
     victim = place.sender("main", "victim", "secret.json")
     root = place.sender("main", "mallory")
     (root / "requests").rmdir()
@@ -217,7 +213,7 @@ def test_requests_that_is_a_link_is_refused_and_not_listed(place: Place, tmp_pat
     assert boxes["victim"].names == ["secret.json"]
 
 
-def test_what_comes_into_an_empty_box_is_found_even_when_the_time_stamp_of_the_folder_is_set_back(
+def test_new_files_are_found_despite_old_time_stamps(
     place: Place,
 ) -> None:
     root = place.sender("main", "alice")
@@ -235,7 +231,7 @@ def _status(stamp_ns: int) -> os.stat_result:
     return os.stat_result((*values, 0.0, 0.0, 0.0, stamp_ns, stamp_ns, stamp_ns))
 
 
-def test_a_folder_is_listed_again_while_its_time_stamp_is_young_by_our_own_clock() -> None:
+def test_a_folder_with_a_young_stamp_is_listed_again() -> None:
     unchanged = Unchanged()
     long_ago = _status(1)  # a file server whose clock is years behind
     unchanged.listed(long_ago, 0.0)
@@ -251,7 +247,7 @@ def test_a_folder_is_listed_again_while_its_time_stamp_is_young_by_our_own_clock
     assert not unchanged.holds(_status(2))
 
 
-def test_a_box_is_not_listed_again_while_all_in_it_wait_for_something_to_come(place: Place) -> None:
+def test_a_box_of_waiting_files_is_not_relisted(place: Place) -> None:
     root = place.sender("main", "alice", "a.json", "b.json")
     (box,) = place.sweep()
     box.held |= {"a.json", "b.json"}
@@ -279,14 +275,14 @@ def test_distrust_lists_everything_again(place: Place) -> None:
 # --------------------------------------------------------------------------------------------------------------- taking
 
 
-def test_within_a_group_requests_are_taken_in_the_order_of_names_over_its_senders(place: Place) -> None:
+def test_a_groups_requests_are_taken_in_name_order(place: Place) -> None:
     place.sender("main", "bob", "1.json", "4.json")
     place.sender("main", "alice", "2.json", "3.json")
     place.sweep()
     assert place.take() == ["main/bob/1.json", "main/alice/2.json", "main/alice/3.json", "main/bob/4.json"]
 
 
-def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None:
+def test_a_groups_flood_leaves_others_their_turn(place: Place) -> None:
     place.sender("flood", "a", *(f"{number:04}.json" for number in range(200)))
     place.sweep()
     place.take(16)
@@ -298,7 +294,7 @@ def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None
     assert len(place.take(16)) == 9
 
 
-def test_groups_begin_in_turn_so_that_a_slice_smaller_than_their_number_reaches_all(place: Place) -> None:
+def test_small_batches_reach_all_groups_in_turn(place: Place) -> None:
     for group in range(7):
         place.sender(f"g{group}", "a", *(f"{number}.json" for number in range(50)))
     place.sweep()

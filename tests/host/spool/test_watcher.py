@@ -63,7 +63,7 @@ def test_a_file_written_in_place_is_hinted(watched: Watched, folder: Path) -> No
     wait_for(lambda: watched.has(folder, "a.json"))
 
 
-def test_a_name_that_is_no_utf8_is_hinted_and_does_not_end_the_watch(watched: Watched, folder: Path) -> None:
+def test_a_name_without_utf8_does_not_end_watching(watched: Watched, folder: Path) -> None:
     watched.ensure(folder)
     name = b"\xff\xfe.json".decode(errors="surrogateescape")
     watched.sees(folder, name)
@@ -71,17 +71,13 @@ def test_a_name_that_is_no_utf8_is_hinted_and_does_not_end_the_watch(watched: Wa
     assert watched.watcher.is_alive()
 
 
-def test_a_folder_that_is_new_is_hinted_as_a_whole_for_what_came_before_the_watch(
-    watched: Watched, folder: Path
-) -> None:
+def test_a_new_folder_is_reported_as_a_whole(watched: Watched, folder: Path) -> None:
     (folder / "early.json").write_text("x")
     watched.ensure(folder)
     assert watched.has(folder, "")
 
 
-def test_without_a_close_look_what_came_or_was_removed_is_watched_and_what_was_exchanged_is_not(
-    watched: Watched, folder: Path, tmp_path: Path
-) -> None:
+def test_new_and_removed_folders_are_noticed_cheaply(watched: Watched, folder: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     new.mkdir()
     watched.ensure(folder, looks_closely=False)
@@ -105,7 +101,7 @@ def test_without_a_close_look_what_came_or_was_removed_is_watched_and_what_was_e
     watched.sees(folder, "c.json")
 
 
-def test_a_folder_that_is_no_longer_wanted_is_not_watched(watched: Watched, tmp_path: Path) -> None:
+def test_an_unwanted_folder_is_not_watched(watched: Watched, tmp_path: Path) -> None:
     kept, left = tmp_path / "kept", tmp_path / "left"
     kept.mkdir()
     left.mkdir()
@@ -117,9 +113,7 @@ def test_a_folder_that_is_no_longer_wanted_is_not_watched(watched: Watched, tmp_
     assert not watched.has(left, "b.json")
 
 
-def test_a_folder_removed_and_made_again_is_watched_anew_even_with_the_same_inode(
-    watched: Watched, folder: Path
-) -> None:
+def test_a_remade_folder_is_watched_again(watched: Watched, folder: Path) -> None:
     watched.ensure(folder)
     for number in range(5):
         folder.rmdir()
@@ -152,7 +146,7 @@ def test_a_removal_is_told_where_everything_is(watched: Watched, folder: Path) -
     wait_for(lambda: watched.count(folder) > before)
 
 
-def test_a_box_tells_once_that_something_came_until_it_is_looked_into(watched: Watched, tmp_path: Path) -> None:
+def test_a_box_reports_once_until_looked_into(watched: Watched, tmp_path: Path) -> None:
     box, other = tmp_path / "box", tmp_path / "other"
     for folder in (box, other):
         folder.mkdir()
@@ -188,7 +182,7 @@ def test_what_comes_between_listening_and_looking_is_told_again(watched: Watched
         wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
 
 
-def test_a_box_is_listened_to_again_while_the_kernel_still_ends_its_watch(watched: Watched, folder: Path) -> None:
+def test_a_box_is_watched_again_during_removal(watched: Watched, folder: Path) -> None:
     watched.ensure(folder, every=False)
     for number in range(3):
         watched.watcher._watched[str(folder)][1].is_spent = True  # told of an arrival; the watch ends a moment later
@@ -198,7 +192,7 @@ def test_a_box_is_listened_to_again_while_the_kernel_still_ends_its_watch(watche
         wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
 
 
-def test_a_box_is_listened_to_again_when_events_were_lost(watched: Watched, folder: Path) -> None:
+def test_a_box_is_watched_again_after_lost_events(watched: Watched, folder: Path) -> None:
     watched.ensure(folder, every=False)
     backend = watched.watcher._backend
     assert isinstance(backend, watcher._InotifyBackend)
@@ -216,7 +210,7 @@ def test_a_box_is_listened_to_again_when_events_were_lost(watched: Watched, fold
         wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
 
 
-def test_listening_to_a_folder_that_went_is_made_good_when_it_is_there_again(watched: Watched, folder: Path) -> None:
+def test_watching_a_vanished_folder_recovers(watched: Watched, folder: Path) -> None:
     watched.ensure(folder, every=False)
     watched.watcher.listen(str(folder.parent / "never watched"))
     before = watched.count(folder)
@@ -232,9 +226,7 @@ def test_listening_to_a_folder_that_went_is_made_good_when_it_is_there_again(wat
     wait_for(lambda: watched.count(folder) > before)
 
 
-def test_a_watcher_whose_thread_died_is_rebuilt_and_everything_is_looked_at(
-    watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_watcher_is_rebuilt_and_rescans(watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watched.ensure(folder)
     backend = watched.watcher._backend
     assert isinstance(backend, watcher._InotifyBackend)
@@ -248,7 +240,7 @@ def test_a_watcher_whose_thread_died_is_rebuilt_and_everything_is_looked_at(
 
 
 @pytest.mark.parametrize("what", ["link", "file"])
-def test_something_else_in_place_of_one_folder_does_not_keep_others_from_being_watched(
+def test_an_obstacle_does_not_stop_watching_other_folders(
     watched: Watched, tmp_path: Path, folder: Path, what: str
 ) -> None:
     bad, other = tmp_path / "bad", tmp_path / "other"
@@ -270,7 +262,7 @@ def test_something_else_in_place_of_one_folder_does_not_keep_others_from_being_w
     assert watched.watcher.unwatched == 0
 
 
-def test_when_the_kernel_has_no_more_watches_the_rest_is_left_to_the_sweep_for_a_minute(
+def test_without_watches_left_the_sweep_takes_over(
     watched: Watched, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = [tmp_path / name for name in "abc"]
@@ -295,7 +287,7 @@ def test_when_the_kernel_has_no_more_watches_the_rest_is_left_to_the_sweep_for_a
     watched.sees(others[2], "a.json")
 
 
-def test_a_kernel_without_instances_left_is_asked_again_after_a_minute(
+def test_a_kernel_without_instances_is_asked_again(
     watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Full:

@@ -51,7 +51,7 @@ contents = st.none() | st.sampled_from([b"one\n", b"two\n", b"two\nthree\n", b"\
 
 
 @given(states=st.lists(contents, min_size=2, max_size=5), reached=st.integers(0, 4))
-def test_from_any_state_it_was_in_the_file_comes_to_the_last(
+def test_any_file_reaches_its_last_state(
     tmp_path_factory: pytest.TempPathFactory, states: list[bytes | None], reached: int
 ) -> None:
     path = tmp_path_factory.mktemp("home") / FILE
@@ -68,7 +68,7 @@ def test_an_edit_the_host_has_not_seen_stays(tmp_path: Path, states: list[bytes 
     assert held(tmp_path / FILE) == b"a person's own words"
 
 
-def test_a_file_a_person_removed_stays_away_and_a_new_one_comes(tmp_path: Path) -> None:
+def test_a_removed_file_stays_away_until_renewed(tmp_path: Path) -> None:
     (tmp_path / FILE).parent.mkdir(parents=True)
     assert not bring_up(tmp_path / FILE, FILE, rows_of([b"old", b"new"]))
     assert held(tmp_path / FILE) is None
@@ -77,7 +77,7 @@ def test_a_file_a_person_removed_stays_away_and_a_new_one_comes(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("torn", [b"", b"n", b"ne\0\0\0", b"\0\0\0\0\0"])
-def test_what_a_power_cut_left_of_a_file_is_made_whole(tmp_path: Path, torn: bytes) -> None:
+def test_a_file_torn_by_a_power_cut_is_completed(tmp_path: Path, torn: bytes) -> None:
     put(tmp_path / FILE, torn)
     assert bring_up(tmp_path / FILE, FILE, rows_of([b"old", b"new"]))
     assert held(tmp_path / FILE) == b"new"
@@ -93,7 +93,7 @@ def test_the_mode_an_owner_gave_a_file_stays(tmp_path: Path) -> None:
     assert not list((tmp_path / FILE).parent.glob(".*"))
 
 
-def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_an_irregular_file_is_refused_before_writing(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir(parents=True)
     with pytest.raises(WorldFailed, match="is a folder where the host needs a file: move it away"):
         make_room(tmp_path / FILE)
@@ -112,7 +112,7 @@ def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path) -
         make_room(tmp_path / "groups/main/memory/file/x.json")
 
 
-def test_a_file_that_a_person_is_saving_in_place_is_not_taken_for_a_torn_one(tmp_path: Path) -> None:
+def test_a_save_in_place_is_not_taken_for_torn(tmp_path: Path) -> None:
     path = tmp_path / FILE
     put(path, b"one")
     with path.open("wb") as editor:

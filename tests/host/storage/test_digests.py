@@ -72,7 +72,7 @@ def chance() -> random.Random:
     return random.Random(25)
 
 
-def test_a_bit_flipped_anywhere_is_found_if_a_row_says_another_thing(home: Path, chance: random.Random) -> None:
+def test_any_flipped_bit_that_changes_a_row_is_found(home: Path, chance: random.Random) -> None:
     path = home / JOURNAL_FILE
     whole, before = path.read_bytes(), said(path)
     assert damage_of(path) == []
@@ -103,7 +103,7 @@ def test_the_row_whose_text_has_another_bit_is_named(home: Path, chance: random.
         assert found.startswith(name)
 
 
-def test_damage_is_told_at_a_start_and_by_the_doctor_and_stays_known(home: Path) -> None:
+def test_damage_is_told_at_start_and_by_doctor(home: Path) -> None:
     path = home / JOURNAL_FILE
     whole = path.read_bytes()
     path.write_bytes(flipped(whole, whole.index(b"likes tea number 7\n"), 0))
@@ -116,7 +116,7 @@ def test_damage_is_told_at_a_start_and_by_the_doctor_and_stays_known(home: Path)
     assert damage_of(path) == ["changes 7"]  # a change of it by the host does not hide it
 
 
-def test_damage_that_was_found_among_old_rows_is_told_at_the_next_start(home: Path) -> None:
+def test_damage_in_old_rows_is_told_next_start(home: Path) -> None:
     path = home / JOURNAL_FILE
     with contextlib.closing(Journal.open(path)) as journal:
         journal.keep_damaged(["changes 1"])
@@ -124,7 +124,7 @@ def test_damage_that_was_found_among_old_rows_is_told_at_the_next_start(home: Pa
         assert journal.damaged == ["changes 1"]
 
 
-def test_rows_that_go_and_come_in_order_are_no_damage(home: Path) -> None:
+def test_added_and_removed_rows_are_no_damage(home: Path) -> None:
     path = home / JOURNAL_FILE
     with contextlib.closing(Journal.open(path)) as journal:
         assert journal.prune_receipts(50)

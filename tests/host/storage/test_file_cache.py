@@ -13,7 +13,7 @@ TICK_NS = 20_000_000
 
 
 @pytest.mark.parametrize(("mtime_ns", "ctime_ns"), [(TICK_NS, 0), (0, TICK_NS)])
-def test_a_file_is_trusted_once_both_its_stamps_are_older_than_a_tick(mtime_ns: int, ctime_ns: int) -> None:
+def test_a_file_with_old_stamps_is_trusted(mtime_ns: int, ctime_ns: int) -> None:
     signature = Signature(1, 2, mtime_ns, ctime_ns)
     assert is_young(signature, 2 * TICK_NS - 1)
     assert trusted(signature, 2 * TICK_NS - 1) == NEVER_SEEN

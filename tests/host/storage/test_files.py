@@ -58,7 +58,7 @@ def mode(path: Path) -> int:
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def test_a_regular_file_is_read_whole_with_what_the_file_system_knows(tmp_path: Path, fd: int) -> None:
+def test_a_regular_file_is_read_whole_with_its_status(tmp_path: Path, fd: int) -> None:
     (tmp_path / "a.json").write_bytes(b"hello")
     incoming = read_incoming(fd, "a.json", 100)
     assert incoming[:4] == (b"hello", 5, os.geteuid(), 1)
@@ -66,7 +66,7 @@ def test_a_regular_file_is_read_whole_with_what_the_file_system_knows(tmp_path: 
 
 
 @pytest.mark.parametrize(("size", "read"), [(0, 0), (9, 9), (10, 10), (11, 11), (50_000_000, 11)])
-def test_no_more_is_read_than_tells_that_it_is_too_large(tmp_path: Path, fd: int, size: int, read: int) -> None:
+def test_an_oversized_file_is_read_only_that_far(tmp_path: Path, fd: int, size: int, read: int) -> None:
     with (tmp_path / "a").open("wb") as file:
         file.truncate(size)
     incoming = read_incoming(fd, "a", 10)
@@ -85,7 +85,7 @@ def test_no_more_is_read_than_tells_that_it_is_too_large(tmp_path: Path, fd: int
     ids=["link", "dangling link", "folder", "fifo", "socket"],
 )
 @pytest.mark.timeout(60)
-def test_what_is_no_regular_file_is_named_and_neither_read_nor_waited_for(
+def test_an_irregular_file_is_named_and_not_read(
     tmp_path: Path, fd: int, make: Callable[[Path], object], kind: str
 ) -> None:
     make(tmp_path / "a")
@@ -102,7 +102,7 @@ def test_a_device_is_not_read(fd: int) -> None:
         os.close(devices)
 
 
-def test_a_file_that_is_written_while_it_is_read_counts_for_nothing(
+def test_a_file_changed_during_its_reading_counts_for_nothing(
     tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_bytes(b"one")
@@ -155,7 +155,7 @@ def test_a_folder_that_is_a_link_is_not_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_new_files_are_private_and_so_are_their_new_folders(tmp_path: Path) -> None:
+def test_new_files_and_folders_are_private(tmp_path: Path) -> None:
     opened = open_to_append(tmp_path / "a" / "b" / "c.md")
     os.close(opened)
     assert mode(tmp_path / "a" / "b" / "c.md") == 0o600
@@ -194,9 +194,7 @@ def test_an_append_goes_behind_what_others_appended_meanwhile(tmp_path: Path) ->
     ids=["link", "folder", "fifo", "socket"],
 )
 @pytest.mark.timeout(60)
-def test_something_in_the_way_of_an_append_is_an_error_that_says_what_to_do(
-    tmp_path: Path, make: Callable[[Path], object], says: str
-) -> None:
+def test_an_obstacle_to_an_append_is_explained(tmp_path: Path, make: Callable[[Path], object], says: str) -> None:
     path = tmp_path / "MEMORY.md"
     make(path)
     before = len(os.listdir("/proc/self/fd"))
@@ -207,14 +205,14 @@ def test_something_in_the_way_of_an_append_is_an_error_that_says_what_to_do(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_file_in_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "groups").write_text("a file")
     with pytest.raises(WorldFailed, match="Not a directory"):
         open_to_append(tmp_path / "groups" / "MEMORY.md")
 
 
 @pytest.mark.parametrize("room", [0, 1, 99])
-def test_an_append_that_the_disk_takes_in_part_leaves_nothing(tmp_path: Path, room: int) -> None:
+def test_a_partial_append_leaves_nothing(tmp_path: Path, room: int) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"before\n")
     opened = open_to_append(path)
@@ -231,9 +229,7 @@ def test_an_append_that_the_disk_takes_in_part_leaves_nothing(tmp_path: Path, ro
     assert path.read_bytes() == b"before\nafter\n"
 
 
-def test_what_somebody_appended_behind_a_short_write_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_appended_behind_a_short_write_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     opened = open_to_append(path)
     write = os.write
@@ -263,7 +259,7 @@ def test_a_replaced_file_is_private(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_reader_sees_the_old_bytes_or_the_new_ones(tmp_path: Path) -> None:
+def test_a_reader_sees_old_or_new_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a"
     replace(path, b"0" * 50_000, is_durable=False)
     is_done = threading.Event()
@@ -329,7 +325,7 @@ def _leave(path: Path) -> Path:
     return path.with_name(f".{path.name}.{process.pid}.tmp")
 
 
-def test_what_a_killed_process_left_of_replacing_a_file_goes_and_nothing_else(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_replacement_go(tmp_path: Path) -> None:
     left = _leave(tmp_path / "a.json")
     assert left.read_bytes() == b"half a replacement"
     of_this_process = left.with_name(f".a.json.{os.getpid()}.tmp")  # in a container every start may have its number
@@ -352,7 +348,7 @@ def test_what_a_killed_process_left_of_replacing_a_file_goes_and_nothing_else(tm
     assert remove_leftovers(tmp_path / "missing", {"a.json"}) == []
 
 
-def test_one_lock_at_a_time_and_none_that_is_stale(tmp_path: Path) -> None:
+def test_one_lock_at_a_time_and_never_stale(tmp_path: Path) -> None:
     held = try_lock(tmp_path / "lock")
     assert held is not None
     assert mode(tmp_path / "lock") == 0o600
@@ -382,7 +378,7 @@ sys.stdin.read()
     os.close(taken)
 
 
-def test_a_link_in_place_of_the_lock_is_an_error(tmp_path: Path) -> None:
+def test_a_link_instead_of_the_lock_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to("elsewhere")
     with pytest.raises(OSError, match="lock") as caught:
         try_lock(tmp_path / "lock")
@@ -429,7 +425,7 @@ def test_a_signature_changes_with_the_file(tmp_path: Path, change: Callable[[Pat
 # --------------------------------------------------------------------------------------------------------------- leases
 
 
-def test_a_file_that_another_descriptor_may_write_to_is_known(tmp_path: Path) -> None:
+def test_a_file_open_for_writing_elsewhere_is_known(tmp_path: Path) -> None:
     path = tmp_path / "MEMORY.md"
     assert not is_open_for_writing(path)
     path.write_bytes(b"text")
@@ -448,7 +444,7 @@ def test_a_file_that_another_descriptor_may_write_to_is_known(tmp_path: Path) ->
     assert not is_open_for_writing(path)
 
 
-def test_whoever_opens_a_file_waits_while_it_is_written_and_is_not_alone_afterwards(tmp_path: Path) -> None:
+def test_an_opener_waits_for_a_write_and_shares_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "MEMORY.md"
     path.write_bytes(b"text")
     fd = open_to_append(path)

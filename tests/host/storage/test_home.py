@@ -13,7 +13,7 @@ from honeybadger_host.errors import HomeError, HomeLocked
 from honeybadger_host.storage.home import HomeLock, check_home, is_served, make_home, read_holder
 
 
-def test_a_made_home_can_be_served_and_is_its_owners_only(tmp_path: Path) -> None:
+def test_a_new_home_is_servable_and_private(tmp_path: Path) -> None:
     made = make_home(tmp_path / "deep" / "home", "garden")
     home = tmp_path / "deep" / "home"
     check_home(home)
@@ -36,14 +36,14 @@ def test_a_group_that_is_no_name_is_refused(tmp_path: Path, group: str) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_in_the_way_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("x")
     with pytest.raises(HomeError, match=r"cannot make .*home"):
         make_home(tmp_path / "home")
 
 
 @pytest.mark.parametrize("what", ["nothing", "a file", "an empty folder"])
-def test_what_is_no_home_is_not_served_and_nothing_is_made_in_it(tmp_path: Path, what: str) -> None:
+def test_what_is_no_home_is_neither_served_nor_filled(tmp_path: Path, what: str) -> None:
     home = tmp_path / "home"
     if what == "a file":
         home.write_text("x")
@@ -54,7 +54,7 @@ def test_what_is_no_home_is_not_served_and_nothing_is_made_in_it(tmp_path: Path,
     assert not home.is_dir() or os.listdir(home) == []
 
 
-def test_one_host_holds_a_home_and_the_second_hears_who(home: Path) -> None:
+def test_a_second_host_hears_who_holds_the_home(home: Path) -> None:
     lock = HomeLock(home)
     lock.sign("abc")
     assert is_served(home)
@@ -67,7 +67,7 @@ def test_one_host_holds_a_home_and_the_second_hears_who(home: Path) -> None:
     again.release()
 
 
-def test_looking_whether_a_home_is_served_does_not_keep_a_host_from_starting(home: Path) -> None:
+def test_asking_whether_a_home_is_served_blocks_nobody(home: Path) -> None:
     HomeLock(home).release()
     done = threading.Event()
 
@@ -97,7 +97,7 @@ def test_a_damaged_lock_file_says_nothing_and_stops_nobody(home: Path, damage: b
     lock.release()
 
 
-def test_a_lock_file_that_is_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
+def test_a_linked_lock_file_is_not_followed(home: Path, tmp_path: Path) -> None:
     (home / "data" / "host.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(HomeError, match="cannot lock"):
         HomeLock(home)

@@ -95,7 +95,7 @@ def test_a_reader_sees_what_is_committed_and_nothing_else(journal: Journal, path
     assert content(path) == ([1], [1])
 
 
-def test_a_batch_with_a_receipt_that_is_there_already_changes_nothing(journal: Journal, path: Path) -> None:
+def test_a_batch_with_a_known_receipt_changes_nothing(journal: Journal, path: Path) -> None:
     journal.commit([row(1)], [receipt(1)])
     with pytest.raises(JournalError):
         journal.commit([row(2), row(3)], [receipt(2), receipt(3, request="r1")])
@@ -138,7 +138,7 @@ def test_receipts_belong_to_one_sender_of_one_group(journal: Journal) -> None:
     assert journal.receipts_of("k", "user", ["same"])["same"][1] == b"reply 3"
 
 
-def test_a_receipt_is_found_beside_a_query_that_is_being_read(journal: Journal) -> None:
+def test_a_receipt_is_found_during_an_open_query(journal: Journal) -> None:
     """One connection has one view of the file as long as any of its statements is not read to its end."""
     numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 20000)"
     ending = threading.Event()
@@ -161,7 +161,7 @@ def test_a_receipt_is_found_beside_a_query_that_is_being_read(journal: Journal) 
 
 
 @pytest.mark.parametrize("asks_first", [True, False])
-def test_ids_in_any_order_are_found_however_new_ids_sort(path: Path, asks_first: bool) -> None:
+def test_ids_are_found_in_any_order(path: Path, asks_first: bool) -> None:
     ids = ["m", "a", "z", "Z", "0", "m.1", "m-1", "m_1", "019", "zz", "zzz"]
     first = Journal.open(path)
     for number, request in enumerate(ids, 1):
@@ -175,7 +175,7 @@ def test_ids_in_any_order_are_found_however_new_ids_sort(path: Path, asks_first:
     second.close()
 
 
-def test_a_full_slice_of_ids_is_looked_up_at_once(journal: Journal) -> None:
+def test_a_full_batch_of_ids_is_looked_up(journal: Journal) -> None:
     journal.commit([row(1)], [receipt(number, request=f"r{number}") for number in range(1, 513)])
     assert len(journal.receipts_of("main", "user", [f"r{number}" for number in range(1, 513)])) == 512
 
@@ -212,7 +212,7 @@ def test_old_receipts_are_forgotten_in_portions_and_changes_never(journal: Journ
     assert journal.receipts_of("main", "user", ["r1"]).keys() == {"r1"}
 
 
-def test_receipts_of_imported_entries_stay_and_are_passed_over_only_once(journal: Journal, path: Path) -> None:
+def test_receipts_of_imported_entries_stay(journal: Journal, path: Path) -> None:
     imported = [receipt(seq, sender="operator", request=f"imported-{seq}") for seq in range(1, 5001)]
     journal.commit([row(seq) for seq in range(1, 5001)], imported)
     journal.commit([row(5001)], [receipt(5001)])
@@ -239,7 +239,7 @@ def test_receipts_of_imported_entries_stay_and_are_passed_over_only_once(journal
 TURN = TurnKey("main", "user", "t1")
 
 
-def test_a_turn_that_was_begun_counts_its_attempts_and_keeps_its_steps_over_a_restart(path: Path) -> None:
+def test_a_begun_turn_keeps_attempts_and_steps(path: Path) -> None:
     journal = Journal.open(path)
     assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
     journal.keep_step(TURN, b'{"text":"a"}')
@@ -260,7 +260,7 @@ def test_other_words_under_the_same_id_are_another_turn(journal: Journal) -> Non
     assert journal.begin_turn(TURN, b"e") == BegunTurn(1, [])
 
 
-def test_a_turn_is_forgotten_with_the_commit_that_answers_it_or_with_receipts_of_its_age(journal: Journal) -> None:
+def test_a_turn_goes_with_its_answer_or_receipt_age(journal: Journal) -> None:
     for number in (1, 2):
         journal.begin_turn(TURN, b"d")
         journal.keep_step(TURN, b"{}")
@@ -300,7 +300,7 @@ def test_recovery_begins_behind_the_mark_of_each_file(path: Path) -> None:
     journal.close()
 
 
-def test_a_copy_says_of_each_file_what_was_true_before_and_is_true_now(journal: Journal, path: Path) -> None:
+def test_a_copy_says_what_was_and_is_true(journal: Journal, path: Path) -> None:
     journal.commit([row(seq, file=file) for seq, file in enumerate("abcabc", 1)], [receipt(6)])
     journal.mark_projected(4, {"b": 2, "c": 3})
     before = read_position(path).marks
@@ -328,14 +328,14 @@ def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> Non
 # ------------------------------------------------------------------------------------------------------------------ log
 
 
-def test_the_log_of_a_group_is_read_newest_first_while_a_host_has_it_open(journal: Journal, path: Path) -> None:
+def test_a_groups_log_is_read_beside_a_host(journal: Journal, path: Path) -> None:
     journal.commit([row(1), row(2, group="kitchen"), row(3), row(4)], [receipt(4)])
     assert read_log(path, LogFilter("main"), 2) == [row(4), row(3)]
     assert read_log(path, LogFilter("main"), 100) == [row(4), row(3), row(1)]
     assert read_log(path, LogFilter("nobody"), 100) == []
 
 
-def test_the_log_is_read_from_a_folder_with_an_odd_name(tmp_path: Path) -> None:
+def test_the_log_is_read_from_an_oddly_named_folder(tmp_path: Path) -> None:
     folder = tmp_path / "50% off? #1 &mode=rwc"
     folder.mkdir()
     journal = Journal.open(folder / "journal.db")
@@ -383,7 +383,7 @@ def test_a_journal_cut_short_is_refused(path: Path) -> None:
     assert "damaged" in refused(path, journal.identity)
 
 
-def test_damage_in_the_middle_is_found_when_it_is_read(path: Path) -> None:
+def test_damage_in_the_middle_is_found_when_read(path: Path) -> None:
     journal = Journal.open(path)
     journal.commit([row(seq, data=os.urandom(2000)) for seq in range(1, 50)], [receipt(49)])
     journal.close()
@@ -453,7 +453,7 @@ def shape(path: Path) -> list[tuple[object]]:
         return [*names, *connection.execute("PRAGMA user_version")]
 
 
-def test_a_journal_of_version_1_gets_the_current_schema_and_keeps_everything(old: Path, tmp_path: Path) -> None:
+def test_a_journal_of_version_1_is_upgraded_whole(old: Path, tmp_path: Path) -> None:
     assert read_position(old).marks == Marks(2, {})
     for _ in range(2):
         journal = reopened(old, "0123abcd")
@@ -465,14 +465,14 @@ def test_a_journal_of_version_1_gets_the_current_schema_and_keeps_everything(old
     assert shape(old) == shape(tmp_path / "new.db")
 
 
-def test_a_backup_of_a_journal_of_version_1_leaves_it_and_has_the_current_schema(old: Path, tmp_path: Path) -> None:
+def test_a_backup_upgrades_its_copy_only(old: Path, tmp_path: Path) -> None:
     before = shape(old)
     assert copy_journal(old, tmp_path / "copy.db", marks=Marks(1, {})).marks == Marks(1, {})
     assert shape(old) == before
     assert shape(tmp_path / "copy.db")[-1] == (SCHEMA_VERSION,)
 
 
-def test_a_disk_that_is_full_while_the_schema_changes_leaves_the_old_one(old: Path) -> None:
+def test_an_upgrade_on_a_full_disk_keeps_the_schema(old: Path) -> None:
     before = shape(old)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     with contextlib.closing(sqlite3.connect(old)) as other:
@@ -495,7 +495,7 @@ def test_the_journal_of_another_home_is_not_brought_forward(old: Path) -> None:
     assert shape(old) == before
 
 
-def test_a_folder_or_a_link_in_its_place_is_refused(path: Path, tmp_path: Path) -> None:
+def test_a_folder_or_link_in_its_place_is_refused(path: Path, tmp_path: Path) -> None:
     path.mkdir()
     assert "cannot be opened" in refused(path)
     path.rmdir()
@@ -507,7 +507,7 @@ def test_a_folder_or_a_link_in_its_place_is_refused(path: Path, tmp_path: Path) 
 # ------------------------------------------------------------------------------------------------ when the world fails
 
 
-def test_a_full_disk_changes_nothing_and_the_same_call_succeeds_later(journal: Journal, path: Path) -> None:
+def test_a_call_on_a_full_disk_may_be_repeated(journal: Journal, path: Path) -> None:
     journal.commit([row(1)], [receipt(1)])
     pages = journal._writer.execute("PRAGMA page_count").fetchone()[0]
     journal._writer.execute(f"PRAGMA max_page_count = {pages}")
@@ -542,7 +542,7 @@ def test_a_disk_that_cannot_be_written_ends_it(journal: Journal, path: Path) -> 
     assert journal.committed_seq == 0
 
 
-def test_a_checkpoint_folds_the_wal_in_and_may_run_beside_a_reader(journal: Journal, path: Path) -> None:
+def test_a_checkpoint_runs_beside_a_reader(journal: Journal, path: Path) -> None:
     for seq in range(1, 20):
         journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
     before = path.stat().st_size
@@ -551,9 +551,7 @@ def test_a_checkpoint_folds_the_wal_in_and_may_run_beside_a_reader(journal: Jour
     assert content(path)[0] == list(range(1, 20))
 
 
-def test_a_wal_that_is_never_folded_to_its_end_begins_anew_when_it_is_long(
-    journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_wal_begins_again(journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("honeybadger_host.storage.journal._LONG_WAL", 10)
     wal = path.with_name(f"{path.name}-wal")
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
@@ -573,7 +571,7 @@ def test_a_wal_that_is_never_folded_to_its_end_begins_anew_when_it_is_long(
     assert content(path)[0] == list(range(1, 25))
 
 
-def test_changes_of_two_requests_are_told_apart_though_they_stand_in_a_row_and_have_one_id(journal: Journal) -> None:
+def test_neighbouring_changes_of_one_id_stay_apart(journal: Journal) -> None:
     def row(seq: int, at: int, sender: str) -> Row:
         return Row(seq, at, "main", sender, "r1", "note", "groups/main/MEMORY.md", seq, b"n\n")
 

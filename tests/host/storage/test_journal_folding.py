@@ -99,7 +99,7 @@ def test_each_edit_keeps_its_number_and_its_lines(old: Old, path: Path) -> None:
     assert damaged_rows(path, range(10)) == []
 
 
-def test_a_past_begins_with_the_oldest_text_that_was_known(old: Old, path: Path) -> None:
+def test_a_past_begins_with_the_oldest_known_text(old: Old, path: Path) -> None:
     old.change(MEMORY, "note", TEA, 7)
     old.edit(PERSONA, b"Ours.\n", b"Ours.\nBe kind.\n")
     old.saw(PERSONA, b"Ours.\nBe kind.\n")
@@ -109,7 +109,7 @@ def test_a_past_begins_with_the_oldest_text_that_was_known(old: Old, path: Path)
     assert texts(path, PERSONA, 2) == [b"Ours.\n", b"Ours.\n", b"Ours.\nBe kind.\n"]
 
 
-def test_a_note_that_came_while_a_save_was_looked_at_stays(old: Old, path: Path) -> None:
+def test_a_note_that_came_during_a_save_stays(old: Old, path: Path) -> None:
     old.change(MEMORY, "note", TEA, 0)
     old.change(MEMORY, "note", CAKE, len(TEA))
     old.edit(MEMORY, TEA, b"Mine.\n" + TEA)
@@ -117,7 +117,7 @@ def test_a_note_that_came_while_a_save_was_looked_at_stays(old: Old, path: Path)
     assert texts(path, MEMORY, 3)[-1] == b"Mine.\n" + TEA + CAKE
 
 
-def test_an_edit_that_the_host_replaced_stands_before_what_replaced_it(old: Old, path: Path) -> None:
+def test_a_replaced_edit_comes_before_its_replacement(old: Old, path: Path) -> None:
     first, second, third = b'{\n"a": 1\n}', b'{\n"a": 2\n}', b'{\n"a": 2,\n"b": 1\n}'
     old.change(ENTRY, "entry", first, ABSENT)
     old.change(ENTRY, "entry", third, fingerprint(second))

@@ -50,7 +50,7 @@ def said_by_the_user(importer: Importer, name: str, data: bytes) -> Iterator[str
 
 
 @given(lines)
-def test_claude_codes_summaries_sub_agents_and_tools_are_not_the_users(which: Lines) -> None:
+def test_claude_codes_machine_turns_are_not_the_users(which: Lines) -> None:
     told, typed = [], []
     for number, (is_typed, mark) in enumerate(which):
         text = f"{'person' if is_typed else 'program'} {number}"

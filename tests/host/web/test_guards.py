@@ -32,7 +32,7 @@ def test_without_a_session_no_page_is_shown(page: Page) -> None:
     assert stranger.post("/undo", NOTE).status == 401
 
 
-def test_a_link_works_once_and_the_next_one_is_for_who_may_read_the_home(page: Page) -> None:
+def test_a_link_works_once_and_the_next_needs_access(page: Page) -> None:
     first, second = (page.browser(is_signed_in=False) for _ in range(2))
     link = next_link(page)
     assert first.enter(link).status == 200
@@ -45,14 +45,14 @@ def test_a_link_works_once_and_the_next_one_is_for_who_may_read_the_home(page: P
     assert second.enter(told[0]).status == 200
 
 
-def test_a_cookie_is_for_the_browser_alone_and_for_no_other_site(page: Page) -> None:
+def test_a_cookie_is_for_its_browser_and_site(page: Page) -> None:
     link = next_link(page)
     given = page.browser(is_signed_in=False).enter(link).headers["Set-Cookie"].lower()
     for part in ("httponly", "samesite=strict", f"max-age={SESSION_SECONDS}", "path=/"):
         assert part in given
 
 
-def test_the_pages_of_two_homes_do_not_sign_each_other_out(page: Page, browser: Browser, home: Path) -> None:
+def test_two_homes_pages_do_not_sign_each_other_out(page: Page, browser: Browser, home: Path) -> None:
     with Page(home, ()) as other:
         second = other.browser()
         assert browser.cookie is not None
@@ -106,7 +106,7 @@ def test_a_change_from_anywhere_else_is_refused(browser: Browser, headers: dict[
     assert (refused.status, "did not come from this page" in refused.words) == (403, True)
 
 
-def test_no_answer_may_be_framed_or_run_what_is_not_the_pages_own(page: Page, browser: Browser) -> None:
+def test_no_answer_can_be_framed_or_run_foreign_code(page: Page, browser: Browser) -> None:
     stranger = page.browser(is_signed_in=False)
     for answer in (browser.get("/"), browser.get("/nothing"), stranger.get("/"), browser.get("/", Host="evil")):
         policy = answer.headers["Content-Security-Policy"]
@@ -156,7 +156,7 @@ def test_no_other_method_and_no_large_form_comes_through(browser: Browser) -> No
         *("/g/main/review/..%2f..%2fx", "/g/main/notes/blame?file=../../../data/journal.db"),
     ],
 )
-def test_no_path_leads_out_of_the_page_and_no_group_is_made_by_looking(page: Page, browser: Browser, path: str) -> None:
+def test_looking_leaves_no_path_and_makes_no_group(page: Page, browser: Browser, path: str) -> None:
     answer = browser.get(path)
     assert answer.status in (404, 422)
     assert "root:" not in answer.text

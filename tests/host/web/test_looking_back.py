@@ -32,7 +32,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_look_ends_after_a_stretch_and_goes_on_where_it_ended(journal: Path) -> None:
+def test_a_look_ends_and_resumes_where_it_ended(journal: Path) -> None:
     assert newest_seq(journal) == 45_001
     looks = [look_back(journal, LogFilter("rare"))]
     while not looks[-1].lines:
@@ -46,7 +46,7 @@ def test_a_look_ends_after_a_stretch_and_goes_on_where_it_ended(journal: Path) -
     assert note_history(journal, "rare", "## Notes (cook, x)\n- tea") == []  # it is not among the last changes
 
 
-def test_activity_is_counted_by_the_hour_among_the_last_changes(journal: Path) -> None:
+def test_activity_is_counted_by_the_hour(journal: Path) -> None:
     now = datetime.fromtimestamp(3600.0, UTC)  # the last change is of second 46
     hours = activity(journal, None, now)
     assert len(hours) == 48
@@ -63,6 +63,6 @@ def test_a_full_page_ends_at_its_last_line(journal: Path) -> None:
     assert second.lines[0].gist == "[ann]: hello"
 
 
-def test_where_nothing_was_ever_changed_there_is_nothing_to_look_at(tmp_path: Path) -> None:
+def test_without_changes_there_is_nothing_to_see(tmp_path: Path) -> None:
     looked = look_back(tmp_path / "journal.db", LogFilter())
     assert (looked.lines, looked.before, newest_seq(tmp_path / "journal.db")) == ((), None, 0)

@@ -9,7 +9,7 @@ from honeybadger_host.web.asking import Home
 from honeybadger_host.web.needs import needs_of
 
 
-def test_a_budget_is_shown_when_it_is_nearly_spent_and_faults_come_first(tmp_path: Path) -> None:
+def test_a_nearly_spent_budget_comes_after_faults(tmp_path: Path) -> None:
     make_home(tmp_path)
     home = Home(tmp_path, may_write=True)
     budgets = [{"setting": name, "used": used, "limit": 1000} for name, used in (("near", 800), ("far", 799))]

@@ -17,7 +17,7 @@ _ODD = "ab 9#<\n\t\x01\u00e4\u0905\u094d\u200c\u200d\u202e\ufe0f\u180b\u1820\u00
 
 
 @given(st.text(st.sampled_from(_ODD)) | st.text())
-def test_every_character_that_hides_something_is_shown_by_its_number_wherever_it_stands(text: str) -> None:
+def test_every_hiding_character_is_shown_by_number(text: str) -> None:
     shown = re.findall(r'<span class="hidden-character">U\+([0-9A-F]{4,6})</span>', str(visible(text)))
     assert shown == [f"{ord(found):04X}" for found in HIDDEN.findall(text)]
 
@@ -74,7 +74,7 @@ _MARKS = "`*_~|-#> 1.[]()!\\\n<script>&\"' a\u202e"
 
 
 @given(st.text(st.sampled_from(_MARKS), max_size=120) | st.text(max_size=80))
-def test_no_text_becomes_an_element_that_markdown_does_not_have_and_no_word_is_lost(text: str) -> None:
+def test_text_becomes_only_markdown_and_loses_no_word(text: str) -> None:
     read = _Read()
     read.feed(str(markdown(text, visible)))
     read.close()

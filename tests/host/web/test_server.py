@@ -7,7 +7,7 @@ import socket
 from honeybadger_host.web.server import _listening
 
 
-def test_what_a_connection_is_sent_in_pieces_does_not_wait_for_the_browser() -> None:
+def test_a_streamed_answer_does_not_wait_for_the_browser() -> None:
     with _listening(0) as listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:

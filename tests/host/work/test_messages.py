@@ -33,7 +33,7 @@ def for_some(message: Message) -> bool:
     st.integers(1, 7),
     st.sampled_from([16, 100, 1000]),
 )
-def test_read_from_any_number_or_from_the_end_it_has_what_a_reading_of_all_lines_has(
+def test_messages_read_from_anywhere_equal_a_full_reading(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, bytes]], after: int, most: int, block: int
 ) -> None:
     home = tmp_path_factory.mktemp("home")
