@@ -100,7 +100,7 @@ def test_an_impossible_undo_says_so(make_host: HostFactory, client: MakeClient) 
     assert run_cli("undo", 1, home=host.home).returncode == 9
     client().append_turn("user", "hello")
     saved = client().save_memory("has a cat")
-    refused = cli_error("undo", 1, 2, home=host.home)
+    refused = cli_error("undo", 1, 3, home=host.home)
     assert "change 1 (turn) cannot be undone" in refused
     assert "nothing was undone" in refused
     assert client().get_memory(saved.id).content == "has a cat"

@@ -427,14 +427,14 @@ def test_log_shows_changes_without_control_characters(
     client("researcher").update_memory("User prefers\ndark mode")
     client("user").append_turn("user", "hello \x1b[2J\x07\u202e there")
     assert "no group 'kitchen'" in cli_error("log", "kitchen", home=host.home, code=9)
-    turn, note = cli_text("log", "main", home=host.home).splitlines()
+    _, turn, note = cli_text("log", "main", home=host.home).splitlines()  # the newest: the session has a document
     assert re.match(
-        r" +2  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  user +turn  data/sessions/main/main\.jsonl  \[user\]: hello", turn
+        r" +2  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  user +turn +data/sessions/main/main\.jsonl  \[user\]: hello", turn
     )
-    assert re.match(r" +1  .*Z  researcher +note  groups/main/MEMORY\.md  User prefers dark mode", note)
+    assert re.match(r" +1  .*Z  researcher +note +groups/main/MEMORY\.md  User prefers dark mode", note)
     assert turn.isprintable()
-    rows = cli_json("log", "main", "--limit", "1", home=host.home)
-    assert [(row["seq"], row["sender"], row["kind"]) for row in rows] == [(2, "user", "turn")]
+    (row,) = cli_json("log", "main", "--kind", "turn", "--limit", "1", home=host.home)
+    assert (row["seq"], row["sender"], row["kind"]) == (2, "user", "turn")
 
 
 def test_the_log_of_a_new_home_is_not_found(home: Path) -> None:

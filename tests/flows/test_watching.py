@@ -159,7 +159,7 @@ def test_a_groups_files_may_be_removed_while_served(
     agent = client()
     agent.update_memory("before")
     agent.append_turn("user", "hello")
-    wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 2)
+    wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 3)
     came = time.monotonic()
     wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="a note old enough to be deleted on purpose")
     shutil.rmtree(stranger.memory.parent)

@@ -20,6 +20,7 @@ from tests.host.documents.world import World, note
 
 LIVES = 500 if os.environ.get("HB_CRASH_LONG") else 20
 HOUR = 3600.0
+SAVED_AGAIN_SECONDS = 60.0
 _IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 told: Counter[str] = Counter()  # what was counted over all lives: notes, saves, and the exceptions
 
@@ -69,8 +70,8 @@ class Lives(RuleBasedStateMachine):
         self.prefixes: set[bytes] = {b""}
         """Versions, and what they were before their newest notes."""
         self.is_saved = False
-        self.saved: set[bytes] = set()
-        """Texts as they were saved: whoever saves one again may be the same editor."""
+        self.saved: dict[bytes, float] = {}
+        """Time of the last save by text: the same editor may save a text again, a minute later it goes back to it."""
 
     def teardown(self) -> None:
         self.world.journal.close()
@@ -179,8 +180,9 @@ class Lives(RuleBasedStateMachine):
                 file.write(editor.buffer[len(editor.buffer) // 2 :])
         self.world.save(editor.buffer, in_place=how != "rename")
         self.is_saved = True
-        self.saved.add(editor.buffer)
         is_older = editor.buffer in self.prefixes and editor.buffer != self.versions[-1]
+        is_older = is_older or self.now() - self.saved.get(editor.buffer, self.now()) >= SAVED_AGAIN_SECONDS
+        self.saved[editor.buffer] = self.now()
         is_crossed = editor.deleted and self.editors[1 - who].deleted_at > editor.read_at
         if is_older or is_crossed:  # who of two people took out what cannot be told
             told["an older text saved" if is_older else "two people deleted at once"] += 1
@@ -206,7 +208,7 @@ class Lives(RuleBasedStateMachine):
         if not self.world.path.exists() or not old or old in self.saved:
             return
         told["an older text saved"] += 1
-        self.saved.add(old)
+        self.saved[old] = self.now()
         self.world.path.unlink()
         late = self._new("- n")
         self.world.add(late[2:].decode())
