@@ -6,9 +6,11 @@ UV     := $(shell command -v uv 2>/dev/null)
 PYTHON313 := $(shell for p in python3.13 $$HOME/.pyenv/versions/3.13*/bin/python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo $$p && break; done)
 PINS   := .ci/constraints.txt
+# The check of the project draws the same numbers in each run, see tests/conftest.py.
+SEED   := $(if $(CI),--randomly-seed=1)
 # Tests wait for processes, disks and clocks half of their time: five workers on two cores.
 # Each takes whole modules as far as that goes, so that the hosts of a module are started once (12 % less work).
-TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5 // 2)') --dist worksteal
+TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5 // 2)') --dist worksteal $(SEED)
 unexport PYTHONDONTWRITEBYTECODE
 RUN_TESTS ?= -m pytest
 # `make check` runs what failed once more, alone: see there.
@@ -65,11 +67,11 @@ test: $(VENV)/.dev
 
 # The operators' page in a real browser; apart, for `make test` passes without one. A host and a browser for each file.
 test-page: $(VENV)/.browser browser
-	HB_BROWSER=1 $(VENV)/bin/python $(RUN_TESTS) -n 2 --dist worksteal tests/browser
+	HB_BROWSER=1 $(VENV)/bin/python $(RUN_TESTS) -n 2 --dist worksteal $(SEED) tests/browser
 
 # Several machines: NATS servers and hosts on loopback that fail. HB_CLUSTER_FAULTS=300 is the long form of the faults.
 test-cluster: $(VENV)/.dev
-	HB_CLUSTER=1 $(VENV)/bin/python $(RUN_TESTS) -n 6 --dist worksteal tests/cluster
+	HB_CLUSTER=1 $(VENV)/bin/python $(RUN_TESTS) -n 6 --dist worksteal $(SEED) tests/cluster
 
 # The pictures of docs/page.md.
 screenshots: $(VENV)/.browser browser

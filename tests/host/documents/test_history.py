@@ -13,7 +13,7 @@ from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
 from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
 from honeybadger_host.storage.edits import Edit, digest_of, edit_of, is_edit
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_lines
 from tests.host.documents.recorded import ENTRY, Recorded
 from tests.host.documents.world import MEMORY, World
 
@@ -89,7 +89,10 @@ class Life:
         self.world.checkpoint()
         journal = self.world.journal.path
         edits = self.recorded.edits
-        for edit in [each for each in reversed(edits) if edit_of(each).event == edit_of(edits[-1]).event]:
+        newest = [each for each in reversed(edits) if edit_of(each).event == edit_of(edits[-1]).event]
+        if not any(line.strip() for edit in newest for _, line in signed_lines(edit_of(edit).hunks or ())):
+            return  # a blank line may be there again with the next note
+        for edit in newest:
             held = self.world.read()
             change, _ = put_back(undone_edit(journal, edit), held)
             with self.world.decided(change):
