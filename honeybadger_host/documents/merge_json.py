@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 import orjson
@@ -40,32 +42,40 @@ def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
 
 
 def nearest_json(candidates: Iterable[bytes], newest: bytes, saved: bytes) -> bytes:
-    """Return the candidate that differs from a save in the fewest values; empty if none is an object.
+    """Return the candidate that a save was most likely made from; empty if none is an object.
 
-    Values that the newest version lacks as well decide only between candidates that are equally near; then the first.
+    Values that other versions have were read there, not typed, so the best candidate has most of them. Of several it is
+    the one whose merge takes least out of the newest version, then the first.
     """
-    now, mine = values_in(newest), values_in(saved)
+    now, mine = (values_in(text) for text in (newest, saved))
+    values = {one: values_in(one) for one in candidates if is_json_object(one)}
+    read = mine & reduce(or_, values.values(), Counter())
+    removable = {place for place, _ in now} - {place for place, _ in mine}
 
     def distance(candidate: bytes) -> tuple[int, int]:
-        was = values_in(candidate)
-        lacking = was - mine
-        return (mine - was).total() + (lacking & now).total(), lacking.total()
+        was = values[candidate]
+        return (read - was).total(), len(removable.intersection(place for place, _ in was))
 
-    return min((one for one in candidates if is_json_object(one)), key=distance, default=b"")
+    return min(values, key=distance, default=b"")
 
 
-def values_in(data: bytes) -> Counter[bytes]:
-    """Return each value of an object that is no object or list, with the members that lead to it."""
-    found: Counter[bytes] = Counter()
+def values_in(data: bytes) -> Counter[tuple[str, bytes]]:
+    """Return the values of an object with their places: the members, and ids in lists, that lead to each.
+
+    An element of a list without ids is a place of its own.
+    """
+    found: Counter[tuple[str, bytes]] = Counter()
     waiting: list[tuple[str, Any]] = [("", orjson.loads(data.removeprefix(BOM)) if is_json_object(data) else {})]
     while waiting:
         place, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [(f"{place}/{name}", item) for name, item in value.items()]
+        members = _by_id(value) if isinstance(value, list) else value
+        if isinstance(members, dict):
+            waiting += [(f"{place}/{name}", item) for name, item in members.items()]
         elif isinstance(value, list):
-            waiting += [(f"{place}/", item) for item in value]
+            elements = (orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode() for item in value)
+            found.update((f"{place}/{element}", b"") for element in elements)
         else:
-            found[place.encode("utf-8", "surrogatepass") + orjson.dumps(value)] += 1
+            found[place, orjson.dumps(value)] += 1
     return found
 
 

@@ -48,6 +48,28 @@ def test_objects_are_merged_by_member(
     assert orjson.loads(merge_json(dumped(**base), dumped(**newest), dumped(**saved))) == merged
 
 
+@pytest.mark.parametrize(
+    ("versions", "saved", "merged"),
+    [
+        (
+            [{"t": []}, {"t": ["x"], "a": 1}, {"t": ["x", "y"], "a": 2}],
+            {"t": [], "a": 1, "b": 3},
+            {"t": ["y"], "a": 2, "b": 3},
+        ),
+        ([{"status": "open", "at": 1}, {"status": "done", "at": 2}], *[{"status": "open", "at": 2}] * 2),
+    ],
+)
+def test_a_save_is_merged_against_the_version_read(
+    world: World, versions: list[dict[str, object]], saved: dict[str, object], merged: dict[str, object]
+) -> None:
+    for version in versions:
+        write(world, dumped(**version))
+        world.look(ENTRY)
+    world.save(dumped(**saved), file=ENTRY)
+    world.look(ENTRY)
+    assert orjson.loads(world.read(ENTRY)) == merged
+
+
 def test_a_change_decided_upon_a_save_keeps_the_save(world: World) -> None:
     write(world, dumped(content="tea", n=1))
     world.look(ENTRY)
