@@ -110,7 +110,7 @@ class StopAsked:
 
     Args:
         sender: only a turn of this sender; None: of any.
-        turn: the turn's id; None: the one that runs.
+        turn: the turn's id; None: the running one.
         session: without `turn`: only a turn of this session; None: of any.
         by: the requester.
     """

@@ -34,7 +34,7 @@ from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
 
 SILENCE_SECONDS = 60.0  # a model that hangs gives its place, one of two, back after this
-_MAX_ANSWER_SECONDS: Final = 600.0  # one that goes on and on gives it back after this
+_MAX_ANSWER_SECONDS: Final = 600.0  # a longer answer is given up
 _MAX_ANSWER_CHARACTERS: Final = 400_000  # a longer answer is cut: more than any limit of tokens allows
 ATTEMPTS: Final = 3  # kills during one question; then it is done without a model, so that it kills no host for ever
 # Models write line ends into texts; `12.10` is the tenth sentence of a turn and no number.
@@ -329,7 +329,7 @@ def read_answer(text: str, wanted: type[ModelT]) -> ModelT:
 
 
 def _decoded(text: str) -> Any:
-    """Return the JSON object that a text begins with; what is whole of one that breaks off. Raises ValueError."""
+    """Return the JSON object that a text begins with, or the complete part of a broken one. Raises ValueError."""
     try:
         return _DECODER.raw_decode(text)[0]
     except (ValueError, RecursionError):

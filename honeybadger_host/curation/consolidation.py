@@ -79,7 +79,7 @@ class Material:
 
     @cached_property
     def words(self) -> Said:
-        """What people said, by its words."""
+        """Sentences of people, by their words."""
         return Said(self.said((*self.earlier, *self.turns)))
 
     def said(self, turns: Iterable[Turn]) -> list[tuple[str, Turn]]:

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 AT_ONCE: Final = 2  # calls to a model: most servers of one's own answer no more at once
 FIRST_PAUSE_SECONDS = 60.0  # after a failure; each further one doubles it
 _MAX_PAUSE_SECONDS: Final = 3600.0  # a model that was away for a night is asked again within an hour
-LOOK_SECONDS = 1.0  # between two looks at what was said and saved
+LOOK_SECONDS = 1.0  # between two looks for new turns and entries
 DREAM_LOOK_SECONDS = 30.0  # between two looks for groups that are due to dream: a cron line has minutes
 _FOUND_AT_START: Final = 100  # sessions looked at after a start, those that changed last; others when they grow
 
@@ -217,7 +217,7 @@ class Curator:
                     await self.jobs.ended.wait()
 
     async def _add_grown(self) -> None:
-        """Add the jobs of what was said and saved since the last look."""
+        """Add jobs for turns and entries since the last look."""
         with self._lock:
             grown, self._grown = self._grown, set()
             saved, self._saved = self._saved, set()

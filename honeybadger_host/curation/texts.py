@@ -34,7 +34,7 @@ class Said:
             self._picks[_key(turn.content)] = whole(session, turn)
 
     def find(self, text: str) -> tuple[list[Pick], list[str]]:
-        """Return the sentences of a text that people said, in the order said, and those that nobody said."""
+        """Return the sentences of a text that people said, in order, and those that nobody said."""
         text = _DATED.sub("", text)
         if _key(text) in self._picks:
             return [self._picks[_key(text)]], []

@@ -19,7 +19,7 @@ from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
 from honeybadger_host.storage.revised import is_append, is_first
 
 BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
-NOT_KEPT: Final = "not_kept"  # whose a line is that came with a change of which the journal has no text
+NOT_KEPT: Final = "not_kept"  # author of a line from a change whose text the journal does not have
 Origin: TypeAlias = Row | str
 # Kinds of changes behind which there is no such file.
 _GONE: Final = frozenset(("edit_removed", *(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))))
@@ -30,7 +30,7 @@ class Past(NamedTuple):
     """The changes of a file.
 
     Args:
-        rows: in their order; an edit stands before the change that overtook it.
+        rows: in order; an edit comes before the change that overtook it.
         seen: how it was looked at last; None: it was not, or it is gone since.
         begun: number and text of each place where the past begins with a text, oldest first.
     """
@@ -73,7 +73,7 @@ class Version:
     Args:
         lines: with their ends.
         origins: whose each line is.
-        is_known: else the text is not, and `lines` are those that were known last.
+        is_known: whether the text is known; else `lines` are the last known ones.
         is_there: there is such a file.
     """
 
@@ -182,7 +182,7 @@ def _append(now: Version, row: Row) -> None:
 
 
 def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk]) -> None:
-    """Let lines take the place of others. One that was moved, or only got another end, stays whose it was."""
+    """Replace lines. A line that was moved, or got another end only, keeps its author."""
     moved: defaultdict[bytes, list[Origin]] = defaultdict(list)
     for hunk in hunks:
         end = hunk.at + len(hunk.removed)

@@ -233,7 +233,7 @@ class DocumentsInUse:
         self._are_marks_due = True
 
     def adopt(self, files: Collection[str]) -> None:
-        """Take files as they are of which nothing is known: they were there before anybody looked at them.
+        """Adopt unknown files as they are: they were there before the first look.
 
         Raises WorldFailed, StorageFailed.
         """

@@ -121,7 +121,7 @@ def merge_lines(base: bytes, newest: bytes, saved: bytes) -> bytes:
         elif mine == other:
             merged += other
         elif piece.start == piece.end:
-            merged += other if other[: len(mine)] == mine else mine + other  # what was put back since stands there
+            merged += other if other[: len(mine)] == mine else mine + other  # it may have been restored already
         else:
             raise Overlapping(max(piece.ours[0].at, piece.theirs[0].at))
         at = piece.end

@@ -272,7 +272,7 @@ class Renderer:
     # -------------------------------------------------------------------------------------------------- looking again
 
     def check_written(self, file: str) -> None:
-        """Write what is pending of a file, or compare it with its text: a save within a tick of the clock leaves no
+        """Write pending changes of a file, or compare it with its text: a save within a tick of the clock leaves no
         other sign.
         """
         in_use = self._in_use

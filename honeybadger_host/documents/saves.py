@@ -48,7 +48,7 @@ from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import is_append
 from honeybadger_host.storage.unsynced import Unsynced
 
-QUIET_SECONDS = 0.5  # A file that changed is looked at after so long without another change
+QUIET_SECONDS = 0.5  # time without a change after which a changed file is read
 NEAREST_SECONDS: Final = 3600.0  # age of the oldest version that a save may have been made from
 # A note this much older than a save that goes back to an earlier version was read before it was deleted.
 DELETED_SECONDS = 2.0

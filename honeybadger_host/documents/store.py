@@ -34,7 +34,7 @@ class Documents:
         author_of: returns whom a file's owner is shown as.
         changed: called with a file after it was written, or its newest version changed.
         wall: seconds since the epoch; `clock` is monotonic.
-        rules: returns those of a file's kind, None when it has none of its own.
+        rules: returns the rules of a file's kind; None: it has none.
         saves: the class that takes in what people save.
     """
 

@@ -244,7 +244,7 @@ class Saved:
 
         Args:
             typed: units that no version has.
-            above: units that stand above; `lacking` are those of the newest version that the text lacks.
+            above: units above it; `lacking` are units of the newest version that the text lacks.
         """
         if all(self._units[unit] for unit in units):
             return not any(0 < self._units[unit] <= above[unit] for unit in units)

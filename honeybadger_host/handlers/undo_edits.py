@@ -1,4 +1,4 @@
-"""Undoing a person's edit of a file: the text before it is merged into what was made of the text after it since."""
+"""Undoing a person's edit: its reversal is merged into the current text."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _MAX_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class UndoneEdit:
-    """An edit that is to be undone, or the undoing of one.
+    """An edit to undo, or the undoing of one.
 
     Args:
         before, after: what the file held then.
         was_there: there was such a file before.
-        since: what was done to the file after it, oldest first.
+        since: later changes of the file, oldest first.
     """
 
     event: Row
@@ -53,7 +53,7 @@ class UndoneEdit:
 
 
 def undone_edit(journal: Path, event: Row) -> UndoneEdit:
-    """Return what is known of an edit, or of its undoing, for `put_back`. Raises Refusal, JournalError."""
+    """Return an edit, or its undoing, with the texts around it. Raises Refusal, JournalError."""
     if is_edit(event) and edit_of(event).hunks is None:
         raise _conflict(event, f"of edit {event.seq} {edited_lines(edit_of(event))}, only that {event.file} changed")
     past = read_past(journal, event.file)

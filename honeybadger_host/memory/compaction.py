@@ -102,7 +102,7 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
     """Return the document within its limits; compacted again it stays as it is.
 
     Dropped messages leave one line each in the summary, which forgets its oldest such lines, and says how many, when it
-    is full. Facts are sorted, each once. What was not counted is estimated.
+    is full. Facts are sorted, each once. Uncounted tokens are estimated.
 
     Args:
         now: decides which ended tasks go.

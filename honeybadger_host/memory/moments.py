@@ -25,7 +25,7 @@ class Moment(NamedTuple):
     Args:
         seq: the last change that counts.
         at: milliseconds since the epoch.
-        until: likewise; what was served later is not meant.
+        until: likewise; later contexts are left out.
         served: the context whose hash it was named by.
     """
 

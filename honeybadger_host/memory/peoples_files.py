@@ -1,4 +1,4 @@
-"""Which files of a home are documents, by their names; and the author shown for the owner of a file."""
+"""The files of a home that are documents, by their names; and the author shown for the owner of a file."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Deletion(Edited):
     context_begins_at: Time | None = None
 
     def left(self, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
-        """Return the number of the last turn that contexts leave out, and those that they show."""
+        """Return the number of the last turn that contexts leave out, and the shown turns."""
         return self.context_begins_after, [turn for turn in turns if self.shows(turn)]
 
     def shows(self, turn: Turn) -> bool:

@@ -86,7 +86,7 @@ class WorkingMemoryStore:
             labels.pop(change.file, None)
 
     def end_batch(self, written: Sequence[Change]) -> None:
-        """Forget everything: the folders say what was written."""
+        """Drop everything: the folders have the written entries."""
         self._views.clear()
 
     # ------------------------------------------------------------------------------------------------- reading
@@ -163,13 +163,13 @@ def checked(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
 
 
 def is_over(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]) -> bool:
-    """Return whether a file's entry has certainly lived; what is not an entry has not.
+    """Return whether a file's entry has certainly expired; a file that is no entry has not.
 
     What only seems to have expired, or to be from the future, because somebody set the clock, stays on the disk until
     nobody did for as long as it was to live: then its life is over by any clock.
 
     Args:
-        was_watched_for: whether nobody set the clock in the last so many seconds.
+        was_watched_for: whether nobody set the clock in that many seconds.
     """
     try:
         label = parse_working(data)[0].label

@@ -118,7 +118,7 @@ class IndexFile:
         with self._lock:
             self._db.close()
 
-    # -- what is in it ----------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------------------------------------------------- content
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query. Raises WorldFailed."""

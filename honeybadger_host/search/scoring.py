@@ -33,7 +33,7 @@ _TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
 # match every question a little and do not know names: with a larger weight they outweigh the words
 # (docs/decisions/020-vectors.md).
 _VECTOR_WEIGHT: Final = 0.5
-MIN_SPREADS: Final = 3.0  # A document found by its vector alone must stand out by this many spreads
+MIN_SPREADS: Final = 3.0  # minimum for a document found by its vector alone
 _SPARSE: Final = 3  # A word around more than 1 in this many turns is summed over all turns, which is then cheaper
 # Number of the best texts that are scored in full first; documents that cannot reach them are skipped.
 _SCORED_FIRST: Final = 128

@@ -136,7 +136,7 @@ class Answers:
     def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
         data, size = request.data, request.size
         if data is not None and size > len(data):
-            with contextlib.suppress(NotRegular, Changing, FileNotFoundError):  # gone: keep what was read
+            with contextlib.suppress(NotRegular, Changing, FileNotFoundError):  # gone: keep the bytes that were read
                 more = self.dead_letters.read_for(opened, request.name).data
                 if more.startswith(data):  # else another file has that name now, perhaps of somebody else
                     data = more

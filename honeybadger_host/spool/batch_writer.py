@@ -1,6 +1,6 @@
 """Makes the decisions of a batch durable: one commit of the journal, then the files.
 
-A change whose file cannot be written is refused before the commit, and so is what was decided upon it.
+A change whose file cannot be written is refused before the commit, with all changes based on it.
 """
 
 from __future__ import annotations

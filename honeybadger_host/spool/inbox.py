@@ -163,8 +163,8 @@ class OpenInbox:
         """Remove a finished request. If that fails, it is remembered and never served again.
 
         Args:
-            seen: what was answered. Something else of this name stays: it is a request that nobody has read. (There is
-                no call that compares and removes in one step: what comes in the microseconds between goes unread.)
+            seen: the answered file. Another file of this name stays: it is an unread request. (There is
+                no call that compares and removes in one step; a file that arrives within microseconds is lost unread.)
         """
         if seen is not None:
             try:

@@ -209,10 +209,10 @@ class Pipeline:
         result: Mapping[str, Any],
         also: Callable[[sqlite3.Connection], None] = lambda connection: None,
     ) -> None:
-        """Keep the receipt of a request that was done beside the batches: asked again it gets this answer.
+        """Keep the receipt of a request done outside the batches: a repetition gets this answer.
 
         Args:
-            also: what is to be durable with it, all or nothing.
+            also: changes to commit with it, all or nothing.
         Raises WorldFailed, StorageFailed.
         """
         seq = self._journal.next_seq
@@ -324,7 +324,7 @@ class Pipeline:
         return busy if self._is_accepting else busy | (self._spool.queues - {*self.turn_queue.groups})
 
     def _open(self, received: RequestBatch, inbox: Inbox, name: str) -> bool:
-        """Open a box, once for a batch; False: that is impossible, and the file is let go."""
+        """Open a box, once per batch; False: impossible, and the file is dropped."""
         if inbox not in received.opened:
             opened = self._spool.open(inbox)
             if opened is None:

@@ -76,7 +76,7 @@ class ReplyRetention:
         """Remove uncollected replies and unfinished temporary files; return the number removed.
 
         Args:
-            was_watched_for: whether nobody has set the clock for so many seconds; before that no file of that age goes.
+            was_watched_for: whether nobody set the clock for that many seconds; else no file of that age expires.
             now: by the wall clock.
         """
         count = 0

@@ -156,7 +156,7 @@ class _NotYet(Exception):
     """A file to read again later.
 
     Args:
-        else_why: what is wrong with it when it stays so; None: it is tried for as long as it takes.
+        else_why: its fault if it stays so; None: it is retried without end.
         is_linked: it has several names.
     """
 
@@ -182,7 +182,7 @@ class RequestReader:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
         most_bytes: of one file; more is refused.
-        throttle: keeps the log short: an inbox that cannot be read is spoken of once in a while, by kind of error.
+        throttle: limits the log lines about an unreadable inbox, by kind of error.
     """
 
     handlers: Mapping[str, Handler]

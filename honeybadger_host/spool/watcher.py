@@ -223,7 +223,7 @@ if HAS_INOTIFY:
 
         Attributes:
             hint: see `Watcher`.
-            dropped: folders whose watch ended by itself.
+            dropped: folders whose watch the kernel ended.
         """
 
         def __init__(self, hint: Callable[[str, str], None]) -> None:

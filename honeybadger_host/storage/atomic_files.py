@@ -37,7 +37,7 @@ from honeybadger_host.storage.journal_schema import Row
 log = structlog.get_logger()
 
 ABSENT: Final = -1  # the fingerprint of no file
-# Kinds of rows whose file changes as a whole; `Row.offset` is the fingerprint of what was there before.
+# Kinds of rows that replace a whole file; `Row.offset` is the fingerprint of its earlier content.
 WHOLE_KINDS: Final = frozenset(kind + end for kind in get_args(WholeKind) for end in ("", REMOVED))
 
 
@@ -84,12 +84,12 @@ class WholeFiles:
             self._held[change.file] = None
         elif isinstance(change, NotesRevised):
             self._held[change.file] = change.text
-        elif change.file in self._held:  # somebody looks at what is appended to
+        elif change.file in self._held:  # a reader has the file that is appended to
             self._held[change.file] = (self._held[change.file] or b"") + change.data
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:
-        """Take back at the end what is applied within: one decision may be made of several, each upon the last."""
+        """Roll back at the end the changes applied within: a decision may have several, each based on the last."""
         before = dict(self._held)
         try:
             yield
@@ -119,7 +119,7 @@ class WholeFiles:
             return True
 
     def discard(self, file: str, is_due: Callable[[bytes], bool]) -> bool:
-        """Remove a file past the journal, as one that has expired; return whether it was removed.
+        """Remove a file without a change in the journal, as when it has expired; return whether it was removed.
 
         Only in the writer's place, and never a file that this batch has loaded: its change names what it replaces, and
         would be taken for somebody's edit if that went away. Raises WorldFailed, OSError, and what `is_due` raises.
@@ -180,7 +180,7 @@ def bring_up(path: Path, file: str, rows: Sequence[Row]) -> bool:
 
     Args:
         file: its name below the home folder.
-        rows: its changes that may not stand in it, oldest first; at least one.
+        rows: its changes that may be missing in it, oldest first; at least one.
     Raises WorldFailed: it can be neither read nor written; to be tried again.
     """
     held = read_whole(path)

@@ -58,7 +58,7 @@ DIGESTS_OF_9: Final = DIGESTS + _triggers("edits", _EDITS_OF_9)
 def stretches_in(connection: sqlite3.Connection) -> list[range]:
     """Return numbers of rows in stretches that are checked together, the newest first. Raises sqlite3.Error.
 
-    Only those that are there: a damaged number may be any.
+    Only existing numbers: a damaged number may be any.
     """
     numbers = " UNION ".join(f"SELECT DISTINCT seq / {CHECKED_AT_ONCE} FROM {table}" for table in _COLUMNS)  # noqa: S608  constants
     query = f"SELECT 0 UNION SELECT DISTINCT id / {4 * CHECKED_AT_ONCE} FROM digests UNION {numbers} ORDER BY 1 DESC"  # noqa: S608  constants

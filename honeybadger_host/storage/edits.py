@@ -30,14 +30,14 @@ LOOKED_AT: Final = "looked_at"
 ADOPTED: Final = "adopted"
 ADOPTED_KINDS: Final = 4
 KEPT_SAVED_MS: Final = 3_600_000  # age limit of texts that were saved, in milliseconds
-FORGOTTEN_DIGEST: Final = b""  # in place of the digest of a file that held what was forgotten since
+FORGOTTEN_DIGEST: Final = b""  # replaces the digest of a file that held text forgotten since
 
 
 class Edit(NamedTuple):
     """The change that a person made to a file, as the row of the edit says it.
 
     Args:
-        event: the first seq of what was noticed together, as after a `git checkout`.
+        event: first seq of the edits noticed together, as after a `git checkout`.
         before, after: `digest_of` the file; None: there was none.
         hunks: None when the text was not kept, as of a large file.
         unread: how many notes it took out that its author may not have read.
@@ -210,7 +210,7 @@ def insert_texts(connection: sqlite3.Connection, texts: Iterable[tuple[str, int,
 
 
 class EditReader:
-    """Reads what is kept of people's files from a journal that a host may have open. Raises JournalError.
+    """Reads the records of people's files from a journal that a host may have open. Raises JournalError.
 
     Args:
         rows: runs a query on a connection that is open; None: each query opens one.
@@ -269,7 +269,7 @@ class EditReader:
         return None if found is None or digest_of(found[0]) != seen.digest else found[0]
 
     def written_as(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the bytes that the host gave files once, of those that had the wanted digest. Reads all changes."""
+        """Return the earlier contents of files that have the wanted digests. Reads all changes."""
         query = "SELECT file, data FROM changes WHERE file IN (SELECT value FROM json_each(?)) ORDER BY seq DESC"
         found: dict[str, bytes] = {}
         for file, data in self.rows(query, (_listed(wanted),)) if wanted else ():

@@ -7,7 +7,7 @@ from typing import Final
 
 from honeybadger_host.storage.files import Signature
 
-NEVER_SEEN: Final = Signature(-1, -1, -1, -1)  # the signature of no file: what is kept under it is read again
+NEVER_SEEN: Final = Signature(-1, -1, -1, -1)  # the signature of no file, so that the file is read again
 # Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same.
 _GRAIN_NS: Final = 20_000_000
 # Some file systems keep the time stamps of folders to a second or two: a change within that may not show.
@@ -33,7 +33,7 @@ def is_young(signature: Signature | None, now_ns: int) -> bool:
 
 
 def trusted(signature: Signature | None, now_ns: int) -> Signature | None:
-    """Return a signature under which a later save would show, else one that never matches."""
+    """Return a signature that any later save would change, else one that never matches."""
     return NEVER_SEEN if is_young(signature, now_ns) else signature
 
 
@@ -52,7 +52,7 @@ class Unchanged:
         self._is_trusted = False
 
     def holds(self, status: os.stat_result) -> bool:
-        """Return whether what was listed is still all there is."""
+        """Return whether the listing is still complete."""
         return self._is_trusted and _stamp_of(status) == self._stamp
 
     def listed(self, status: os.stat_result, now: float) -> None:

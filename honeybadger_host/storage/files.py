@@ -50,7 +50,7 @@ class NotRegular(Exception):
 
 
 class Changing(Exception):
-    """A file that was written, linked or unlinked while it was read: what was read counts for nothing."""
+    """A file was written, linked or unlinked while it was read; its content is void."""
 
 
 class Incoming(NamedTuple):
@@ -117,7 +117,7 @@ def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tu
         NotRegular: a link, folder, FIFO, socket or device; the message names the kind.
         OSError: there is none, or the world failed (too many open files, I/O error).
     """
-    own = (1.0, 2.0) if within is None else ()  # no sender holds others up for so long with a lease on its request
+    own = (1.0, 2.0) if within is None else ()  # no sender may delay others this long by a lease on its request
     for seconds in (0.001, 0.01, 0.1, *own, None):
         try:
             fd = os.open(path, _READ, dir_fd=within)
@@ -144,7 +144,7 @@ def read_incoming(folder_fd: int, name: str, max_bytes: int) -> Incoming:
     Raises:
         NotRegular: a link, folder, FIFO, socket or device; the message names the kind.
         Changing: look again later.
-        FileNotFoundError: it is gone, or its name is another file's by now.
+        FileNotFoundError: it is gone, or its name belongs to another file now.
         OSError: the world failed (too many open files, I/O error).
     """
     fd, status = open_plain(name, within=folder_fd)
@@ -205,7 +205,7 @@ def open_new(path: str | os.PathLike[str], *, within: int | None = None) -> int:
     """Return a descriptor to write a file that is made by this (0600). Raises FileExistsError, OSError.
 
     Args:
-        within: descriptor of the folder it is to be in.
+        within: descriptor of the folder it must be in.
     """
     return os.open(path, _NEW, FILE_MODE, dir_fd=within)
 
@@ -339,7 +339,7 @@ def replace(path: Path, data: bytes, *, mode: int = FILE_MODE, is_durable: bool 
 
 
 def write_beside(path: Path, data: bytes, *, mode: int, is_durable: bool = True) -> Path:
-    """Write what a file is to be replaced with; return the temporary file. Raises OSError; then there is none."""
+    """Write the replacement of a file to a temporary file; return its name. Raises OSError and leaves none."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:

@@ -27,8 +27,8 @@ from honeybadger_host.storage.tombstones import bury, salt_of, salted
 from honeybadger_host.text.phrases import FORGOTTEN, Phrases
 
 DOCUMENT_APPENDS: Final = ("note", "history", "note_archived")  # kinds of rows that are appended to documents
-_PLAN: Final = "forgetting"  # in `meta`: what is being forgotten, until all of it is done
-QUOTED: Final = {"forgotten": True}  # the result that stands in a reply that quoted what was forgotten
+_PLAN: Final = "forgetting"  # key in `meta`: the plan of a `forget` until it is finished
+QUOTED: Final = {"forgotten": True}  # result of a reply that quoted forgotten text
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class Forgetting:
     """A request to forget, kept until it is done.
 
     Args:
-        selector: what was asked for, as JSON.
+        selector: the request, as JSON.
         parts, wholes: see `Phrases`; `asked` are those of them that were asked for as they are.
-        rows: seqs of changes of which all goes.
-        files: of which all goes, below the home.
+        rows: seqs of changes to erase completely.
+        files: files to erase completely, below the home.
         entries: ids of entries that go.
         sender, request, digest: who asked for it; the digest in hex. Empty: nobody, it came with an import.
         asked_in: the group in whose inbox it was asked for; empty: in that of `group`.
         is_erased: only what was deleted is left to be overwritten; then nothing else is known any more but `went`.
-        went: what is answered.
+        went: the result of the request.
     """
 
     group: str
@@ -69,7 +69,7 @@ class Forgetting:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was found that is to be forgotten."""
+        """Whether there is nothing to forget."""
         return not (self.asked or self.parts or self.wholes or self.rows or self.files)
 
 
@@ -80,10 +80,10 @@ class Found:
     Args:
         rows: seq of a change -> its bytes.
         last: the last of the host's in each file.
-        edits: those that are people's edits.
+        edits: people's edits among them.
         files: all files of them.
         receipts: seq -> the reply.
-        turns: those that were begun, with their steps.
+        turns: begun turns with their steps.
         kinds: how many changes, by kind.
     """
 
@@ -96,7 +96,7 @@ class Found:
     kinds: Counter[str] = field(default_factory=Counter)
 
     def is_settled(self, marks: Marks) -> bool:
-        """Return whether all of it stands in its files for good: recovery would write the others again."""
+        """Return whether all changes are durable in their files; recovery would rewrite the others."""
         return all(seq < marks.first_unsettled(file) for file, seq in self.last.items())
 
     def __bool__(self) -> bool:
@@ -107,12 +107,12 @@ class Found:
 
 
 def read_forgetting(path: Path) -> Forgetting | None:
-    """Return what was begun and is not done. Raises JournalError."""
+    """Return the plan of an unfinished `forget`. Raises JournalError."""
     return _plan_of(read_meta(path, _PLAN))
 
 
 def begun_in(connection: sqlite3.Connection) -> Forgetting | None:
-    """Return what stands in a journal to be forgotten, while its words are still known."""
+    """Return the text to forget in a journal, while it is still known."""
     (value,) = connection.execute("SELECT value FROM meta WHERE key = ?", (_PLAN,)).fetchone() or (None,)
     plan = _plan_of(value)
     return None if plan is None or plan.is_erased else plan
@@ -123,13 +123,13 @@ def _plan_of(value: Any) -> Forgetting | None:
 
 
 def keep_forgetting(connection: sqlite3.Connection, plan: Forgetting) -> None:
-    """Keep what is to be forgotten, before anything goes. The transaction is the caller's."""
+    """Keep the plan before anything is erased. The transaction is the caller's."""
     salt_of(connection)
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLAN, orjson.dumps(plan)))
 
 
 def bury_forgetting(connection: sqlite3.Connection, plan: Forgetting, went: Mapping[str, Any]) -> None:
-    """Keep only digests of what was forgotten. The transaction is the caller's."""
+    """Keep only digests of the forgotten texts. The transaction is the caller's."""
     bury(connection, plan.group, plan.asked, (*plan.parts, *plan.wholes))
     nothing = Forgetting(plan.group, sender=plan.sender, request=plan.request, digest=plan.digest)
     keep_forgetting(connection, replace(nothing, asked_in=plan.asked_in, is_erased=True, went=went))
@@ -144,7 +144,7 @@ def end_forgetting(connection: sqlite3.Connection) -> None:
 
 
 def find(path: Path, plan: Forgetting) -> Found:
-    """Return where it stands in a journal that a host may have open. Raises JournalError."""
+    """Return its places in a journal that a host may have open. Raises JournalError."""
     found, phrases = Found(), plan.phrases
     selected, whole, requests = frozenset(plan.rows), frozenset(plan.files), set[tuple[str, str]]()
     query = "SELECT seq, sender, request, kind, file, data FROM changes WHERE grp = ?"
@@ -179,7 +179,7 @@ def find(path: Path, plan: Forgetting) -> Found:
 
 
 def _edit_without(data: bytes, file: str, phrases: Phrases, *, is_all: bool) -> bytes:
-    """Return what the row of an edit says, line by line without what is forgotten."""
+    """Return the data of an edit's row without the forgotten text, line by line."""
     value = orjson.loads(data)
     for hunk in value["hunks"] or ():
         for number, packed in enumerate(hunk[1:], 1):
@@ -217,10 +217,10 @@ def _without_digests(data: bytes) -> bytes:
 def empty(
     connection: sqlite3.Connection, plan: Forgetting, found: Found, files: Mapping[str, tuple[bytes, bytes]]
 ) -> None:
-    """Take out what was found. The transaction is the caller's.
+    """Erase what was found. The transaction is the caller's.
 
     Args:
-        files: those that were written anew, with what they held and what they hold.
+        files: rewritten files with their earlier and their new content.
     """
     salt, phrases = salt_of(connection), plan.phrases
     for seq, data in found.rows.items():
@@ -259,7 +259,7 @@ def empty(
 
 
 def seen_without(seen: Seen, phrases: Phrases, files: Mapping[str, tuple[bytes, bytes]]) -> Seen:
-    """Return how a file was looked at last, as if what is forgotten had never stood there."""
+    """Return the last seen state of a file as if the forgotten text had never been in it."""
     before, after = files.get(seen.file, (b"", b""))
     if seen.text is None:
         is_as_it_was = seen.file in files and (before == after or digest_of(before) == seen.digest)
@@ -271,6 +271,6 @@ def seen_without(seen: Seen, phrases: Phrases, files: Mapping[str, tuple[bytes, 
 
 
 def read_emptied(path: Path, seqs: Collection[int]) -> set[int]:
-    """Return those of some changes of which something was forgotten. Raises JournalError."""
+    """Return the changes among some from which something was forgotten. Raises JournalError."""
     query = "SELECT seq FROM emptied WHERE seq IN (SELECT value FROM json_each(?))"
     return {seq for (seq,) in read_rows(path, query, (orjson.dumps(list(seqs)).decode(),))}

@@ -129,7 +129,7 @@ class Holder:
 
 
 class HomeLock:
-    """Held while a host serves the home. The kernel lets go of it when the process ends, so it is never stale."""
+    """Held while a host serves the home. The kernel releases it when the process ends, so it is never stale."""
 
     def __init__(self, home: Path) -> None:
         """Take the lock. Raises HomeLocked, HomeError, StorageFailed."""
@@ -157,7 +157,7 @@ class HomeLock:
         data = holder_bytes(journal, pid=os.getpid(), started=started, host=socket.gethostname())
         try:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._fd, 0, len(data))  # without space what stands there is not half overwritten
+                os.posix_fallocate(self._fd, 0, len(data))  # a full disk must not leave it half overwritten
             if os.pwrite(self._fd, data, 0) != len(data):  # a full tmpfs says so
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.ftruncate(self._fd, len(data))
@@ -170,7 +170,7 @@ class HomeLock:
 
 
 def _failed(what: str, error: OSError) -> HomeError | StorageFailed:
-    """Return what to raise: a fault that may clear by itself is worth another start."""
+    """Return the error to raise; a transient fault is worth another start."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFailed(f"cannot {what}: {error.strerror}; free some space or inodes, then start again")
     if may_clear(error):

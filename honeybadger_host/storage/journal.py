@@ -68,7 +68,7 @@ class Journal:
     Args:
         next_seq: number for the next change; owned by the event loop.
         committed_seq: number of the last change that is durable.
-        marks: what of it stands in the files.
+        marks: how much of it is in the files.
     """
 
     path: Path
@@ -93,7 +93,7 @@ class Journal:
     damaged: Sequence[str] = ()
     """Rows that changed by themselves, as far as that is known."""
     _pruned_seq: int = 0
-    """Up to here all receipts are among those that stay."""
+    """All receipts up to this one are kept."""
 
     @classmethod
     def open(cls, path: Path, *, expected_identity: str | None = None, shared: SharedLog | None = None) -> Journal:
@@ -152,7 +152,7 @@ class Journal:
 
     @property
     def projected_seq(self) -> int:
-        """Every change up to it stands durably in its file."""
+        """Every change up to it is durable in its file."""
         return self.marks.projected_seq
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class Journal:
         """Make the receipt of a request without changes durable, and something with it. Raises as `commit`.
 
         Args:
-            receipt: its number belongs to no change; the time is set here. One that is there stays.
+            receipt: its number belongs to no change; the time is set here. An existing one stays.
         """
         at = self.last_at = max(self.last_at, time.time_ns() // 1_000_000)
         with self._transaction() as connection:
@@ -215,7 +215,7 @@ class Journal:
         return any(self._newest_of.get(group, 0) > since for group in groups)
 
     def mark_projected(self, seq: int, unsettled: Mapping[str, int] | None = None) -> None:
-        """Keep what stands durably in its file: recovery begins behind it.
+        """Record the changes that are durable in their files: recovery begins behind them.
 
         Args:
             seq: every change up to it, but for those of the files in `unsettled`.
@@ -246,7 +246,7 @@ class Journal:
         return {row[0]: (row[1], row[2]) for row in self.rows(query, (group, sender, *requests))}
 
     def unprojected(self) -> Iterator[Row]:
-        """Return the host's changes that may not stand in their files, oldest first."""
+        """Return the host's changes that may be missing in their files, oldest first."""
         first = self.projected_seq + 1
         of_some = (  # CROSS: in this order, one scan whatever the number of files
             "SELECT changes.* FROM changes CROSS JOIN unsettled USING (file) "  # noqa: S608  a constant
@@ -267,7 +267,7 @@ class Journal:
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
         """Forget some of the oldest receipts of changes up to one, and turns begun before; return how many receipts.
 
-        Those of imported entries stay: what was imported once does not come again.
+        Receipts of imported entries stay, so that nothing is imported twice.
         """
         oldest = (
             "SELECT seq FROM receipts WHERE seq > ? AND seq <= ? AND NOT (sender = ? AND request GLOB ? || '*') "
@@ -285,7 +285,7 @@ class Journal:
         """Count the beginning of a turn; return what an attempt before left. Raises as `commit`.
 
         Args:
-            digest: SHA-256 of the request; what was kept for other bytes under the same id is forgotten.
+            digest: SHA-256 of the request; records of other bytes under the same id are dropped.
         """
         with self._transaction() as connection:
             row = connection.execute(
@@ -425,7 +425,7 @@ class Journal:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('pushed', ?)", (orjson.dumps(places).decode(),))
 
     def change_past(self, change: Callable[[sqlite3.Connection], ResultT], *, is_buried: bool = False) -> ResultT:
-        """Change what is kept of the past, all or nothing; return what `change` does. Raises as `commit`.
+        """Change records of the past, all or nothing; return the result of `change`. Raises as `commit`.
 
         Args:
             is_buried: what other machines were told before is not to be kept, either; see `settle_elsewhere`.
@@ -436,30 +436,30 @@ class Journal:
             return change(connection)
 
     def settle_elsewhere(self) -> list[tuple[str, str]]:
-        """Return places on other machines where something is left of what was buried, each with how it stands there.
+        """Return places on other machines where forgotten text is left, each with its form.
 
         Machines that do not say so are among them. Takes a minute at most; any thread.
         """
         return [] if self._shared is None else self._shared.settle()
 
     def vacuum(self) -> None:
-        """Write the database anew, so that nothing is left of what was deleted. Whoever wants to commit waits.
+        """Rewrite the database, so that nothing deleted is left in it. Commits wait meanwhile.
 
         Raises WorldFailed: no space, it takes as much again; or a reader stood in the way.
         """
         vacuum(self._writer, self.path)
 
     def checkpoint(self) -> bool:
-        """Fold the WAL into the database beside whoever commits; return whether `begin_wal` is due.
+        """Checkpoint the WAL while commits go on; return whether `begin_wal` is due.
 
-        That is when it is long and something was committed meanwhile: only a WAL that is folded to its end begins anew.
+        That is when it is long and there was a commit meanwhile: only a fully checkpointed WAL starts over.
         """
         with translating(self.path):
             _, pages, folded = self._folder.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return bool(folded < pages > _LONG_WAL)
 
     def begin_wal(self) -> None:
-        """Fold the rest of the WAL, so that the next commit begins it anew. Whoever wants to commit waits."""
+        """Checkpoint the rest of the WAL, so that the next commit starts it over. Commits wait meanwhile."""
         with translating(self.path):
             self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 

@@ -21,16 +21,16 @@ class SharedLog(Protocol):
     """Takes each transaction before the journal of this machine does, where several machines keep one journal."""
 
     def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        """Return what runs the statements of a transaction, and remembers those that write."""
+        """Return a connection for one transaction that records its writing statements."""
 
     def end_stream(self) -> None:
-        """Let what was shared up to the end of this transaction go from the servers, once nobody needs it."""
+        """Let the servers drop the log up to the end of this transaction once nobody needs it."""
 
     def settle(self) -> list[tuple[str, str]]:
         """Wait a minute at most until that is gone everywhere; return each place where it is left, and its form."""
 
     def commit(self, connection: sqlite3.Connection) -> None:
-        """Make what was remembered durable on other machines, then here. Raises StorageFailed, sqlite3.Error."""
+        """Make the recorded statements durable on other machines, then here. Raises StorageFailed, sqlite3.Error."""
 
 
 class Transaction:
@@ -106,7 +106,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a journal, which a host may have open, to read it. Raises JournalError, also for what is done with it."""
+    """Open a journal, which a host may have open, to read it. Raises JournalError, also while it is used."""
     try:
         with closing(connect_to_read(path)) as connection:
             yield connection
@@ -135,7 +135,7 @@ def translating(path: Path) -> Iterator[None]:
 
 
 def vacuum(connection: sqlite3.Connection, path: Path) -> None:
-    """Write a journal anew, so that nothing is left of what was deleted. Raises sqlite3.Error, WorldFailed."""
+    """Rewrite a journal, so that nothing deleted is left in it. Raises sqlite3.Error, WorldFailed."""
     connection.execute("VACUUM")
     until = time.monotonic() + _MAX_READER_SECONDS
     while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:

@@ -1,4 +1,4 @@
-"""A journal as a whole, which a host may have open: where it stands, whether it is sound, and a copy of it."""
+"""A journal as a whole, which a host may have open: its position, its soundness, and a copy of it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def damaged_rows(path: Path, numbers: range) -> list[str]:
 
 
 def read_position(path: Path) -> JournalPosition:
-    """Return where a journal stands that a host may have open. Raises JournalError."""
+    """Return the position of a journal that a host may have open. Raises JournalError."""
     try:
         with closing(connect_to_read(path)) as connection:
             return _position_in(connection)

@@ -85,7 +85,7 @@ def read_log(path: Path, wanted: LogFilter, limit: int) -> list[Row]:
 
 
 def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
-    """Return seq -> the turn that led to a change, for those of some changes of which it is known. Raises JournalError.
+    """Return the turn that led to each of some changes, by seq, where it is known. Raises JournalError.
 
     A turn itself, and what an agent's tools changed while it answered. A request that a client sent by itself says
     nothing of a turn; nor does one of which two turns of one name may be meant.
@@ -203,7 +203,7 @@ def read_done(path: Path, group: str, sender: str, begins: str) -> set[str]:
 def read_request(path: Path, row: Row) -> list[Row]:
     """Return all changes of the request that a change belongs to, in order. Raises JournalError."""
 
-    def side(query: str) -> list[Row]:  # they stand in a row
+    def side(query: str) -> list[Row]:  # neighbouring rows
         rows = map(Row._make, connection.execute(query, (row.seq,)))
         return [*takewhile(lambda other: _request_of(other) == _request_of(row), rows)]
 

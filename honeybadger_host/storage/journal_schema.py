@@ -26,7 +26,7 @@ EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")  # kinds of changes tha
 IS_EDIT: Final = "kind IN ('edit', 'edit_new', 'edit_removed')"
 # The edits that took notes which their author may not have read.
 IS_UNREAD: Final = f"{IS_EDIT} AND instr(data, CAST('\"unread\":0,' AS BLOB)) = 0"
-FORGOTTEN_BASE: Final = -2  # in place of the fingerprint of what a file held, of which something was forgotten since
+FORGOTTEN_BASE: Final = -2  # replaces the fingerprint of a content of which something was forgotten since
 MAX_ID_LENGTH: Final = 60  # characters of a turn's id in its name
 # What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it.
 TOOL_REQUEST: Final = re.compile(r"(?P<turn>(?P<id>.+)\.[0-9a-f]{12})\.\d+\.\d+", re.DOTALL)

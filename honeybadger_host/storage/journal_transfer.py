@@ -37,8 +37,8 @@ class Arriving(NamedTuple):
     """Rows that come into a journal besides changes.
 
     Args:
-        unsettled: file -> the oldest change of it that may not stand in it.
-        forgetting: what of it is to be forgotten as soon as it is there; None: nothing.
+        unsettled: oldest change that may be missing in a file, by file.
+        forgetting: texts to forget as soon as it is there; None: none.
     """
 
     receipts: Iterable[Receipt]
@@ -142,7 +142,7 @@ def _mark(connection: sqlite3.Connection, group: str, last: int, unsettled: Mapp
 
 
 def is_shared(path: Path) -> bool:
-    """Return whether several machines keep a journal: what is written past their log only this one would have."""
+    """Return whether several machines keep a journal; a write without their log would be on this one only."""
     return read_meta(path, LOG_SEQ) is not None
 
 
@@ -158,7 +158,7 @@ def is_older(path: Path) -> bool:
 
 
 def read_loaded(path: Path) -> str | None:
-    """Return the group whose files are to be put in their place; None: nothing is left to do. Raises JournalError."""
+    """Return the group whose files are still to be placed; None: nothing is left to do. Raises JournalError."""
     value = read_meta(path, LOADED)
     return None if value is None else str(value)
 

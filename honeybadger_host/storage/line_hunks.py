@@ -12,7 +12,7 @@ _MAX_COMPARED: Final = 1_000_000  # pairs of lines; more are compared between li
 
 
 class Hunk(NamedTuple):
-    """Lines that stand in place of others.
+    """Lines that replace others.
 
     Args:
         at: number of the first line, from 0, in the text before.
@@ -62,12 +62,12 @@ def _is_blank(line: bytes) -> bool:
 
 
 def _anchors(before: Sequence[bytes], after: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Return where lines stand that both sides have just once, as many as are in the same order on both."""
+    """Return the places of lines that both sides have exactly once, the longest series in the same order."""
     once, again = ({line for line, count in Counter(side).items() if count == 1} for side in (before, after))
     unique = once & again
     places = {line: at for at, line in enumerate(after) if line in unique}
     pairs = [(at, places[line]) for at, line in enumerate(before) if line in places]
-    ends: list[int] = []  # the least last place of a row of so many; see "longest increasing subsequence"
+    ends: list[int] = []  # least last place of a series of each length; see "longest increasing subsequence"
     rows: list[int] = []
     for _, place in pairs:
         rows.append(bisect_left(ends, place))

@@ -1,4 +1,4 @@
-"""The lines of a log from its end: what is newest costs no more in a long log than in a short one."""
+"""The lines of a log from its end: the newest cost no more in a long log than in a short one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes that leave a file people edit, come back into it, or change there: what is decided, and what a row says of it.
+"""Notes that leave a file, return to it or change in it: the decisions, and their rows in the journal.
 
 See docs/decisions/026-removing-notes.md; `revised_files` writes it. Pure.
 """
@@ -18,7 +18,7 @@ from honeybadger_host.storage.changes import EDIT_UNDONE, NOTE_EDITED, NOTE_REMO
 from honeybadger_host.storage.journal_schema import EDIT_KINDS, Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of, reversed_hunks
 
-LINE_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED))  # kinds of rows that say which lines took the place of which
+LINE_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED))  # kinds of rows that name replaced lines
 # Kinds of rows that take notes or lines out of a file or put them back; `Row.offset` is the fingerprint of what was
 # there.
 REVISED_KINDS: Final = LINE_KINDS | {NOTE_REMOVED, NOTE_RESTORED}
@@ -26,11 +26,11 @@ REVISED_KINDS: Final = LINE_KINDS | {NOTE_REMOVED, NOTE_RESTORED}
 
 @dataclass(frozen=True, slots=True)
 class NotePlace:
-    """A note as it stands in a file, with the blank line before it.
+    """A note as written in a file, with the blank line before it.
 
     Args:
         at: its offset in the text that has it and all other notes of the same change.
-        above: fingerprint of what stands above it where the notes of the change are not.
+        above: fingerprint of the text above it without the notes of the change.
     """
 
     at: int

@@ -1,6 +1,6 @@
 """Recognises forgotten texts without keeping them: salted digests of their words.
 
-Whoever learns something by itself, as curation and import do, asks `Tombstones.knows` first.
+Curation and import, which learn without a person, ask `Tombstones.knows` first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Tombstones:
     """The forgotten texts of a group.
 
     Args:
-        digests: number of words -> digests of so many words in a row.
+        digests: digests of runs of words, by their number of words.
     """
 
     salt: bytes
@@ -71,7 +71,7 @@ def salt_of(connection: sqlite3.Connection) -> bytes:
 
 
 def bury(connection: sqlite3.Connection, group: str, asked: Iterable[str], records: Iterable[str]) -> None:
-    """Keep what was forgotten from being learnt again. The transaction is the caller's.
+    """Keep forgotten text from being learnt again. The transaction is the caller's.
 
     Args:
         asked: known wherever it is said.
@@ -87,7 +87,7 @@ def bury(connection: sqlite3.Connection, group: str, asked: Iterable[str], recor
 
 
 def read_tombstones(journal: Path, group: str) -> Tombstones:
-    """Return what was forgotten in a group, of a journal that a host may have open. Raises JournalError."""
+    """Return the tombstones of a group in a journal that a host may have open. Raises JournalError."""
     digests: dict[int, set[bytes]] = {}
     if not journal.exists():
         return Tombstones(b"", {})

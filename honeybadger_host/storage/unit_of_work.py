@@ -20,7 +20,7 @@ class Store(Protocol):
         """Take in a change that was decided and is not written yet; those of other stores are passed over."""
 
     def end_batch(self, written: Sequence[Change]) -> None:
-        """Forget what was applied and keep what was written, which is less when something was refused or failed."""
+        """Drop applied changes and keep the written ones, which are fewer if something was refused or failed."""
 
 
 class UnitOfWork:
@@ -30,7 +30,7 @@ class UnitOfWork:
         self._stores = stores
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Let what is decided later see these changes."""
+        """Show these changes to later decisions."""
         for change in changes:
             for store in self._stores:
                 store.apply(change)

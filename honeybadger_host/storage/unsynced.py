@@ -51,7 +51,7 @@ class Unsynced:
             WorldFailed: one could not be opened (too many open files); the same call may succeed later.
         """
         for path in paths:
-            self._paths.discard(path)  # before the fsync: what is added meanwhile is not covered by it
+            self._paths.discard(path)  # before the fsync, which does not cover later writes
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
             except OSError as error:

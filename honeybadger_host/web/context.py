@@ -1,4 +1,4 @@
-"""What an agent finds: the context that it gets now, or got earlier, with the reasons; and its search."""
+"""The context that an agent gets now, or got earlier, with the reasons; and its search."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class TaskStates:
             self._decided[change.group, state.task] = state
 
     def end_batch(self, written: Sequence[Change]) -> None:
-        keys = [*self._decided]  # of what was not written, too: it was passed over meanwhile
+        keys = [*self._decided]  # also of unwritten changes, which were skipped meanwhile
         for change in written:
             if change.row_kind == TASK_RECORD:
                 state = _STATE.validate_json(change.data)

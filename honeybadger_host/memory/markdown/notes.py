@@ -58,7 +58,7 @@ class NoteBook:
         preface: the text before the first heading; may be empty.
         notes: oldest first, each with its heading and the blank line behind it; what a person wrote below a signed
             note is a note of its own, without a heading.
-        edited: `stripped` text of a note -> who changed it, of those whose words are not those that were signed.
+        edited: editor of each note whose words differ from the signed ones, by its `stripped` text.
     """
 
     preface: str
