@@ -35,7 +35,7 @@ from honeybadger_host.cluster.records import (
     read_clean,
     write_position,
 )
-from honeybadger_host.cluster.servers import Servers, Unreachable
+from honeybadger_host.cluster.servers import FETCH_SECONDS, Servers, Unreachable
 from honeybadger_host.cluster.snapshots import is_snapshot_current, load_snapshot, publish_snapshot
 from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import StorageFailed, WorldFailed
@@ -413,6 +413,7 @@ class Member:
         """See `SharedLog.settle`. Raises StorageFailed."""
         until, waiting = time.monotonic() + SETTLE_SECONDS, list[str]()
         self._look(self.log.position.stream, [])  # the owner has looked for itself before
+        self._stopping.wait(3 * FETCH_SECONDS)  # a machine that has not read a stream's end by then needs the snapshot
         while True:
             try:
                 if self._asked is None or self._servers is None:

@@ -30,7 +30,7 @@ EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MIN_VERSION = (2, 12)
 _CONNECT_SECONDS: Final = 5.0
-_FETCH_SECONDS: Final = 0.3
+FETCH_SECONDS: Final = 0.3
 _NO_RESPONDERS: Final = "503"
 _OTHERS_SECONDS: Final = 1.0  # between two answers to one question
 _FETCHED_AT_ONCE: Final = 256
@@ -187,7 +187,7 @@ class Servers:
         """
         found = self._call(self._fetch(stream, after), 4 * ANSWER_SECONDS)
         if not found:
-            time.sleep(_FETCH_SECONDS)
+            time.sleep(FETCH_SECONDS)
         return found
 
     async def _fetch(self, stream: str, after: int) -> list[Message]:
