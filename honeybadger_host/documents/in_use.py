@@ -146,11 +146,12 @@ class DocumentsInUse:
             text = self._text_of(seen, path)
             document = Document(file, bytearray(text), seen.seq, is_there=True, left=seen.signature)
             document.is_written = seen.packed is None
-        versions = [bytes(document.text)] if document.is_there and self.rules(file) is not None else []
+        has_rules = self.rules(file) is not None
+        versions = [bytes(document.text)] if has_rules and document.is_there else []
         for row in rows:
             if row.seq > document.seq:
                 document.take(row)
-                versions += [row.data] if self.rules(file) is not None else []
+                versions += [row.data] if has_rules else []
         left = signature_of(path)
         if left != document.left or document.unkept_seq:
             document.left = NEVER_SEEN

@@ -106,9 +106,8 @@ class Overlapping(ValueError):
 
 def merge_lines(base: bytes, newest: bytes, saved: bytes) -> bytes:
     """Return the newest text with what makes `saved` of `base`, line by line. Raises Overlapping."""
-    if (
-        base and not base.endswith(b"\n") and newest.startswith(base + b"\n")
-    ):  # a note was written below a last line without end
+    # a note may have been written below a last line without an end
+    if base and not base.endswith(b"\n") and newest.startswith(base + b"\n"):
         base, saved = base + b"\n", saved if saved.endswith(b"\n") else saved + b"\n"
     lines, theirs, ours = lines_of(base), lines_of(newest), lines_of(saved)
     merged: list[bytes] = []

@@ -159,11 +159,12 @@ class Renderer:
             may_append = added is None and document.rendered is not None and document.is_there
             if may_append and not is_json(document.file) and document.text.startswith(document.on_disk):
                 added = bytes(document.text[len(document.on_disk) :])
-            data = bytes(document.text)
-            if added is not None:
+            rendered: bytes | None = None
+            if added is not None:  # without a copy of the text: a note costs the same in a large file
                 is_done = self._append(document, path, added)
             else:
                 data = self._in_use.as_file(document)
+                rendered = None if data == document.text else data
                 is_done = self._replace(document, path, data, is_durable=is_durable)
         except (WorldFailed, OSError) as error:
             self._keep_rendered(document, added)
@@ -176,8 +177,7 @@ class Renderer:
         if document.has_failed:
             document.has_failed = False
             log.info("projection.caught_up", file=document.file)
-        document.rendered = None if data == document.text else data
-        document.pending_seq, document.is_checked = 0, is_json(document.file)
+        document.rendered, document.pending_seq, document.is_checked = rendered, 0, is_json(document.file)
         self._unsynced.add(path)
         return True
 

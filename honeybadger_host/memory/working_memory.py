@@ -24,9 +24,8 @@ HEADING: Final = (
 )
 ROOT: Final = "data/working"
 _PLAIN: Final = re.compile(rb"[a-z0-9_.-]")
-_MAX_NAME_LENGTH: Final = (
-    180  # bytes; with `.json`, and what a temporary file adds, below the 255 that file systems allow
-)
+# In bytes: with `.json` and the additions of a temporary file it stays below the 255 that file systems allow.
+_MAX_NAME_LENGTH: Final = 180
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,13 +101,17 @@ def _in_order(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
                 early.add(later.seq)
                 ordered.append(_rewrite(connection, later, edit_of(later)._replace(overtaken_by=row.seq)))
         ordered.append(row)
-        if is_edit(row):
-            held = fingerprint_of(edit_of(row).after)
-        else:
-            held = (
-                None if row.kind not in WHOLE_KINDS else fingerprint(None if row.kind.endswith(REMOVED) else row.data)
-            )
+        held = _left(row)
     return ordered
+
+
+def _left(row: Row) -> int | None:
+    """Return the fingerprint of the file after a change; None: the row alone does not tell."""
+    if is_edit(row):
+        return fingerprint_of(edit_of(row).after)
+    if row.kind not in WHOLE_KINDS:
+        return None
+    return fingerprint(None if row.kind.endswith(REMOVED) else row.data)
 
 
 def _made(edit: Edit) -> int | None:
@@ -165,11 +169,9 @@ def _after(text: bytearray | None, row: Row) -> bytearray | None:
         if not is_edit(row):
             return None if text is None else bytearray(new_text(bytes(text), row))
         edit = edit_of(row)
-        if text is None and edit.before is not None:
+        if edit.hunks is None or (text is None and edit.before is not None):
             return None
-        return (
-            None if edit.hunks is None else bytearray(b"".join(apply_hunks(lines_of(bytes(text or b"")), edit.hunks)))
-        )
+        return bytearray(b"".join(apply_hunks(lines_of(bytes(text or b"")), edit.hunks)))
     except ValueError:
         return None
 
