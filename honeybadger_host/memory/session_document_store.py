@@ -151,10 +151,12 @@ class Sessions:
 
     def as_file(self, file: str, version: bytes) -> bytes:
         """Return a version with the turns of the log, as its file is to hold it."""
-        _, _, group, name = file.split("/")
+        group, session = _session_of(file)
         try:
             document = self._parse(file, version)
-            base, behind = self._behind(group, name.removesuffix(".json"), document)
+            if document.turns == self._turn_logs.newest(group, session):
+                return version  # without a look into the log, which has just grown by the turns of this batch
+            base, behind = self._behind(group, session, document)
         except WorldFailed:  # the log cannot be read
             return version
         return dump_document(self._folded(base, behind)) if behind else version

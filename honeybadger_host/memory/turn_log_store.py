@@ -132,6 +132,11 @@ class TurnLogs:
         held = self._sessions[group, session]
         return held.window.last_number + len(held.ahead) + 1
 
+    def newest(self, group: str, session: str) -> int | None:
+        """Return the number of the newest turn, decided or written; None: the session is not in memory. Any thread."""
+        held = self._sessions.get((group, session))
+        return None if held is None else held.window.last_number + len(held.ahead)
+
     def last_at(self, group: str, session: str) -> datetime | None:
         """Return when the newest turn was said; None: there is none. The session must be loaded."""
         held = self._sessions[group, session]
