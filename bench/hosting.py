@@ -19,7 +19,7 @@ import orjson
 
 from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 
 NOTE = (
     "User prefers dark mode in the editor, and tea without sugar in the afternoon; asked on a call about the release."

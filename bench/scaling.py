@@ -20,7 +20,7 @@ from bench.hosting import Daemon, new_home, request, running
 from bench.pipeline import Figure
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.cluster.servers import Servers
-from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.files.home import JOURNAL_FILE
 
 _SECONDS: Final = 20.0
 

@@ -14,14 +14,14 @@ from bench.hosting import NOTE, drop, new_home, running, wait_for
 from bench.pipeline import Figure
 from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
+from honeybadger_host.files import safe_files
+from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.memory.compaction import CompactionLimits, compact
 from honeybadger_host.memory.session_document import SessionDocument, dump_document, with_turns
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.storage import files
-from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.turn import Turn
 
 _CONTENT = (NOTE + " ") * 6  # about 670 characters: fifty of them and what is around them are 50 KB
@@ -51,7 +51,7 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
             assert len(sessions.read("main", "main").document.recent_history) == 51
 
         def save() -> None:
-            files.replace(path, dump_document(document), is_durable=False)
+            safe_files.replace(path, dump_document(document), is_durable=False)
 
         def shrink() -> None:
             assert len(compact(with_turns(document, turns), now, limits).document.recent_history) == 30

@@ -28,11 +28,24 @@ from honeybadger_host.documents.document import Rules
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import SettingsError
+from honeybadger_host.files.home import (
+    CLOCK_GRACE_SECONDS,
+    JOURNAL_FILE,
+    MESSAGES_FOLDER,
+    STATUS_FILE,
+    HomeLock,
+    check_home,
+)
+from honeybadger_host.files.safe_files import remove_leftovers
+from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.unit_of_work import UnitOfWork
 from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edited_notes import EditedNotes
@@ -60,19 +73,6 @@ from honeybadger_host.spool.rate_limits import shares_of
 from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.files import remove_leftovers
-from honeybadger_host.storage.home import (
-    CLOCK_GRACE_SECONDS,
-    JOURNAL_FILE,
-    MESSAGES_FOLDER,
-    STATUS_FILE,
-    HomeLock,
-    check_home,
-)
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.unit_of_work import UnitOfWork
-from honeybadger_host.storage.unsynced import Unsynced
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.transfer.placing import finish_loading

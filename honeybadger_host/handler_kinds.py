@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from honeybadger_host.journal.changes import Change
 from honeybadger_host.memory.served import Served
-from honeybadger_host.storage.changes import Change
 
 
 @dataclass(frozen=True, slots=True)

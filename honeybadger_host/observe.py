@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Final, Literal, TextIO, cast
 import orjson
 import structlog
 
-from honeybadger_host.storage.files import replace
-from honeybadger_host.storage.home import STATUS_FILE
+from honeybadger_host.files.home import STATUS_FILE
+from honeybadger_host.files.safe_files import replace
 from honeybadger_host.text.redaction import redact_line
 
 _MAX_THROTTLED: Final = 10_000

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.crash.hosts import build_shim
 from tests.hosting import PATIENCE, HostProcess, RawSender, common_folder
 

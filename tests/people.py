@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from honeybadger_host.storage.edits import EditReader, is_edit
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_position import read_position
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.journal.edits import EditReader, is_edit
+from honeybadger_host.journal.position import read_position
+from honeybadger_host.journal.reader import LogFilter, read_log
+from honeybadger_host.journal.schema import Row
 from tests.hosting import HostProcess, wait_for
 
 

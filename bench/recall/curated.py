@@ -34,13 +34,13 @@ from honeybadger_host.configuration import load_settings
 from honeybadger_host.curation.asking import Asker, Budgets
 from honeybadger_host.curation.dreams import Dreams
 from honeybadger_host.curation.proposal_files import stored
+from honeybadger_host.files.home import make_home
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.ranking import Filters, search
-from honeybadger_host.storage.home import make_home
 
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _PAIR: Final = re.compile(r"^- (?:alike .*|the same words): (E\d+) and (E\d+)$", re.MULTILINE)

@@ -22,8 +22,8 @@ from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.curation.asking import Asker, Budgets
 from honeybadger_host.curation.consolidations import Consolidations
+from honeybadger_host.files.home import make_home
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
-from honeybadger_host.storage.home import make_home
 from honeybadger_host.text.turn import Turn
 
 TURNS: Final = 240

@@ -25,7 +25,7 @@ from demo import say, show, wait_until
 from honeybadger_agent import ReplyTimeout, SyncClient, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import UpdateMemory
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 
 wait = partial(wait_until, seconds=90)
 SERVER = Path(sys.executable).with_name("nats-server")

@@ -31,7 +31,7 @@ from typing import Any
 
 from honeybadger_agent import Client, ReplyTimeout, SyncClient, new_id, wire
 from honeybadger_agent.tools import made
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 
 SHELL_NOTES = 60
 PYTHON_NOTES = 120

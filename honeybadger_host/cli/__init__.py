@@ -113,7 +113,7 @@ def init(
 ) -> None:
     """Make a home folder, ready to run. Existing files are not touched."""
     from honeybadger_agent.home import default_file, register_home
-    from honeybadger_host.storage.home import make_home
+    from honeybadger_host.files.home import make_home
 
     made = make_home(folder, group, groups)
     try:
@@ -183,7 +183,7 @@ def status(
 
 def _print_status(folder: Path, *, as_json: bool) -> None:
     """Print the status of the host that serves a home. Raises NotRunning, HostError."""
-    from honeybadger_host.storage.home import STATUS_FILE, is_served, read_holder
+    from honeybadger_host.files.home import STATUS_FILE, is_served, read_holder
 
     try:
         is_running = is_served(folder)

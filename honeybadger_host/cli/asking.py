@@ -21,8 +21,8 @@ _SAVING_SECONDS: Final = 3.0  # a file that was just saved can be changed after 
 
 def check_group(folder: Path, group: str) -> None:
     """Exit with an error if a home has no such group."""
-    from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import LogFilter, read_log
+    from honeybadger_host.files.home import JOURNAL_FILE
+    from honeybadger_host.journal.reader import LogFilter, read_log
 
     if not NAME.fullmatch(group):
         raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
@@ -36,7 +36,7 @@ def check_group(folder: Path, group: str) -> None:
 
 def inbox_group(folder: Path) -> str:
     """Return any group, for requests that belong to all. Raises NotFound: there is none."""
-    from honeybadger_host.storage.group_places import groups_in
+    from honeybadger_host.files.group_places import groups_in
 
     found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)
     if found is None:

@@ -43,10 +43,10 @@ def blame(
     as_json: AsJson = False,
 ) -> None:
     """Print who wrote each line of a file, and when. For an entry: each member."""
+    from honeybadger_host.journal.atomic_files import read_whole
+    from honeybadger_host.journal.edits import is_edit
+    from honeybadger_host.journal.reader import read_turns_behind
     from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
-    from honeybadger_host.storage.atomic_files import read_whole
-    from honeybadger_host.storage.edits import is_edit
-    from honeybadger_host.storage.journal_reader import read_turns_behind
 
     folder = home_of(home)
     check_files(folder)
@@ -87,9 +87,9 @@ def file_of(home: Path, group: str, file: str) -> str:
 
     It is there, or the journal has changes of it.
     """
+    from honeybadger_host.files.home import JOURNAL_FILE
+    from honeybadger_host.journal.reader import LogFilter, read_log
     from honeybadger_host.memory.peoples_files import group_of
-    from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import LogFilter, read_log
 
     check_group(home, group)
     named = next((path for path in (file, f"groups/{group}/{file}") if group_of(path) == group), None)
@@ -118,7 +118,7 @@ def show(
     What the journal cannot know is said, not guessed.
     """
     from honeybadger_host.documents.history import read_past, version_at
-    from honeybadger_host.storage.journal_schema import LAST_SEQ
+    from honeybadger_host.journal.schema import LAST_SEQ
 
     folder = home_of(home)
     group, file = named_by(group, file)
@@ -147,8 +147,8 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Print the context that an answer was given from. Works with and without a running host."""
+    from honeybadger_host.journal.reader import read_turn
     from honeybadger_host.memory.turn_log import turns_file
-    from honeybadger_host.storage.journal_reader import read_turn
 
     folder = home_of(home)
     said = read_turn(journal_of(folder), turns_file(group, session), turn)
@@ -206,9 +206,9 @@ def diff(
     Without FROM: what their last change did.
     """
     from honeybadger_host.documents.history import read_past, version_at
+    from honeybadger_host.journal.reader import read_changed_files
+    from honeybadger_host.journal.schema import LAST_SEQ
     from honeybadger_host.memory.peoples_files import group_of
-    from honeybadger_host.storage.journal_reader import read_changed_files
-    from honeybadger_host.storage.journal_schema import LAST_SEQ
 
     folder = home_of(home)
     check_group(folder, group)
@@ -237,8 +237,8 @@ def diff(
 
 def last_change(journal: Path, group: str, only: str | None) -> int:
     """Return the number of the newest change of a group's files, or of one of them. Raises NotFound."""
+    from honeybadger_host.journal.reader import LogFilter, read_log
     from honeybadger_host.memory.peoples_files import group_of
-    from honeybadger_host.storage.journal_reader import LogFilter, read_log
 
     before = None
     while rows := read_log(journal, LogFilter(group, before=before), _LOOKED_AT_ONCE):
@@ -264,7 +264,7 @@ def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
 
 
 def unknown_because(past: Past, seq: int) -> str:
-    from honeybadger_host.storage.edits import edit_of, is_edit
+    from honeybadger_host.journal.edits import edit_of, is_edit
 
     before = [row for row in past.rows if row.seq <= seq]
     if not before:

@@ -16,8 +16,8 @@ from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, mill
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:
-    from honeybadger_host.storage.journal_reader import SaidIn
-    from honeybadger_host.storage.journal_schema import Row
+    from honeybadger_host.journal.reader import SaidIn
+    from honeybadger_host.journal.schema import Row
 
 app = typer.Typer()
 AsOf = typer.Option("--as-of", help="Number of a change, a date, a time, `yesterday`, or a context's hash.")
@@ -100,8 +100,8 @@ def log_(
     as_json: AsJson = False,
 ) -> None:
     """Print who changed what when, newest first."""
+    from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
     from honeybadger_host.ops.gist import gist_of
-    from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
 
     folder = home_of(home)
     if group is not None:
@@ -127,8 +127,8 @@ def log_(
 
 def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
     """Return a change as JSON; the text of a person's edit is its lines with their signs."""
-    from honeybadger_host.storage.edits import edit_of, is_edit
-    from honeybadger_host.storage.line_hunks import signed_lines
+    from honeybadger_host.journal.edits import edit_of, is_edit
+    from honeybadger_host.journal.line_hunks import signed_lines
 
     told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group, "sender": row.sender}
     if not is_edit(row):
@@ -197,8 +197,8 @@ def _check_each(folder: Path, seqs: Sequence[int]) -> None:
 
 def _event(folder: Path, seq: int) -> Row:
     """Return a change. Raises NotFound."""
-    from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import read_change
+    from honeybadger_host.files.home import JOURNAL_FILE
+    from honeybadger_host.journal.reader import read_change
 
     event = read_change(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
     if event is None:

@@ -101,8 +101,8 @@ def milliseconds_of(text: str, option: str) -> int:
 
 def check_files(home: Path) -> None:
     """Raise HomeError if another machine writes the home's files, so that those here are old."""
-    from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_transfer import are_files_behind
+    from honeybadger_host.files.home import JOURNAL_FILE
+    from honeybadger_host.journal.transfer import are_files_behind
 
     if are_files_behind(home / JOURNAL_FILE):
         raise HomeError(
@@ -113,8 +113,8 @@ def check_files(home: Path) -> None:
 
 def journal_of(home: Path) -> Path:
     """Return the journal of a home; say so if another machine writes to it. Raises NotFound."""
-    from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_transfer import are_files_behind, is_older
+    from honeybadger_host.files.home import JOURNAL_FILE
+    from honeybadger_host.journal.transfer import are_files_behind, is_older
 
     if not (home / JOURNAL_FILE).exists():
         raise NotFound(f"{home} has no journal yet: nothing was changed through a host")

@@ -22,8 +22,8 @@ def sender_add(
 ) -> None:
     """Make a sender's folders and enter it in config/senders.json."""
     from honeybadger_agent.mailbox import BadName
+    from honeybadger_host.files.home import check_home
     from honeybadger_host.spool.senders import add_sender
-    from honeybadger_host.storage.home import check_home
 
     folder = home_of(home)
     check_home(folder)
@@ -49,8 +49,8 @@ def sender_token(
     `honeybadger-agent mcp --http` takes it. Only its SHA-256 is kept, in config/tokens.json.
     """
     from honeybadger_agent.mailbox import BadName
+    from honeybadger_host.files.home import check_home
     from honeybadger_host.ops.tokens import all_tokens, make_token, revoke_tokens
-    from honeybadger_host.storage.home import check_home
 
     folder = home_of(home)
     check_home(folder)

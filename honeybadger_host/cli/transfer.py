@@ -19,7 +19,7 @@ from honeybadger_host.errors import HostError
 
 app = typer.Typer()
 if TYPE_CHECKING:
-    from honeybadger_host.storage.journal_connection import SharedLog
+    from honeybadger_host.journal.connection import SharedLog
 
 _Told: TypeAlias = tuple[dict[str, Any], list[str]]
 
@@ -124,8 +124,8 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
 def _owning(folder: Path) -> Iterator[SharedLog | None]:
     """Own a home that several machines keep, see `cluster.operating.owning`; yield None for a home of one machine."""
     from honeybadger_host.configuration import load_settings
-    from honeybadger_host.storage.home import JOURNAL_FILE, check_home
-    from honeybadger_host.storage.journal_transfer import is_shared
+    from honeybadger_host.files.home import JOURNAL_FILE, check_home
+    from honeybadger_host.journal.transfer import is_shared
 
     check_home(folder)
     # A journal is read only with these settings: a kill may have left one without tables, which the load makes.
@@ -144,7 +144,7 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
     """Import another program's memory; return the report as JSON and as lines."""
     from honeybadger_host import daemon
     from honeybadger_host.configuration import load_settings
-    from honeybadger_host.storage.home import check_home
+    from honeybadger_host.files.home import check_home
     from honeybadger_host.transfer.formats import IMPORTERS, format_of
     from honeybadger_host.transfer.importing import Import
     from honeybadger_host.transfer.records import open_source, read_all

@@ -16,11 +16,11 @@ from honeybadger_host.cluster.moving import MAX_BEHIND, State, missing, present
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HostError, SettingsError
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.safe_files import printable
 from honeybadger_host.memory.forgotten_files import REPLACED
 from honeybadger_host.ops.doctor.findings import Finding
 from honeybadger_host.settings import Cluster
-from honeybadger_host.storage.files import printable
-from honeybadger_host.storage.home import JOURNAL_FILE
 
 _NOT_SEEN: Final = (
     "whether the servers have `sync_interval: always`, and how full their disks are, is not told to hosts"

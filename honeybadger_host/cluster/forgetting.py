@@ -23,18 +23,18 @@ from honeybadger_host.cluster.records import Position
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.documents.history import read_pasts
 from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.safe_files import remove_leftovers, replace
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.connection import reading
+from honeybadger_host.journal.forgetting import Forgetting, begun_in
+from honeybadger_host.journal.opening import BEFORE
+from honeybadger_host.journal.tombstones import read_tombstones
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.ops.forget import forget_injected, remove_quotes, request_file
 from honeybadger_host.ops.residue import Residue, scan_apart
 from honeybadger_host.search.index import INDEX_FILE
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.files import remove_leftovers, replace
-from honeybadger_host.storage.forgetting import Forgetting, begun_in
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_connection import reading
-from honeybadger_host.storage.journal_opening import BEFORE
-from honeybadger_host.storage.tombstones import read_tombstones
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 
 # Below `data/`: files that are rebuilt on demand or were left by a kill.

@@ -30,11 +30,11 @@ from honeybadger_agent.wire import Refusal
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.errors import SettingsError
+from honeybadger_host.files.safe_files import Changing, Incoming, NotRegular
 from honeybadger_host.spool.inbox import Inbox, open_box
 from honeybadger_host.spool.rate_limits import BURST_SECONDS, Buckets
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
-from honeybadger_host.storage.files import Changing, Incoming, NotRegular
 
 log = structlog.get_logger()
 

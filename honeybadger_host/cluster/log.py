@@ -45,8 +45,8 @@ from honeybadger_host.cluster.servers import (
     WrongSequence,
 )
 from honeybadger_host.errors import JournalError, SettingsError, StorageFailed
-from honeybadger_host.storage.journal_connection import reading
-from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
+from honeybadger_host.journal.connection import reading
+from honeybadger_host.journal.schema import SCHEMA_VERSION
 
 log = structlog.get_logger()
 

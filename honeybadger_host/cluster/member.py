@@ -39,16 +39,16 @@ from honeybadger_host.cluster.servers import FETCH_SECONDS, Servers, Unreachable
 from honeybadger_host.cluster.snapshots import is_snapshot_current, load_snapshot, publish_snapshot
 from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
+from honeybadger_host.journal.connection import Transaction, connect, translating, vacuum
+from honeybadger_host.journal.forgetting import Forgetting, begun_in
+from honeybadger_host.journal.opening import bring_forward, keep_before, use_wal
+from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.ops.residue import Residue
 from honeybadger_host.ops.status import STATUS_SECONDS
 from honeybadger_host.settings import Settings
-from honeybadger_host.storage.forgetting import Forgetting, begun_in
-from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.storage.journal_connection import Transaction, connect, translating, vacuum
-from honeybadger_host.storage.journal_opening import bring_forward, keep_before, use_wal
-from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics

@@ -29,14 +29,14 @@ from honeybadger_host.cluster.records import (
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
+from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
+from honeybadger_host.journal.connection import SharedLog, Transaction, connect
+from honeybadger_host.journal.forgetting import read_forgetting
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.opening import bring_forward, use_wal
+from honeybadger_host.journal.schema import FILES_BEHIND, LOG_SEQ
+from honeybadger_host.journal.transfer import is_shared
 from honeybadger_host.settings import Cluster, Settings
-from honeybadger_host.storage.forgetting import read_forgetting
-from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_connection import SharedLog, Transaction, connect
-from honeybadger_host.storage.journal_opening import bring_forward, use_wal
-from honeybadger_host.storage.journal_schema import FILES_BEHIND, LOG_SEQ
-from honeybadger_host.storage.journal_transfer import is_shared
 
 _AGAIN_SECONDS: Final = 1.0  # longer than a machine needs that was given the lease
 _LOOKS: Final = 3  # seconds to wait for an owner, which may be busy or just starting

@@ -18,14 +18,14 @@ import structlog
 
 from honeybadger_host.documents.history import Past, Version, read_pasts, version_at, versions
 from honeybadger_host.errors import HomeError, WorldFailed
+from honeybadger_host.files.safe_files import closing_fd, make_folders, path_in, replace
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS, make_room, read_whole
+from honeybadger_host.journal.changes import REMOVED
+from honeybadger_host.journal.connection import Transaction, connect, reading
+from honeybadger_host.journal.edits import digest_of, edit_of, is_edit
+from honeybadger_host.journal.revised import is_append
+from honeybadger_host.journal.schema import FILES_BEHIND, LAST_SEQ, Marks, Row, read_marks, write_marks
 from honeybadger_host.memory.forgotten_files import REPLACED
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS, make_room, read_whole
-from honeybadger_host.storage.changes import REMOVED
-from honeybadger_host.storage.edits import digest_of, edit_of, is_edit
-from honeybadger_host.storage.files import closing_fd, make_folders, path_in, replace
-from honeybadger_host.storage.journal_connection import Transaction, connect, reading
-from honeybadger_host.storage.journal_schema import FILES_BEHIND, LAST_SEQ, Marks, Row, read_marks, write_marks
-from honeybadger_host.storage.revised import is_append
 
 log = structlog.get_logger()
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.storage.journal_schema import LOG_SEQ, SCHEMA_VERSION
+from honeybadger_host.journal.schema import LOG_SEQ, SCHEMA_VERSION
 
 # The number of the message with which the owner of the moment began; of that message itself, 0.
 EPOCH_HEADER: Final = "Hb-Epoch"

@@ -30,11 +30,11 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.errors import JournalError, NotFound
-from honeybadger_host.storage.files import sync_folder
-from honeybadger_host.storage.forgetting import Forgetting
-from honeybadger_host.storage.journal_connection import connect, make_file, reading
-from honeybadger_host.storage.journal_position import copy_journal
-from honeybadger_host.storage.journal_schema import FILES_BEHIND, SCHEMA_VERSION, Marks
+from honeybadger_host.files.safe_files import sync_folder
+from honeybadger_host.journal.connection import connect, make_file, reading
+from honeybadger_host.journal.forgetting import Forgetting
+from honeybadger_host.journal.position import copy_journal
+from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION, Marks
 
 _DIGEST_HEADER: Final = "Hb-Digest"  # of the whole file, in its last message; the same with the schema
 

@@ -17,6 +17,9 @@ from honeybadger_host.context.recall import Recalled
 from honeybadger_host.context.text import build_context
 from honeybadger_host.documents.history import read_past, version_at
 from honeybadger_host.errors import FileProblem, JournalError, NotFound, WorldFailed
+from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
+from honeybadger_host.journal.edits import is_edit
+from honeybadger_host.journal.reader import read_changed_files
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.memory.markdown.group_files import text_of
@@ -24,9 +27,6 @@ from honeybadger_host.memory.markdown.notes import NOT_EDITED
 from honeybadger_host.memory.moments import Moment, moment_of
 from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.storage.edits import is_edit
-from honeybadger_host.storage.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
-from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.text.time_stamps import time_stamp
 
 _OF_FILES: Final[tuple[PartName, ...]] = ("global", "persona", "notes", "summary")

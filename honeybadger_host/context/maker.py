@@ -17,6 +17,7 @@ from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts
 from honeybadger_host.context.recall import ContextRecall, Recalled
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.markdown.summary_parts import shown_in
@@ -26,7 +27,6 @@ from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed
 from honeybadger_host.memory.working_memory import Inventory
-from honeybadger_host.storage.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.text.turn import Turn

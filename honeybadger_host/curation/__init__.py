@@ -1,6 +1,6 @@
 """Tidies memory: a model chooses sentences and entries by number, code copies the bytes.
 
-May import: search, memory, storage, text, errors, and the wire models. The pure modules (all but the jobs in
+May import: search, memory, journal, files, text, errors, and the wire models. The pure modules (all but the jobs in
 the background) take the clock, ids and all that they read as arguments.
 
 Reading order, which is that of one pass: `runner` and `consolidations` (what is due), `consolidation` with `texts` (the

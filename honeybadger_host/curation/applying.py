@@ -25,7 +25,10 @@ from honeybadger_host.curation.proposal import (
 )
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.curation.said import uncopied
+from honeybadger_host.files.home import MEMORY, SUMMARY
 from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     Entry,
     dump_entry,
@@ -47,9 +50,6 @@ from honeybadger_host.memory.watermarks import (
     parse_watermark,
     watermark_file,
 )
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten
-from honeybadger_host.storage.home import MEMORY, SUMMARY
 from honeybadger_host.text.labels import each_once, folded
 from honeybadger_host.text.neutralise import neutralise, one_line, render_note
 from honeybadger_host.text.time_stamps import to_milliseconds

@@ -28,9 +28,9 @@ from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, Prompt
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_host.curation.proposal import Kind
 from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Spent, TurnKey
 from honeybadger_host.memory.edited import Edited, ModelT, checked
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
 
 SILENCE_SECONDS = 60.0  # a model that hangs gives its place, one of two, back after this

@@ -16,8 +16,8 @@ import structlog
 
 from honeybadger_agent.wire.refusals import nearest
 from honeybadger_host.errors import FileProblem
+from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.storage.files import names_in
 
 log = structlog.get_logger()
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from honeybadger_agent.mailbox import HUMAN, OPERATOR
+from honeybadger_host.files.file_cache import NEVER_SEEN
+from honeybadger_host.files.home import MEMORY
 from honeybadger_host.memory.markdown.notes import NOBODY, SIGNED, is_pinned, note_spans
 from honeybadger_host.search.pieces import pieces_of
 from honeybadger_host.search.sources import Source
-from honeybadger_host.storage.file_cache import NEVER_SEEN
-from honeybadger_host.storage.home import MEMORY
 
 NOTE_ID: Final = f"{MEMORY}#"
 # Reasons for protection.

@@ -27,7 +27,10 @@ from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.proposal import COUNTED, Kind, Operation, Proposal, Tokens, numbered
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.tombstones import read_tombstones
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.group_files import GroupFiles
@@ -35,9 +38,6 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.settings import CurationMode
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.tombstones import read_tombstones
 from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()

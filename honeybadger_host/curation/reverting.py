@@ -20,17 +20,17 @@ from honeybadger_host.documents.document import merged_as
 from honeybadger_host.documents.history import text_before
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import values_in
+from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles
+from honeybadger_host.journal.changes import NOTE_REMOVED, REMOVED, Added, Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.journal.reader import read_requests_of
+from honeybadger_host.journal.revised import NotePlace, remove_notes, revision_of
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
 from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive, standing_span
 from honeybadger_host.memory.markdown.summary_parts import part_of, with_part
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
-from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles
-from honeybadger_host.storage.changes import NOTE_REMOVED, REMOVED, Added, Change, FileRemoved, FileWritten, WholeKind
-from honeybadger_host.storage.home import ARCHIVE, MEMORY
-from honeybadger_host.storage.journal_reader import read_requests_of
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.revised import NotePlace, remove_notes, revision_of
 
 # Kinds of changes that are not reverted one by one: HISTORY.md only grows, and notes leave the archive as they return.
 _KEPT: Final = ("history", "proposal", "note_archived")

@@ -24,7 +24,7 @@ from honeybadger_host.curation.enrichment import Enrichment, Saved, saved_in
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Kind
 from honeybadger_host.curation.snapshot import newest_sessions
-from honeybadger_host.storage.changes import Change, TurnAdded
+from honeybadger_host.journal.changes import Change, TurnAdded
 
 log = structlog.get_logger()
 

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import merge_json
 from honeybadger_host.documents.versions import after
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.changes import REMOVED
-from honeybadger_host.storage.edits import Edit
-from honeybadger_host.storage.files import Signature
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.revised import is_append
+from honeybadger_host.files.safe_files import Signature
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS
+from honeybadger_host.journal.changes import REMOVED
+from honeybadger_host.journal.edits import Edit
+from honeybadger_host.journal.revised import is_append
+from honeybadger_host.journal.schema import Row
 
 # A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting.
 MAX_SAVE_SECONDS: Final = 30.0

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.documents.versions import text_after
-from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
-from honeybadger_host.storage.changes import NOTE_RESTORED, REMOVED
-from honeybadger_host.storage.edits import EditReader, Seen, edit_of, is_edit
-from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, LAST_SEQ, Row
-from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
-from honeybadger_host.storage.revised import is_append, is_first
+from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
+from honeybadger_host.journal.changes import NOTE_RESTORED, REMOVED
+from honeybadger_host.journal.edits import EditReader, Seen, edit_of, is_edit
+from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
+from honeybadger_host.journal.revised import is_append, is_first
+from honeybadger_host.journal.schema import FORGOTTEN_BASE, LAST_SEQ, Row
 
 BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
 NOT_KEPT: Final = "not_kept"  # author of a line from a change whose text the journal does not have

@@ -15,10 +15,8 @@ from typing import Final
 from honeybadger_host.documents.document import Document, Rules, is_json
 from honeybadger_host.documents.merge_json import is_json_object
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint, read_whole
-from honeybadger_host.storage.edits import EditReader, Looked, Seen, digest_of, is_edit
-from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
-from honeybadger_host.storage.files import (
+from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
+from honeybadger_host.files.safe_files import (
     Signature,
     append,
     closing_fd,
@@ -26,9 +24,11 @@ from honeybadger_host.storage.files import (
     open_to_append,
     path_in,
 )
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
-from honeybadger_host.storage.revised import is_append
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS, fingerprint, read_whole
+from honeybadger_host.journal.edits import EditReader, Looked, Seen, digest_of, is_edit
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.revised import is_append
+from honeybadger_host.journal.schema import LAST_SEQ, Row
 
 MAX_BYTES: Final = 8 << 20  # size limit of a document; a larger file is appended to, and its text is not kept
 _MAX_TEXTS_BYTES: Final = 64 << 20

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
+from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
 
 # The first line of a note that the host wrote.
 _HEADING: Final = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")

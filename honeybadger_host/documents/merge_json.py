@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_host.storage.files import BOM
+from honeybadger_host.files.safe_files import BOM
 
 _MISSING: Final = object()
 

@@ -19,11 +19,11 @@ import structlog
 from honeybadger_host.documents.document import Found
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS, bring_up, make_room, row_offset
-from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten, NotesRevised
-from honeybadger_host.storage.files import append, closing_fd, open_to_append, path_in, read_all, remove_leftovers
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.unsynced import Unsynced
+from honeybadger_host.files.safe_files import append, closing_fd, open_to_append, path_in, read_all, remove_leftovers
+from honeybadger_host.files.unsynced import Unsynced
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS, bring_up, make_room, row_offset
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.journal.schema import Row
 
 log = structlog.get_logger()
 

@@ -17,9 +17,8 @@ from honeybadger_host.documents.document import Document, is_json, merged_as
 from honeybadger_host.documents.in_use import DocumentsInUse
 from honeybadger_host.documents.versions import versions_back
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint, make_room, read_whole
-from honeybadger_host.storage.file_cache import NEVER_SEEN, is_young, signature_of
-from honeybadger_host.storage.files import (
+from honeybadger_host.files.file_cache import NEVER_SEEN, is_young, signature_of
+from honeybadger_host.files.safe_files import (
     FILE_MODE,
     NotRegular,
     Signature,
@@ -35,9 +34,10 @@ from honeybadger_host.storage.files import (
     sync_folder,
     write_beside,
 )
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.revised import is_append
-from honeybadger_host.storage.unsynced import Unsynced
+from honeybadger_host.files.unsynced import Unsynced
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS, fingerprint, make_room, read_whole
+from honeybadger_host.journal.revised import is_append
+from honeybadger_host.journal.schema import Row
 
 log = structlog.get_logger()
 

@@ -30,10 +30,8 @@ from honeybadger_host.documents.versions import (
     versions_back,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.atomic_files import fingerprint, read_whole
-from honeybadger_host.storage.edits import Edit, Looked, SavedText, Seen, digest_of
-from honeybadger_host.storage.file_cache import signature_of
-from honeybadger_host.storage.files import (
+from honeybadger_host.files.file_cache import signature_of
+from honeybadger_host.files.safe_files import (
     NotRegular,
     Signature,
     closing_fd,
@@ -42,11 +40,13 @@ from honeybadger_host.storage.files import (
     path_in,
     read_all,
 )
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
-from honeybadger_host.storage.revised import is_append
-from honeybadger_host.storage.unsynced import Unsynced
+from honeybadger_host.files.unsynced import Unsynced
+from honeybadger_host.journal.atomic_files import fingerprint, read_whole
+from honeybadger_host.journal.edits import Edit, Looked, SavedText, Seen, digest_of
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.revised import is_append
+from honeybadger_host.journal.schema import Row
 
 QUIET_SECONDS = 0.5  # time without a change after which a changed file is read
 NEAREST_SECONDS: Final = 3600.0  # age of the oldest version that a save may have been made from

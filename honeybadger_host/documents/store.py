@@ -18,10 +18,10 @@ from honeybadger_host.documents.in_use import DocumentsInUse
 from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.files import Signature, path_in
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.unsynced import Unsynced
+from honeybadger_host.files.safe_files import Signature, path_in
+from honeybadger_host.files.unsynced import Unsynced
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.journal import Journal
 
 
 class Documents:

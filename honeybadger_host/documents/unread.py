@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.documents.merge import is_note, merge, units_of
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.edits import EditReader, edit_of
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import lines_of
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.edits import EditReader, edit_of
+from honeybadger_host.journal.line_hunks import lines_of
+from honeybadger_host.journal.schema import Row
 
 _TOLD_DAYS: Final = 3  # over a weekend; `log` says it for good
 

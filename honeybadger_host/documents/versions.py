@@ -12,12 +12,12 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from honeybadger_host.documents.merge import units_of
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.changes import REMOVED
-from honeybadger_host.storage.edits import EditReader, SavedText, digest_of, edit_of, is_edit
-from honeybadger_host.storage.journal_schema import IS_EDIT, Row
-from honeybadger_host.storage.line_hunks import apply_hunks, lines_of
-from honeybadger_host.storage.revised import REVISED_KINDS, is_append, new_text, old_text, undo_hunks
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS
+from honeybadger_host.journal.changes import REMOVED
+from honeybadger_host.journal.edits import EditReader, SavedText, digest_of, edit_of, is_edit
+from honeybadger_host.journal.line_hunks import apply_hunks, lines_of
+from honeybadger_host.journal.revised import REVISED_KINDS, is_append, new_text, old_text, undo_hunks
+from honeybadger_host.journal.schema import IS_EDIT, Row
 
 MAX_CANDIDATES: Final = 64
 _MAX_COMPARED_BYTES: Final = 4096  # size limit of lines that are compared character by character: 5 ms

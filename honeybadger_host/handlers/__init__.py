@@ -1,6 +1,6 @@
 """Request type -> handler: the table that the pipeline works with.
 
-May import: context, work, search, memory, storage, text, errors, settings, and the agent's turn. It does
+May import: context, work, search, memory, journal, files, text, errors, settings, and the agent's turn. It does
 not know the spool.
 
 Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo` with `undo_edits`, `rewind`;
@@ -43,6 +43,8 @@ from honeybadger_host.handlers.turns import asking
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.withdrawing import Withdrawing
 from honeybadger_host.handlers.working_memory import inventory_of, switched_off, working_table
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.group_files import GroupFiles
@@ -52,8 +54,6 @@ from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.work.arrivals import Arrivals
 
 

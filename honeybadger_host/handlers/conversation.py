@@ -16,13 +16,13 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.speakers import Speakers, speaker_of
+from honeybadger_host.journal.changes import TurnAdded
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import Deletion
 from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import MAX_KEPT
-from honeybadger_host.storage.changes import TurnAdded
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds

@@ -25,7 +25,7 @@ from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.turns.asking import chosen
 from honeybadger_host.handlers.turns.chat_turn import ChatTurn, TurnDependencies
 from honeybadger_host.handlers.turns.output import Shown
-from honeybadger_host.storage.journal_schema import TOOL_REQUEST
+from honeybadger_host.journal.schema import TOOL_REQUEST
 from honeybadger_host.text.neutralise import is_blank, neutralise
 
 MAX_DEPTH: Final = 3  # maximum depth of delegation

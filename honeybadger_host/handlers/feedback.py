@@ -7,9 +7,9 @@ from datetime import datetime
 from honeybadger_agent.wire import RecordFeedback, Refusal
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.journal.changes import Added
 from honeybadger_host.memory.feedback import Feedback, dump_feedback
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.storage.changes import Added
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import to_milliseconds
 

@@ -13,12 +13,12 @@ from honeybadger_agent.wire import PROTOCOL, Forget, ListGroups, Refusal
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.errors import FileProblem, JournalError, WorldFailed
+from honeybadger_host.files.group_places import groups_in, named_folders
 from honeybadger_host.handler_kinds import Asked, QueryHandler, WaitingHandler
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.search.index import Index
-from honeybadger_host.storage.group_places import groups_in, named_folders
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.phrases import folded
 from honeybadger_host.text.time_stamps import time_stamp
 

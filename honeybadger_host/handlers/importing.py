@@ -18,15 +18,15 @@ from honeybadger_host.handlers.conversation import OFF
 from honeybadger_host.handlers.entries.texts import cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.speakers import Speakers
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded
+from honeybadger_host.journal.tombstones import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.entries.marks import Origin
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.changes import Change, FileWritten, TurnAdded
-from honeybadger_host.storage.tombstones import Tombstones, read_tombstones
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import parse_time, to_milliseconds
 from honeybadger_host.text.turn import Turn

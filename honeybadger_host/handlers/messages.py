@@ -17,8 +17,8 @@ from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, WaitingHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
-from honeybadger_host.storage.changes import Added
-from honeybadger_host.storage.journal import Journal
+from honeybadger_host.journal.changes import Added
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.arrivals import Arrivals
 from honeybadger_host.work.messages import Message, MessagesRead, dump_message, members_of, read_messages

@@ -16,16 +16,16 @@ from honeybadger_host.documents.history import read_past, version_at
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import APPENDED, TEXT
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.reader import read_changed_files, read_first, read_last
+from honeybadger_host.journal.revised import put_back_lines
+from honeybadger_host.journal.schema import LAST_SEQ
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.moments import moment_of
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.watermarks import watermark_file
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten, WholeKind
-from honeybadger_host.storage.journal_reader import read_changed_files, read_first, read_last
-from honeybadger_host.storage.journal_schema import LAST_SEQ
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
-from honeybadger_host.storage.revised import put_back_lines
 from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FILES = 5000  # limits of one rewind: its files are in memory, and one commit

@@ -14,13 +14,13 @@ from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.errors import JournalError
 from honeybadger_host.handler_kinds import Asked, QueryHandler
 from honeybadger_host.handlers.entries.saving import is_pinned_note
+from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.shown import earned, edited_notes, name_of
 from honeybadger_host.search.sources import archive_of
-from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.tasks import run_id
 from honeybadger_host.handlers.turns.asking import begun
 from honeybadger_host.handlers.turns.chat_turn import TurnDependencies
+from honeybadger_host.journal.atomic_files import WholeFiles, fingerprint, read_whole
+from honeybadger_host.journal.changes import Added, Change, FileRemoved
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.storage.atomic_files import WholeFiles, fingerprint, read_whole
-from honeybadger_host.storage.changes import Added, Change, FileRemoved
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.messages import Message, dump_message
 from honeybadger_host.work.task_files import TaskFile, task_file

@@ -12,12 +12,12 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.curation.proposal import RETIRED, parse_proposal
 from honeybadger_host.documents.history import text_before
+from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
 from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
-from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes, standing_span
-from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles
-from honeybadger_host.storage.changes import (
+from honeybadger_host.journal.atomic_files import ABSENT, WholeFiles
+from honeybadger_host.journal.changes import (
     EDIT_UNDONE,
     NOTE_EDITED,
     NOTE_REMOVED,
@@ -30,11 +30,11 @@ from honeybadger_host.storage.changes import (
     MarkedKind,
     WholeKind,
 )
-from honeybadger_host.storage.forgetting import read_emptied
-from honeybadger_host.storage.home import ARCHIVE, MEMORY
-from honeybadger_host.storage.journal_reader import read_change, read_request
-from honeybadger_host.storage.journal_schema import EDIT_KINDS, Row
-from honeybadger_host.storage.revised import count_notes, revision_of
+from honeybadger_host.journal.forgetting import read_emptied
+from honeybadger_host.journal.reader import read_change, read_request
+from honeybadger_host.journal.revised import count_notes, revision_of
+from honeybadger_host.journal.schema import EDIT_KINDS, Row
+from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes, standing_span
 from honeybadger_host.text.phrases import FORGOTTEN
 
 NOTE: Final = "note"

@@ -13,7 +13,8 @@ from honeybadger_host.documents.document import is_json
 from honeybadger_host.documents.history import around, read_past
 from honeybadger_host.documents.merge import Overlapping, merge_lines
 from honeybadger_host.documents.merge_json import merge_json, values_in
-from honeybadger_host.storage.changes import (
+from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY
+from honeybadger_host.journal.changes import (
     EDIT_UNDONE,
     NOTE_EDITED,
     Added,
@@ -23,11 +24,10 @@ from honeybadger_host.storage.changes import (
     FileWritten,
     WholeKind,
 )
-from honeybadger_host.storage.edits import edit_of, edited_lines, is_edit
-from honeybadger_host.storage.home import ARCHIVE, HISTORY, MEMORY
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
-from honeybadger_host.storage.revised import put_back_lines
+from honeybadger_host.journal.edits import edit_of, edited_lines, is_edit
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.revised import put_back_lines
+from honeybadger_host.journal.schema import Row
 
 TEXT: Final[WholeKind] = "text"
 # Files that the host adds to.

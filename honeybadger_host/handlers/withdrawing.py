@@ -8,13 +8,13 @@ from datetime import datetime
 
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
+from honeybadger_host.journal.changes import Change, MarkedKind, TurnsMarked
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.session_document import SessionDocument, with_restored, without_turns
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, parse_mark, ranges_of
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
-from honeybadger_host.storage.changes import Change, MarkedKind, TurnsMarked
-from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.text.turn import Turn
 
 

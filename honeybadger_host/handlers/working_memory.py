@@ -11,6 +11,8 @@ from honeybadger_agent.wording import meant
 from honeybadger_host.context.maker import InventoryOf
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler, without_preparation
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import FileWritten
 from honeybadger_host.memory.working_memory import (
     Inventory,
     Label,
@@ -23,8 +25,6 @@ from honeybadger_host.memory.working_memory import (
 )
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, checked
 from honeybadger_host.search.working_search import find, preview
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.changes import FileWritten
 from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds

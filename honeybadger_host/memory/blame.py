@@ -11,10 +11,10 @@ import orjson
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, Past, read_past, versions
-from honeybadger_host.storage.changes import REMOVED
-from honeybadger_host.storage.journal_reader import read_request
-from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.changes import REMOVED
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.reader import read_request
+from honeybadger_host.journal.schema import LAST_SEQ, Row
 
 NOT_YET: Final = "not_recorded"  # whose a line is that somebody saved and that is not recorded yet
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.documents.store import Documents
+from honeybadger_host.files.file_cache import signature_of
+from honeybadger_host.files.group_places import groups_in
+from honeybadger_host.files.home import ROOT_GLOBAL_FILE
+from honeybadger_host.files.safe_files import names_in
+from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.memory.session_files import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
-from honeybadger_host.storage.edits import EditReader
-from honeybadger_host.storage.file_cache import signature_of
-from honeybadger_host.storage.files import names_in
-from honeybadger_host.storage.group_places import groups_in
-from honeybadger_host.storage.home import ROOT_GLOBAL_FILE
 
 _FILES_AT_ONCE: Final = 256
 _PAUSE: Final = 50  # multiple of the time of one folder comparison before the next

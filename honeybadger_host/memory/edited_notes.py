@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import JournalError
+from honeybadger_host.files.home import MEMORY
+from honeybadger_host.journal.edits import EditReader, edit_of
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, PINNED, EditedBy, parse_notes
-from honeybadger_host.storage.edits import EditReader, edit_of
-from honeybadger_host.storage.home import MEMORY
-from honeybadger_host.storage.journal_schema import Row
 
 _MAX_LINES: Final = 200_000  # of people, kept in memory: 40 MiB
 

@@ -10,12 +10,12 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.files.group_places import folders_of, single_files_of
+from honeybadger_host.files.home import ROOT_GLOBAL_FILE
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.revised import put_back_lines
 from honeybadger_host.memory.peoples_files import TEXTS, group_of
-from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten, WholeKind
-from honeybadger_host.storage.group_places import folders_of, single_files_of
-from honeybadger_host.storage.home import ROOT_GLOBAL_FILE
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
-from honeybadger_host.storage.revised import put_back_lines
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
 _ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")

@@ -20,10 +20,10 @@ from typing import Any, Final
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.files.safe_files import FILE_MODE, make_folders
+from honeybadger_host.journal.connection import connect_to_read
 from honeybadger_host.memory import served as contexts
 from honeybadger_host.memory.served import Injection, Served, ServedContext
-from honeybadger_host.storage.files import FILE_MODE, make_folders
-from honeybadger_host.storage.journal_connection import connect_to_read
 
 log = structlog.get_logger()
 

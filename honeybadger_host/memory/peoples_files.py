@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
-from honeybadger_host.storage.home import ARCHIVE, GROUP_FILES, ROOT_GLOBAL_FILE
+from honeybadger_host.files.home import ARCHIVE, GROUP_FILES, ROOT_GLOBAL_FILE
 
 TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # of a group, besides its entries
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from honeybadger_host.storage.edits import digest_of
+from honeybadger_host.journal.edits import digest_of
 
 MAX_BYTES = 256 << 20  # of the database; beyond it, the oldest eighth of the contexts goes
 TABLES: Final = """

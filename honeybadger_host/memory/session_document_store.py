@@ -21,6 +21,8 @@ import structlog
 from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.documents.document import Rules
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
 from honeybadger_host.memory.session_document import (
     READABLE,
@@ -40,8 +42,6 @@ from honeybadger_host.memory.session_files import (
 )
 from honeybadger_host.memory.turn_log import Mark, Window, read_window, turns_file
 from honeybadger_host.memory.turn_log_store import MAX_SESSIONS, TurnLogs
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 

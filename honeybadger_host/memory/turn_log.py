@@ -21,10 +21,10 @@ import structlog
 from pydantic import Field
 
 from honeybadger_agent.wire import Role
+from honeybadger_host.files.file_cache import trusted
+from honeybadger_host.files.lines_back import MAX_LINE_LENGTH, lines_back
+from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
-from honeybadger_host.storage.file_cache import trusted
-from honeybadger_host.storage.files import NotRegular, Signature, closing_fd, open_plain
-from honeybadger_host.storage.lines_back import MAX_LINE_LENGTH, lines_back
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 

@@ -14,6 +14,9 @@ import orjson
 import structlog
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
+from honeybadger_host.files.safe_files import replace as replace_file
+from honeybadger_host.journal.changes import Change, TurnAdded, TurnsMarked
 from honeybadger_host.memory.turn_log import (
     KeyedLine,
     LoggedTurn,
@@ -24,9 +27,6 @@ from honeybadger_host.memory.turn_log import (
     stored_turns,
     turns_file,
 )
-from honeybadger_host.storage.changes import Change, TurnAdded, TurnsMarked
-from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of
-from honeybadger_host.storage.files import replace as replace_file
 from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()

@@ -15,9 +15,9 @@ import structlog
 from pydantic import Field
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.safe_files import names_in
+from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.files import names_in
 from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()

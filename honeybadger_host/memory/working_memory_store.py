@@ -15,6 +15,9 @@ from pathlib import Path
 import structlog
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.safe_files import names_in
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.memory.peoples_files import is_json_name
 from honeybadger_host.memory.working_memory import (
     ROOT,
@@ -27,9 +30,6 @@ from honeybadger_host.memory.working_memory import (
     session_folder,
     working_file,
 )
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten
-from honeybadger_host.storage.files import names_in
 
 log = structlog.get_logger()
 

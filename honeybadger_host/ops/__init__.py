@@ -1,6 +1,6 @@
 """Operation of a home: status, metrics, doctor, maintenance, backups, the systemd unit.
 
-May import: spool, handlers, curation, work, search, memory, storage, text, errors, settings.
+May import: spool, handlers, curation, work, search, memory, journal, files, text, errors, settings.
 
 Reading order: `host` (the parts of a running host), `maintenance`, `scheduler`, `clock`, `page`, `status`,
 `metrics`; `forget_plan`, `forget_derived`, `forget` and `residue`; the folder `doctor/`; `archive`, `backup`,

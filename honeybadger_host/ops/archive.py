@@ -17,9 +17,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_host.errors import HostError, NotFound, WorldFailed
-from honeybadger_host.storage.files import open_new, sync_folder
-from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
-from honeybadger_host.storage.journal_opening import BEFORE
+from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
+from honeybadger_host.files.safe_files import open_new, sync_folder
+from honeybadger_host.journal.opening import BEFORE
 
 FORMAT: Final = 1
 MAX_DEPTH: Final = 64  # of folders within each other

@@ -22,6 +22,10 @@ import orjson
 from honeybadger_agent.mailbox import FOLDERS, NAME, REPLIES, TMP
 from honeybadger_host import __version__
 from honeybadger_host.errors import HomeError, HostError, JournalError
+from honeybadger_host.files.home import JOURNAL_FILE, read_holder
+from honeybadger_host.files.safe_files import NotRegular, closing_fd, kind_of, open_folder, open_plain
+from honeybadger_host.journal.position import copy_journal, read_position
+from honeybadger_host.journal.schema import Marks
 from honeybadger_host.ops.archive import (
     FORMAT,
     MANIFEST,
@@ -36,10 +40,6 @@ from honeybadger_host.ops.archive import (
     packing,
     shown,
 )
-from honeybadger_host.storage.files import NotRegular, closing_fd, kind_of, open_folder, open_plain
-from honeybadger_host.storage.home import JOURNAL_FILE, read_holder
-from honeybadger_host.storage.journal_position import copy_journal, read_position
-from honeybadger_host.storage.journal_schema import Marks
 from honeybadger_host.text.time_stamps import time_stamp
 
 _IPC: Final = "data/ipc"

@@ -27,17 +27,12 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REPLIES, REQUESTS,
 from honeybadger_agent.wire import Forget, Wire
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.safe_files import NotRegular, names_in, open_folder, open_plain, remove_leftovers
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers import Dependencies
-from honeybadger_host.memory.forgotten_files import files_of, tidied
-from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.ops.forget_plan import check_is_there, plan_of
-from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
-from honeybadger_host.spool.inbox import STREAM
-from honeybadger_host.spool.pipeline import Pipeline
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.files import NotRegular, names_in, open_folder, open_plain, remove_leftovers
-from honeybadger_host.storage.forgetting import (
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.forgetting import (
     Forgetting,
     Found,
     bury_forgetting,
@@ -47,8 +42,13 @@ from honeybadger_host.storage.forgetting import (
     keep_forgetting,
     read_forgetting,
 )
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_opening import BEFORE
+from honeybadger_host.journal.opening import BEFORE
+from honeybadger_host.memory.forgotten_files import files_of, tidied
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.ops.forget_plan import check_is_there, plan_of
+from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
+from honeybadger_host.spool.inbox import STREAM
+from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.text.phrases import Phrases
 
 log = structlog.get_logger()

@@ -9,15 +9,15 @@ from typing import Any
 
 from honeybadger_host.curation.enrichment import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.files.home import SUMMARY
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.reader import read_turns_behind
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.blame import json_object
 from honeybadger_host.memory.compaction import line_of
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.markdown.summary_parts import part_of
 from honeybadger_host.memory.turn_log import parse_turn
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.home import SUMMARY
-from honeybadger_host.storage.journal_reader import read_turns_behind
-from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded
 from honeybadger_host.text.turn import Turn
 

@@ -9,6 +9,14 @@ import orjson
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Forget, Refusal
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import NOTE_EDITED
+from honeybadger_host.journal.connection import read_rows
+from honeybadger_host.journal.edits import edit_of, is_edit
+from honeybadger_host.journal.forgetting import Forgetting
+from honeybadger_host.journal.reader import read_change
+from honeybadger_host.journal.revised import REVISED_KINDS, revision_of
+from honeybadger_host.journal.schema import IS_EDIT, Row
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import turns_file
@@ -21,14 +29,6 @@ from honeybadger_host.ops.forget_derived import (
     put_into_document,
     taken_from,
 )
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.changes import NOTE_EDITED
-from honeybadger_host.storage.edits import edit_of, is_edit
-from honeybadger_host.storage.forgetting import Forgetting
-from honeybadger_host.storage.journal_connection import read_rows
-from honeybadger_host.storage.journal_reader import read_change
-from honeybadger_host.storage.journal_schema import IS_EDIT, Row
-from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 
 _MIN_PER_LINE = 40  # characters of a line that is also searched for alone

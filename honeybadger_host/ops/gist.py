@@ -8,8 +8,8 @@ from collections import Counter
 import orjson
 
 from honeybadger_agent.wording import shortened
-from honeybadger_host.storage.edits import edit_of, edited_lines, is_edit, unread_of
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.journal.edits import edit_of, edited_lines, is_edit, unread_of
+from honeybadger_host.journal.schema import Row
 
 
 def gist_of(event: Row, most: int = 80) -> str:

@@ -13,8 +13,10 @@ import anyio.to_thread
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
+from honeybadger_host.files.home import HomeLock
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
@@ -26,8 +28,6 @@ from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.home import HomeLock
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.work.push import Pusher
 
 if TYPE_CHECKING:  # needs an extra

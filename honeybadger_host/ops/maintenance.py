@@ -17,12 +17,12 @@ from anyio.abc import TaskGroup
 
 from honeybadger_host.documents.document import Found
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.journal.position import damaged_rows, stretches
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.working_memory_store import is_over
 from honeybadger_host.ops.clock import WallClock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
-from honeybadger_host.storage.journal_position import damaged_rows, stretches
-from honeybadger_host.storage.journal_schema import Row
 
 log = structlog.get_logger()
 

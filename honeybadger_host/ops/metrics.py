@@ -16,10 +16,10 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from honeybadger_host.errors import SettingsError
+from honeybadger_host.files.safe_files import replace
 from honeybadger_host.observe import SECONDS_BOUNDS, Counters
 from honeybadger_host.spool.dead_letter_files import DeadCount
 from honeybadger_host.spool.rate_limits import LimitName
-from honeybadger_host.storage.files import replace
 
 _COUNTERS: Final = (
     ("commits", "Batches committed to the journal.", "journal.commits"),

@@ -14,7 +14,7 @@ import orjson
 from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
 from honeybadger_agent.wire import Reply, Request, dump_request
 from honeybadger_host.errors import HomeError, HomeLocked, HostError, StorageFailed, may_clear
-from honeybadger_host.storage.home import check_home, is_served
+from honeybadger_host.files.home import check_home, is_served
 
 _WAIT_SECONDS: Final = 30.0
 

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from honeybadger_host.storage.files import try_lock
+from honeybadger_host.files.safe_files import try_lock
 
 log = structlog.get_logger()
 

@@ -20,8 +20,8 @@ import anyio
 import orjson
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.files import names_in
-from honeybadger_host.storage.journal_connection import connect_to_read
+from honeybadger_host.files.safe_files import names_in
+from honeybadger_host.journal.connection import connect_to_read
 from honeybadger_host.text.phrases import Phrases, folded
 
 _CHUNK_BYTES: Final = 1 << 18

@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from honeybadger_host.errors import HomeError, HostError
+from honeybadger_host.files.home import LOCK_FILE, HomeLock, holder_bytes
+from honeybadger_host.files.safe_files import closing_fd, open_folder, open_new, sync_folder
 from honeybadger_host.ops.archive import (
     BROKEN,
     MANIFEST,
@@ -21,8 +23,6 @@ from honeybadger_host.ops.archive import (
     read_archive,
     size_and_digest,
 )
-from honeybadger_host.storage.files import closing_fd, open_folder, open_new, sync_folder
-from honeybadger_host.storage.home import LOCK_FILE, HomeLock, holder_bytes
 
 
 @dataclass(frozen=True, slots=True)

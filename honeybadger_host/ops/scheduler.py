@@ -28,16 +28,16 @@ import structlog
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import ListTasks, Refusal
 from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.files.file_cache import signature_of
+from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.handler_kinds import Asked, ChangeHandler
 from honeybadger_host.handlers.task_runs import Run, TaskChanged, not_run, noted, run_of, why_skipped
 from honeybadger_host.handlers.tasks import TaskDependencies, run_in, stamp_of
 from honeybadger_host.handlers.turns.chat_turn import TurnDependencies
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.turn_queue import CutShort
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.file_cache import signature_of
-from honeybadger_host.storage.files import Signature
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.work.due import due, missed_before
 from honeybadger_host.work.task_files import (
     TaskFile,

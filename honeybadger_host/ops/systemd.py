@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import HostError
-from honeybadger_host.storage.files import replace
+from honeybadger_host.files.safe_files import replace
 
 UNIT: Final = "honeybadger-host.service"
 USER: Final = "honeybadger"

@@ -19,7 +19,7 @@ from honeybadger_agent.sender_tokens import (
     new_token,
 )
 from honeybadger_host.errors import HomeError, HomeLocked, SettingsError
-from honeybadger_host.storage.files import make_folders, replace, try_lock
+from honeybadger_host.files.safe_files import make_folders, replace, try_lock
 
 
 def make_token(home: Path, group: str, sender: str) -> str:

@@ -1,6 +1,6 @@
 """Search: a derived index over entries, notes and turns, and its ranking.
 
-May import: memory, storage, text, errors. `data/index.db` may be deleted at any time.
+May import: memory, journal, files, text, errors. `data/index.db` may be deleted at any time.
 
 Reading order: `sources`, `pieces` and `documents` (what is indexed), `parser`, `hashes`, `nearly`, `indexer`,
 `index_writer` and `index_db` (how), `index` and `corpora` (its life, what is in memory); `postings`, `layout`,

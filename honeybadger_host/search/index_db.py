@@ -22,8 +22,8 @@ import structlog
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import STORE
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.safe_files import FILE_MODE, identity_of
 from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
-from honeybadger_host.storage.files import FILE_MODE, identity_of
 
 if TYPE_CHECKING:
     import numpy as np

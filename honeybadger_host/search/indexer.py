@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from honeybadger_host.files.file_cache import is_young, signature_of
+from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
 from honeybadger_host.search.hashes import Hashes
@@ -22,8 +24,6 @@ from honeybadger_host.search.language.analyzer import length_in_words
 from honeybadger_host.search.parser import Added, digest_of, terms_of
 from honeybadger_host.search.pieces import Piece, end_of_part, hash_of, last_note, pieces_of, turn_piece, turns_of
 from honeybadger_host.search.sources import Source, Unsearchable, read_source
-from honeybadger_host.storage.file_cache import is_young, signature_of
-from honeybadger_host.storage.files import Signature
 
 log = structlog.get_logger()
 

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from honeybadger_agent.mailbox import HUMAN
+from honeybadger_host.files.safe_files import BOM, Signature
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.entries.entry import marks_of, parse_entry
 from honeybadger_host.memory.markdown.notes import SIGNED, parse_notes
@@ -24,7 +25,6 @@ from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.sources import Source, Unsearchable
-from honeybadger_host.storage.files import BOM, Signature
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import NAME
+from honeybadger_host.files.home import MEMORY
+from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.search.documents import Kind
-from honeybadger_host.storage.files import NotRegular, Signature, closing_fd, open_plain
-from honeybadger_host.storage.home import MEMORY
 
 HISTORY: Final = "HISTORY.md"
 _BLOCK_BYTES: Final = 1 << 20

@@ -13,13 +13,13 @@ import structlog
 from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.safe_files import Changing, NotRegular
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import OpenInbox
 from honeybadger_host.spool.request import RETRY_SECONDS, Answered, Decided, QueuedRequest, Refused, wait_for
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.files import Changing, NotRegular
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.redaction import redact_line
 
 log = structlog.get_logger()

@@ -14,11 +14,11 @@ import structlog
 
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.journal.changes import Added, Change, FileWritten
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Receipt, Row, TurnKey
 from honeybadger_host.observe import Counters
 from honeybadger_host.spool.request import Decided, QueuedRequest, Refused
-from honeybadger_host.storage.changes import Added, Change, FileWritten
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
 
 log = structlog.get_logger()
 

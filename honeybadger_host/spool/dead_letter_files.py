@@ -14,8 +14,8 @@ import orjson
 
 from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import closing_fd, inside, open_new, write_all
+from honeybadger_host.files.file_cache import Unchanged
+from honeybadger_host.files.safe_files import closing_fd, inside, open_new, write_all
 
 _REASON = ".reason.json"
 

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 import orjson
 import structlog
 
+from honeybadger_host.files.safe_files import Incoming, make_folders, open_new, printable, write_all
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, OpenInbox
-from honeybadger_host.storage.files import Incoming, make_folders, open_new, printable, write_all
 from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 

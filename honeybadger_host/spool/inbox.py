@@ -15,9 +15,9 @@ from typing import Final
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
+from honeybadger_host.files.file_cache import Unchanged
+from honeybadger_host.files.safe_files import Incoming, Signature, identity_of, open_folder, open_new, read_incoming
 from honeybadger_host.spool.rate_limits import LimitName
-from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import Incoming, Signature, identity_of, open_folder, open_new, read_incoming
 
 log = structlog.get_logger()
 

@@ -34,6 +34,10 @@ from honeybadger_agent.mailbox import REQUESTS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, TurnHandler, WaitingHandler
+from honeybadger_host.journal.changes import Change
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Receipt, Row
+from honeybadger_host.journal.unit_of_work import UnitOfWork
 from honeybadger_host.memory.served import Served
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings
@@ -46,10 +50,6 @@ from honeybadger_host.spool.rate_limits import Limiter, LimitName
 from honeybadger_host.spool.request import Answered, Asking, Decided, Over, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
-from honeybadger_host.storage.changes import Change
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Receipt, Row
-from honeybadger_host.storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
 

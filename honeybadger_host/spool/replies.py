@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
+from honeybadger_host.files.safe_files import NotRegular, closing_fd, inside, open_plain
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.files import NotRegular, closing_fd, inside, open_plain
-from honeybadger_host.storage.journal import Journal
 
 log = structlog.get_logger()
 

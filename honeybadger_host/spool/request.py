@@ -17,12 +17,12 @@ from honeybadger_agent import wire
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REQUEST_ID, TURNS, is_system_sender
 from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
 from honeybadger_agent.wire.numbers import check_numbers
+from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, printable
 from honeybadger_host.handler_kinds import Asked, Handler
+from honeybadger_host.journal.changes import Change
+from honeybadger_host.journal.schema import TurnKey
 from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
-from honeybadger_host.storage.changes import Change
-from honeybadger_host.storage.files import Changing, NotRegular, Signature, printable
-from honeybadger_host.storage.journal_schema import TurnKey
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ import orjson
 
 from honeybadger_agent.mailbox import FOLDERS, NAME, OPERATOR, BadName, Mailbox
 from honeybadger_host.errors import HomeError, SettingsError
-from honeybadger_host.storage.files import make_folders, open_folder, replace
+from honeybadger_host.files.safe_files import make_folders, open_folder, replace
 
 SENDERS_FILE: Final = "config/senders.json"
 

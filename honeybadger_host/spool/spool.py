@@ -23,11 +23,11 @@ from typing import Final
 import structlog
 
 from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS
+from honeybadger_host.files.file_cache import Unchanged
+from honeybadger_host.files.safe_files import closing_fd, identity_of, open_folder
 from honeybadger_host.spool.fairness import RoundRobin
 from honeybadger_host.spool.inbox import SUFFIX, TURNS_QUEUE, Inbox, OpenInbox, open_box, turns_queue
 from honeybadger_host.spool.rate_limits import Shares
-from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import closing_fd, identity_of, open_folder
 
 log = structlog.get_logger()
 

@@ -19,10 +19,10 @@ import structlog
 from honeybadger_agent.wire import Refusal, StopResult, dump_error
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Stop, StopAsked, TurnHandler, TurnUnderWay
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import TurnKey, turn_name
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, turns_queue
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import TurnKey, turn_name
 
 log = structlog.get_logger()
 

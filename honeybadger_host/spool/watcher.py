@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from honeybadger_host.storage.files import identity_of
+from honeybadger_host.files.safe_files import identity_of
 
 try:
     from watchdog.observers.inotify_c import (

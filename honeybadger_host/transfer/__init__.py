@@ -1,6 +1,6 @@
 """Export and import of groups, and imports from other programs.
 
-May import: ops, spool, curation, search, memory, storage, text, errors, settings. Only commands and the start
+May import: ops, spool, curation, search, memory, journal, files, text, errors, settings. Only commands and the start
 of a host use it.
 
 Reading order: `places` and `exported` (the form of an export), `exporting`, `unpacking`, `loading` with

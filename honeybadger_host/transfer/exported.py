@@ -25,14 +25,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import HostError
+from honeybadger_host.files.safe_files import NotRegular, open_plain
+from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
+from honeybadger_host.journal.edits import Edit, is_edit, packed_line
+from honeybadger_host.journal.line_hunks import Hunk
+from honeybadger_host.journal.reader import CHANGE_KINDS
+from honeybadger_host.journal.revised import REVISED_KINDS, revision_of
+from honeybadger_host.journal.schema import EDIT_KINDS, Receipt, Row
 from honeybadger_host.memory.turn_log import parse_mark
-from honeybadger_host.storage.changes import TASK_RECORD, MarkedKind
-from honeybadger_host.storage.edits import Edit, is_edit, packed_line
-from honeybadger_host.storage.files import NotRegular, open_plain
-from honeybadger_host.storage.journal_reader import CHANGE_KINDS
-from honeybadger_host.storage.journal_schema import EDIT_KINDS, Receipt, Row
-from honeybadger_host.storage.line_hunks import Hunk
-from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES, ExportDamaged, file_of, place_of
 from honeybadger_host.work.task_states import TaskStates
 

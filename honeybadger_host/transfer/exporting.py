@@ -22,22 +22,22 @@ from honeybadger_host import __version__
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.documents.versions import text_after
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
-from honeybadger_host.ops.archive import appearing, packing, size_and_digest
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.edits import EditReader, Seen, digest_of, packed_line
-from honeybadger_host.storage.files import (
+from honeybadger_host.files.group_places import folders_of, single_files_of
+from honeybadger_host.files.home import JOURNAL_FILE, is_served
+from honeybadger_host.files.safe_files import (
     NotRegular,
     kind_of,
     make_folders,
     open_new,
     open_plain,
 )
-from honeybadger_host.storage.group_places import folders_of, single_files_of
-from honeybadger_host.storage.home import JOURNAL_FILE, is_served
-from honeybadger_host.storage.journal_reader import read_changed_files
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.journal_transfer import last_of, read_group, read_receipts, read_unsettled
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS
+from honeybadger_host.journal.edits import EditReader, Seen, digest_of, packed_line
+from honeybadger_host.journal.reader import read_changed_files
+from honeybadger_host.journal.schema import Row
+from honeybadger_host.journal.transfer import last_of, read_group, read_receipts, read_unsettled
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.ops.archive import appearing, packing, size_and_digest
 from honeybadger_host.transfer.exported import (
     CONTENT,
     FILES,

@@ -35,14 +35,14 @@ from honeybadger_agent.wire.labels import (
 )
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import HomeError, HostError
+from honeybadger_host.files.home import JOURNAL_FILE, is_served
+from honeybadger_host.files.safe_files import names_in
+from honeybadger_host.journal.journal import IMPORTED_REQUEST
+from honeybadger_host.journal.reader import read_done
 from honeybadger_host.memory.entries.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.ops.operator_client import wait_or_serve
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
-from honeybadger_host.storage.files import names_in
-from honeybadger_host.storage.home import JOURNAL_FILE, is_served
-from honeybadger_host.storage.journal import IMPORTED_REQUEST
-from honeybadger_host.storage.journal_reader import read_done
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
 

@@ -17,23 +17,23 @@ from typing import Any, Final
 from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
-from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.peoples_files import document_group
-from honeybadger_host.ops.archive import size_and_digest
-from honeybadger_host.storage.edits import Seen, digest_of
-from honeybadger_host.storage.file_cache import NEVER_SEEN
-from honeybadger_host.storage.files import make_folders
-from honeybadger_host.storage.forgetting import Forgetting, read_forgetting
-from honeybadger_host.storage.group_places import folders_of, single_files_of
-from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_connection import SharedLog
-from honeybadger_host.storage.journal_schema import Receipt, Row
-from honeybadger_host.storage.journal_transfer import (
+from honeybadger_host.files.file_cache import NEVER_SEEN
+from honeybadger_host.files.group_places import folders_of, single_files_of
+from honeybadger_host.files.home import JOURNAL_FILE, HomeLock
+from honeybadger_host.files.safe_files import make_folders
+from honeybadger_host.journal.connection import SharedLog
+from honeybadger_host.journal.edits import Seen, digest_of
+from honeybadger_host.journal.forgetting import Forgetting, read_forgetting
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Receipt, Row
+from honeybadger_host.journal.transfer import (
     Arriving,
     last_of,
     write_events,
 )
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.peoples_files import document_group
+from honeybadger_host.ops.archive import size_and_digest
 from honeybadger_host.transfer.exported import (
     CONTENT,
     FILES,

@@ -9,12 +9,12 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_host.errors import NotFound
+from honeybadger_host.files.safe_files import NotRegular, make_folders, open_new, open_plain
 from honeybadger_host.memory.entries.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.memory.turn_log import is_withdrawn, parse_mark, parse_turn
 from honeybadger_host.ops.archive import appearing
-from honeybadger_host.storage.files import NotRegular, make_folders, open_new, open_plain
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.exporting import Exported
 

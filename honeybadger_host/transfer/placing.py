@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import HomeError
-from honeybadger_host.storage.files import make_folders, sync_folder
-from honeybadger_host.storage.group_places import folders_of, single_files_of
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_transfer import forget_loaded, read_loaded
+from honeybadger_host.files.group_places import folders_of, single_files_of
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.safe_files import make_folders, sync_folder
+from honeybadger_host.journal.transfer import forget_loaded, read_loaded
 
 STAGING: Final = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
 PARTS: Final = ("groups", "data")

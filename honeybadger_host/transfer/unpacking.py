@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from honeybadger_host.errors import HostError
+from honeybadger_host.files.safe_files import make_folders, open_new
 from honeybadger_host.ops.archive import BROKEN, MAX_DEPTH
-from honeybadger_host.storage.files import make_folders, open_new
 from honeybadger_host.transfer.exported import CONTENT, LISTS, MANIFEST
 from honeybadger_host.transfer.places import ExportDamaged, is_plain
 

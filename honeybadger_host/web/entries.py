@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from honeybadger_agent.wire import EditMemory, EntryResult, Forget, GetMemory
 from honeybadger_host.errors import NotFound as HostNotFound
-from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.web.asking import Conflict, Home, Invalid, RequestFailed, made
 from honeybadger_host.web.forms import go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.looking_back import Looked, blamed_in, difference_of, look_back, note_history

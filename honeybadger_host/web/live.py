@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from honeybadger_host.storage.home import is_served
+from honeybadger_host.files.home import is_served
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.forms import home_of, number
 from honeybadger_host.web.looking_back import newest_seq

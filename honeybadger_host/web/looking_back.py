@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from honeybadger_host.errors import NotFound
+from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
+from honeybadger_host.journal.changes import NOTE_EDITED, REMOVED
+from honeybadger_host.journal.edits import edit_of, is_edit
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
+from honeybadger_host.journal.position import read_position
+from honeybadger_host.journal.reader import LogFilter, read_activity, read_change, read_log
+from honeybadger_host.journal.revised import REVISED_KINDS, revision_of
+from honeybadger_host.journal.schema import EDIT_KINDS, Row
 from honeybadger_host.memory.blame import Blamed, blame_of
 from honeybadger_host.ops.gist import gist_of
-from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
-from honeybadger_host.storage.changes import NOTE_EDITED, REMOVED
-from honeybadger_host.storage.edits import edit_of, is_edit
-from honeybadger_host.storage.journal_position import read_position
-from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_change, read_log
-from honeybadger_host.storage.journal_schema import EDIT_KINDS, Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_lines
-from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.rendering import MAX_FIRST_CHARACTERS
 

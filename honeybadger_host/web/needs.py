@@ -19,9 +19,9 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.errors import NotFound as HostNotFound
+from honeybadger_host.files.group_places import groups_in
+from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.spool.dead_letter_files import dead_names, find_dead
-from honeybadger_host.storage.edits import unread_of
-from honeybadger_host.storage.group_places import groups_in
 from honeybadger_host.web.asking import Home, made
 from honeybadger_host.web.forms import PER_PAGE, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import href, page

@@ -11,9 +11,9 @@ from starlette.routing import Route
 
 from honeybadger_agent.wire import EditNote, ReadGroupFiles
 from honeybadger_host.curation.notes import notes_of
+from honeybadger_host.files.home import MEMORY
+from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.memory.markdown.notes import is_pinned, parse_notes
-from honeybadger_host.storage.home import MEMORY
-from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.web.asking import Conflict, Home, made
 from honeybadger_host.web.forms import go, group_of, home_of, member, posted, shown_of
 from honeybadger_host.web.looking_back import Difference, blamed_in, difference_of, look_back

@@ -20,10 +20,10 @@ import orjson
 import uvicorn
 
 from honeybadger_host.errors import HomeLocked, HostError
+from honeybadger_host.files.home import check_home
+from honeybadger_host.files.safe_files import replace, try_lock
 from honeybadger_host.ops.operator_client import check_owner
 from honeybadger_host.ops.page import PAGE_LOCK
-from honeybadger_host.storage.files import replace, try_lock
-from honeybadger_host.storage.home import check_home
 from honeybadger_host.web.app import build
 from honeybadger_host.web.asking import Home
 

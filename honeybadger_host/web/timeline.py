@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import Rewind, Undo
-from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter
+from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
 from honeybadger_host.web.asking import NotFound, made
 from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.looking_back import activity, difference_of, look_back, newest_seq

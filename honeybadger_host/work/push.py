@@ -28,9 +28,9 @@ import orjson
 import structlog
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.home import MESSAGES_FOLDER
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.settings import Push
-from honeybadger_host.storage.home import MESSAGES_FOLDER
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.work.arrivals import ANY_GROUP, Arrivals
 from honeybadger_host.work.messages import Message, members_of, read_messages
 

@@ -14,8 +14,8 @@ from pydantic import Field, StringConstraints
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wire import TASK_ID
 from honeybadger_agent.wire.tasks import TaskMembers
+from honeybadger_host.files.safe_files import names_in, printable
 from honeybadger_host.memory.edited import Time, checked, read_json
-from honeybadger_host.storage.files import names_in, printable
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.times import Interval, Once, Schedule, read_cron, read_zone

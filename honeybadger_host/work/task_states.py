@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 from pydantic import TypeAdapter
 
-from honeybadger_host.storage.changes import TASK_RECORD, Added, Change, FileRemoved, FileWritten
+from honeybadger_host.journal.changes import TASK_RECORD, Added, Change, FileRemoved, FileWritten
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.task_files import place_of
 

@@ -11,7 +11,7 @@ import pytest
 from honeybadger_agent import Client, NoHome, SyncClient
 from honeybadger_agent.errors import NoMailbox
 from honeybadger_agent.home import default_file, default_home, find_home, register_home
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.hosting import HostProcess, run_agent, run_cli
 
 

@@ -21,7 +21,7 @@ from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.tools import ALIASES, Choice, description_of, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from honeybadger_host.text.neutralise import estimate_tokens
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import COMMAND, arguments, story

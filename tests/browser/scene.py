@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.hosting import PATIENCE, HostProcess, RawSender, run_cli, wait_for
 
 GROUP: Final = "family"

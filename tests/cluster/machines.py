@@ -18,8 +18,8 @@ from honeybadger_host.cluster.log import read_place
 from honeybadger_host.cluster.operating import begin, join
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.cluster.servers import Unreachable
+from honeybadger_host.files.home import make_home
 from honeybadger_host.settings import Cluster as Settings
-from honeybadger_host.storage.home import make_home
 from tests.cluster.servers import Servers, reached
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 

@@ -30,7 +30,7 @@ from honeybadger_host.cluster.records import Position, Record, dump_owner
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.documents.history import read_pasts, versions
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
+from honeybadger_host.journal.schema import SCHEMA_VERSION
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Proxy, reached
 from tests.cluster.servers import Servers as Running

@@ -161,7 +161,7 @@ FOLLOWER: Final = {
     "behind the commit": "around(member, 'vacuum', before=die)",
     "before it looked": "around(member, 'look_for', before=die)",
 }
-POINTS: Final = KILL.replace("def has_it", "from honeybadger_host.storage import journal\n\ndef has_it")
+POINTS: Final = KILL.replace("def has_it", "from honeybadger_host.journal import journal\n\ndef has_it")
 
 
 def ask(machine: Machine) -> RawSender:

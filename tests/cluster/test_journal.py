@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.journal import Journal
+from honeybadger_host.journal.journal import Journal
 from tests.cluster import servers as real
 from tests.cluster.machines import dump
 from tests.cluster.test_log import connected, copy_of, follow, log_of, names, shared_journal
-from tests.host.storage import test_journal as embedded
+from tests.host.journal import test_journal as embedded
 
 __all__ = ["names"]
 _OF_ONE_MACHINE = {

@@ -28,9 +28,9 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import JournalError, StorageFailed
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_connection import Transaction, connect
-from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
+from honeybadger_host.journal.connection import Transaction, connect
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Receipt, Row, TurnKey
 from tests.cluster import servers as real
 from tests.cluster.machines import dump
 

@@ -17,7 +17,7 @@ from honeybadger_host.cluster.lease import OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.documents.saves import DELETED_SECONDS
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.cluster.machines import Cluster, Machine
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
 

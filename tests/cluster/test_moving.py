@@ -15,7 +15,7 @@ from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.moving import MAX_BEHIND, State, choose
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.storage.journal_schema import SCHEMA_VERSION
+from honeybadger_host.journal.schema import SCHEMA_VERSION
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.story import Client
 from tests.hosting import run_cli, wait_for

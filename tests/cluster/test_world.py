@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Proxy, Servers
 from tests.cluster.story import file_systems, full, stale_records

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck, struck_file
 from tests.crash.story import Editor, Story, Verdict, read
 

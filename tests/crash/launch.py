@@ -97,7 +97,7 @@ class _Killer:
 
 
 def _forget_receipts() -> None:
-    from honeybadger_host.storage.journal import Journal
+    from honeybadger_host.journal.journal import Journal
 
     def receipts_of(self: Journal, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
         return {}
@@ -113,9 +113,9 @@ def _forget_receipts() -> None:
 
 
 def _leave_out_syncs() -> None:
-    from honeybadger_host.storage import journal_connection
+    from honeybadger_host.journal import connection
 
-    _replace(journal_connection, "SYNCHRONOUS", "OFF")
+    _replace(connection, "SYNCHRONOUS", "OFF")
     for name in ("fsync", "fdatasync"):
         setattr(os, name, lambda fd: None)
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.crash.chains import rounds
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, ended

@@ -14,9 +14,9 @@ from typing import Final
 
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.curation.consolidation import SECTIONS
+from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.watermarks import watermark_file
-from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 from tests.crash.conftest import IS_LONG

@@ -14,10 +14,10 @@ import orjson
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN
 from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, read_past
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.journal.reader import LogFilter
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.blame import blame_lines, blame_members
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import Row
 from tests.conftest import HostFactory
 from tests.crash.conftest import IS_LONG
 from tests.hosting import RawSender, request, wait_for

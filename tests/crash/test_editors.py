@@ -18,8 +18,8 @@ import orjson
 import pytest
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_position import read_position
+from honeybadger_host.files.home import JOURNAL_FILE, make_home
+from honeybadger_host.journal.position import read_position
 from tests.crash.chains import Figures, rounds
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, ended, is_up

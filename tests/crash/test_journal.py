@@ -11,9 +11,9 @@ import pytest
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import JournalError
-from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Receipt, Row
+from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Receipt, Row
 
 
 def commit(journal: Journal, count: int, *, note: bytes = b"\n## Notes (ann, 2026-11-21 06:00)\n- Tea.\n") -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.crash.chains import Chain, Figures, kills_in_recovery, rounds, until_over
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, When, attend, cut_power, ended, keep_all

@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from honeybadger_host.storage.edits import digest_of, edit_of
-from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.files.home import JOURNAL_FILE, make_home
+from honeybadger_host.journal.edits import digest_of, edit_of
+from honeybadger_host.journal.reader import LogFilter
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import RECORDED_AT_ONCE, Kill, Nursery, When, ended, struck
 from tests.hosting import wait_for

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, is_up, kill_again
 from tests.hosting import HostProcess, RawSender, turns_of, wait_for

@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.host.documents.world import MEMORY, World, note
 

@@ -14,9 +14,9 @@ from typing import Final
 import pytest
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.storage.forgetting import read_forgetting
-from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from honeybadger_host.files.home import JOURNAL_FILE, make_home
+from honeybadger_host.journal.forgetting import read_forgetting
+from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_text
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, ended, is_up, struck

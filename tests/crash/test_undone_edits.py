@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 
 from honeybadger_host.curation.notes import notes_of
-from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
-from honeybadger_host.storage.revised import revision_of
+from honeybadger_host.files.home import JOURNAL_FILE, make_home
+from honeybadger_host.journal.reader import LogFilter, read_log
+from honeybadger_host.journal.revised import revision_of
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import RECORDED_AT_ONCE, Nursery, Work, kill_again, struck
 from tests.hosting import RawSender, request

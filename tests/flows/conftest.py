@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.conftest import HostFactory
 from tests.flows.world import Fault, SetClock, mounted
 from tests.hosting import HostProcess

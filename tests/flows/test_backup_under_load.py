@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent import new_id
+from honeybadger_host.journal.position import read_position
 from honeybadger_host.ops.archive import read_archive
-from honeybadger_host.storage.journal_position import read_position
 from tests.commands import cli_error
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, request, run_cli, turns_of, wait_for

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent.errors import NotFound
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.world import SetClock, ask

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.commands import cli_error
 from tests.hosting import AGENT, HostProcess, RawSender, assert_refused, request, run, run_cli, status_of, wait_for
 

@@ -11,7 +11,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.wire import ErrorCode
-from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.files.home import JOURNAL_FILE
 from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_host.storage.edits import EditReader
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.journal.edits import EditReader
+from honeybadger_host.journal.reader import LogFilter
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from honeybadger_agent.errors import Forbidden, NotFound
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import RawSender, request, run_agent, run_cli

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.storage.forgetting import read_forgetting
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
+from honeybadger_host.journal.forgetting import read_forgetting
 from honeybadger_host.transfer.loading import load_export
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.tombstones import read_tombstones
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.journal.reader import LogFilter
+from honeybadger_host.journal.tombstones import read_tombstones
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
@@ -260,7 +260,7 @@ def test_of_200_forgotten_texts_nothing_is_left(planted: Path, make_host: HostFa
 
 def test_without_the_vacuum_something_is_left(planted: Path, make_host: HostFactory, stranger: RawSender) -> None:
     """Notes of many pages: all that is freed is not written over by chance."""
-    source = "from honeybadger_host.storage.journal import Journal\nJournal.vacuum = lambda self: None"
+    source = "from honeybadger_host.journal.journal import Journal\nJournal.vacuum = lambda self: None"
     make_host(home=planted, source=source).start()
     for number in range(5):
         stranger.do(f"long{number}", content=f"{number} {PHRASE} " * 1200)

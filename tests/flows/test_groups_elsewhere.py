@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import HomeError, StorageFailed
-from honeybadger_host.storage.home import check_home, make_home
+from honeybadger_host.files.home import check_home, make_home
 from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, request, run_cli, wait_for

@@ -21,7 +21,7 @@ from typing import Any, Self
 import pytest
 
 from honeybadger_agent.wire import ErrorCode
-from honeybadger_host.storage.files import printable
+from honeybadger_host.files.safe_files import printable
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
 

@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import (

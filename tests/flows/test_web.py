@@ -19,7 +19,7 @@ from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import Task
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.documents.saves import DELETED_SECONDS
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from honeybadger_host.web.live import MAX_STREAMS
 from tests.commands import cli_text
 from tests.conftest import HostFactory

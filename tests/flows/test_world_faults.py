@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from honeybadger_host.errors import HostError, SettingsError, may_clear
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory

@@ -20,12 +20,12 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import ErrorCode, Reply
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
+from honeybadger_host.files.home import make_home
 from honeybadger_host.handler_kinds import QueryHandler, WaitingHandler
 from honeybadger_host.ops.host import Host
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool import request
 from honeybadger_host.spool.request import Asking
-from honeybadger_host.storage.home import make_home
 
 STEM: Final = "x"
 GROUP: Final = "main"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.journal import Journal
+from honeybadger_host.journal.journal import Journal
 from tests.host.documents.world import World
 from tests.host.indexes import made
 from tests.host.places import Place

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.search.index import Index
-from honeybadger_host.storage.journal import Journal
 
 made: list[Index | InjectionLedger | Journal] = []
 

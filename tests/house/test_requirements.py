@@ -156,9 +156,9 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_turn_log.py::test_a_line_that_is_no_turn_hides_no_other",
     ],
     "AB6 folders 0700, files 0600": [
-        "host/storage/test_files.py::test_new_files_and_folders_are_private",
-        "host/storage/test_files.py::test_a_replaced_file_is_private",
-        "host/storage/test_journal.py::test_only_its_owner_reads_it_whatever_the_umask",
+        "host/files/test_safe_files.py::test_new_files_and_folders_are_private",
+        "host/files/test_safe_files.py::test_a_replaced_file_is_private",
+        "host/journal/test_journal.py::test_only_its_owner_reads_it_whatever_the_umask",
         "host/documents/test_honest_editor.py::test_files_and_folders_are_private",
     ],
     "RB1 one JSON file for each entry, with its members": [
@@ -380,7 +380,7 @@ CODES: Final[dict[str, list[str]]] = {
     "unavailable": [
         "flows/test_full_disk.py::test_a_full_journal_is_unavailable_and_later_works_once",
         "flows/test_errors.py::test_a_memory_md_that_is_no_file_is_unavailable",
-        "host/storage/test_journal.py::test_a_call_on_a_full_disk_may_be_repeated",
+        "host/journal/test_journal.py::test_a_call_on_a_full_disk_may_be_repeated",
     ],
     "internal": ["flows/test_errors.py::test_a_bug_in_a_change_keeps_the_request"],
 }

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from honeybadger_agent.wire import ArchiveMemory, Refusal
 from honeybadger_host.curation.notes import NOTE_ID
+from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
-from honeybadger_host.storage.home import ARCHIVE
 
 _WHY = "the operator archived it"
 

@@ -18,6 +18,7 @@ from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.entries.superseding import Superseding
 from honeybadger_host.handlers.entries.texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     MAX_ENTRY_FILE_BYTES,
     Entry,
@@ -27,7 +28,6 @@ from honeybadger_host.memory.entries.entry import (
     version_of,
 )
 from honeybadger_host.memory.entries.marks import Origin, Standing, origin_of
-from honeybadger_host.storage.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 NEVER: Final = "never"  # instead of a time: it stays valid

@@ -31,6 +31,8 @@ from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import Superseding
 from honeybadger_host.handlers.entries.texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, name_in, reinforce, version_of
 from honeybadger_host.memory.entries.marks import Origin, Standing, origin_of
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -38,8 +40,6 @@ from honeybadger_host.memory.markdown.notes import is_pinned
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.changes import FileRemoved, FileWritten
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 

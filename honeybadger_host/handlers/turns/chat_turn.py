@@ -35,11 +35,11 @@ from honeybadger_host.handler_kinds import Asked, Outcome, StopAsked, TurnUnderW
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.speakers import Speakers
 from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
+from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
-from honeybadger_host.storage.changes import Change, TurnAdded
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import ShownContext, Turn
 

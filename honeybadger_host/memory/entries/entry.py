@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_agent.wire.numbers import check_numbers
+from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.memory.entries.marks import (
     STANDS,
@@ -30,7 +31,6 @@ from honeybadger_host.memory.entries.marks import (
     take_origin,
     take_standing,
 )
-from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.time_stamps import time_stamp
 

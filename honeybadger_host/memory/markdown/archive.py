@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from honeybadger_host.files.home import ARCHIVE, MEMORY
+from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.journal.revised import NotePlace, remove_notes, restore_notes
 from honeybadger_host.memory.entries.entry import Entry, dump_entry
 from honeybadger_host.memory.markdown.notes import span_of
-from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten, NotesRevised
-from honeybadger_host.storage.home import ARCHIVE, MEMORY
-from honeybadger_host.storage.revised import NotePlace, remove_notes, restore_notes
 from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -98,7 +98,7 @@ def bring_back_notes(
     Args:
         held: the bytes of MEMORY.md, None: there is none.
         archive: those of the archive.
-        removed: see `storage.revised.revision_of`.
+        removed: see `journal.revised.revision_of`.
     """
     changes: list[Change] = []
     if held:

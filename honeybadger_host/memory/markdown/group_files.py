@@ -18,14 +18,14 @@ from typing import Final
 
 from honeybadger_agent.quoting import set_apart
 from honeybadger_host.errors import FileProblem
+from honeybadger_host.files.file_cache import is_young
+from honeybadger_host.files.home import MEMORY, SUMMARY
+from honeybadger_host.files.safe_files import BOM, NotRegular, Signature, kind_of, open_plain
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.markdown.budget import CutNotes, cut_notes, first_lines
 from honeybadger_host.memory.markdown.large_notes import newest_notes
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, parse_notes
 from honeybadger_host.memory.markdown.notes_together import NotesInContext
-from honeybadger_host.storage.file_cache import is_young
-from honeybadger_host.storage.files import BOM, NotRegular, Signature, kind_of, open_plain
-from honeybadger_host.storage.home import MEMORY, SUMMARY
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
 MAX_CACHE_BYTES = 32 << 20  # of group files kept in memory

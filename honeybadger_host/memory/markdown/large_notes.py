@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
+from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.memory.markdown.budget import ABOVE, SHORTENED, newest_of_each
 from honeybadger_host.memory.markdown.notes import NOBODY
-from honeybadger_host.storage.files import BOM
 
 _BLOCK_BYTES: Final = 1 << 20
 _MAX_HEADING_LENGTH: Final = 4096

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.quoting import quoted
-from honeybadger_host.storage.files import BOM
+from honeybadger_host.files.safe_files import BOM
 
 _HEADING: Final = "## "
 _SIGNATURE: Final = re.compile(r" \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")

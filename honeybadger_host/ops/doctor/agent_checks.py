@@ -20,12 +20,12 @@ from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agen
 from honeybadger_host.configuration import host_zone, load_settings, model_key
 from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
 from honeybadger_host.errors import SettingsError, WorldFailed
+from honeybadger_host.files.group_places import groups_in
 from honeybadger_host.handlers.tasks import why_without_model
+from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.doctor.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.group_places import groups_in
 from honeybadger_host.work.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
 
 _MODEL_TIMEOUT_SECONDS: Final = 3.0

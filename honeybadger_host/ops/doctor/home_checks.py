@@ -16,15 +16,8 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import HOST_EXTRA, count_of, in_words
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
-from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
-from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.ops.doctor.findings import Finding, Level, ok, problem, warning
-from honeybadger_host.ops.host import FOLLOWS
-from honeybadger_host.spool.senders import load_senders
-from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.files import names_in, printable
-from honeybadger_host.storage.group_places import groups_in
-from honeybadger_host.storage.home import (
+from honeybadger_host.files.group_places import groups_in
+from honeybadger_host.files.home import (
     CLOCK_GRACE_SECONDS,
     GROUP_FILES,
     JOURNAL_FILE,
@@ -33,7 +26,14 @@ from honeybadger_host.storage.home import (
     is_served,
     read_holder,
 )
-from honeybadger_host.storage.journal_position import DAMAGED_NOW_WHAT, check_journal
+from honeybadger_host.files.safe_files import names_in, printable
+from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.position import DAMAGED_NOW_WHAT, check_journal
+from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
+from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.ops.doctor.findings import Finding, Level, ok, problem, warning
+from honeybadger_host.ops.host import FOLLOWS
+from honeybadger_host.spool.senders import load_senders
 
 _MAX_STATUS_AGE_SECONDS: Final = 30.0  # a host writes its status each second
 _MAX_NAMED: Final = 20

@@ -11,6 +11,7 @@ import pytest
 
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.passes import PassDependencies
+from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -18,7 +19,6 @@ from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
-from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.handler_kinds import Asked
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import Added, NotesRevised
 from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.changes import Added, NotesRevised
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 OPERATIONS = 4

@@ -11,8 +11,8 @@ import pytest
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.curation.asking import ATTEMPTS, Asker, Budgets, OverBudget, Question, TooOften
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Spent
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Spent
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
 

@@ -17,9 +17,9 @@ from honeybadger_host.curation.directives import (
     built_in,
     problem_of,
 )
+from honeybadger_host.files.home import make_home
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.doctor.agent_checks import directives as check
-from honeybadger_host.storage.home import make_home
 
 BUILT_IN = {name: built_in(name).replace(RULES, built_in("memory-rules")) for name in NAMES}
 OWN = "Answer with JSON: history_entry and memory_update. Write in German."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from honeybadger_host.curation.notes import NOTE_ID, notes_of, protected_notes
+from honeybadger_host.files.file_cache import NEVER_SEEN
+from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.search.pieces import pieces_of
 from honeybadger_host.search.sources import Source
-from honeybadger_host.storage.file_cache import NEVER_SEEN
-from honeybadger_host.storage.files import BOM
 
 
 def note(text: str, author: str = "bee", section: str = "Notes") -> bytes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from honeybadger_host.storage.changes import FileWritten
-from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.journal.changes import FileWritten
+from honeybadger_host.journal.reader import LogFilter
+from honeybadger_host.journal.schema import Row
 from tests.host.documents.world import MEMORY, World
 from tests.people import edits_in
 

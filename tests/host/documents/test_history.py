@@ -9,11 +9,11 @@ import pytest
 
 from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, Past, read_past, version_at
 from honeybadger_host.handlers.undo_edits import put_back, undone_edit
+from honeybadger_host.journal.atomic_files import ABSENT, fingerprint
+from honeybadger_host.journal.edits import Edit, digest_of, edit_of, is_edit
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
-from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
-from honeybadger_host.storage.edits import Edit, digest_of, edit_of, is_edit
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of, signed_lines
 from tests.host.documents.recorded import ENTRY, Recorded
 from tests.host.documents.world import MEMORY, World
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from honeybadger_host.documents.saves import Saves
-from honeybadger_host.storage.changes import FileRemoved, FileWritten
+from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from tests.host.documents.test_lives import HOUR, LIVES, live
 from tests.host.documents.world import World
 

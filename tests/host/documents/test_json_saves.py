@@ -7,9 +7,9 @@ import pytest
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.merge_json import merge_json
+from honeybadger_host.journal.changes import FileWritten
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.blame import blame_members
-from honeybadger_host.storage.changes import FileWritten
-from honeybadger_host.storage.journal_schema import Row
 from tests.host.documents.recorded import ENTRY
 from tests.host.documents.world import World
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from honeybadger_host.documents.saves import Saves
-from honeybadger_host.storage.changes import Added
+from honeybadger_host.journal.changes import Added
 from tests.host.documents.world import World, note
 
 LIVES = 500 if os.environ.get("HB_CRASH_LONG") else 20

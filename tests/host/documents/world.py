@@ -13,12 +13,12 @@ from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.documents.store import Documents
+from honeybadger_host.files.unsynced import Unsynced
+from honeybadger_host.journal.changes import Added, Change, NotesRevised
+from honeybadger_host.journal.edits import Edit, EditReader, edit_of
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory.peoples_files import document_group
-from honeybadger_host.storage.changes import Added, Change, NotesRevised
-from honeybadger_host.storage.edits import Edit, EditReader, edit_of
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Receipt, Row
-from honeybadger_host.storage.unsynced import Unsynced
 
 MEMORY = "groups/main/MEMORY.md"
 

@@ -17,11 +17,17 @@ from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
+from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
+from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import Change
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import Row
+from honeybadger_host.journal.unit_of_work import Store, UnitOfWork
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
@@ -32,12 +38,6 @@ from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.changes import Change
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
-from honeybadger_host.storage.unsynced import Unsynced
 from honeybadger_host.work.task_states import TaskStates
 from tests.host.indexes import index_of, ledger_of, made
 

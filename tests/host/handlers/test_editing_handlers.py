@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_agent.wire import EditMemory, is_name
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.changes import FileRemoved, FileWritten
+from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from tests.host.handlers.room import NOW, Room
 from tests.host.handlers.test_entry_handlers import files, memory, put
 

@@ -12,8 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.changes import FileRemoved, FileWritten
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.journal.changes import FileRemoved, FileWritten
+from honeybadger_host.journal.schema import Row
 from tests.host.handlers.room import NOW, Room
 
 

@@ -13,12 +13,12 @@ from structlog.testing import capture_logs
 from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, GetContext, PreviewContext, Refusal
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, QueryHandler, TurnHandler
+from honeybadger_host.journal.atomic_files import fingerprint
+from honeybadger_host.journal.changes import Added, NotesRevised
+from honeybadger_host.journal.revised import new_text
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, watermark_file
 from honeybadger_host.settings import Conversation, Settings
-from honeybadger_host.storage.atomic_files import fingerprint
-from honeybadger_host.storage.changes import Added, NotesRevised
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.revised import new_text
 from tests.host.handlers.room import NOW, Room
 
 

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import Refusal
+from honeybadger_host.journal.tombstones import bury
 from honeybadger_host.settings import Conversation, Settings
-from honeybadger_host.storage.tombstones import bury
 from tests.host.handlers.room import Room
 
 

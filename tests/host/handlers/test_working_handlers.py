@@ -14,8 +14,8 @@ from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Outcome
 from honeybadger_host.handlers import working_memory
+from honeybadger_host.journal.changes import Change
 from honeybadger_host.settings import Settings
-from honeybadger_host.storage.changes import Change
 from tests.host.handlers import room as rooms
 from tests.host.handlers.room import NOW
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from honeybadger_host.journal.edits import Edit
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, author_of, note_spans, parse_notes
-from honeybadger_host.storage.edits import Edit
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 
 AT = 1_795_000_000_000  # 2026-11-18 11:06 UTC, in milliseconds
 NOTE = "## Likes (ann, 2026-11-18 11:00)\n- tea\n  with milk\n"

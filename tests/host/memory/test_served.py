@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from honeybadger_host.journal.edits import digest_of
 from honeybadger_host.memory import served as served_contexts
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.memory.served import Served
-from honeybadger_host.storage.edits import digest_of
 
 DAY = 86_400.0
 

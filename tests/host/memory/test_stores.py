@@ -11,15 +11,15 @@ from typing import Any
 import orjson
 import pytest
 
+from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
+from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten, TurnAdded
+from honeybadger_host.journal.unit_of_work import Store, UnitOfWork
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
-from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
-from honeybadger_host.storage.changes import Added, Change, FileRemoved, FileWritten, TurnAdded
-from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
 from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)

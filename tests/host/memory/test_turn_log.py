@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.journal.changes import TurnAdded
 from honeybadger_host.memory.turn_log import dump_turn, parse_turn, read_window, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.storage.changes import TurnAdded
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 

@@ -12,9 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.journal.changes import FileWritten
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, session_folder, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, is_over
-from honeybadger_host.storage.changes import FileWritten
 from tests.host.documents.world import World
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)

@@ -20,13 +20,13 @@ import orjson
 import pytest
 
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotFound
+from honeybadger_host.files.home import HomeLock, read_holder
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.position import read_position
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.ops.archive import ArchiveDamaged, read_archive
 from honeybadger_host.ops.backup import back_up
 from honeybadger_host.ops.restore import restore
-from honeybadger_host.storage.home import HomeLock, read_holder
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_position import read_position
-from honeybadger_host.storage.journal_schema import Row
 
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

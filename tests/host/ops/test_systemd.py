@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import HomeError, HomeLocked, HostError, JournalError, SettingsError, StorageFailed
+from honeybadger_host.files.home import make_home
 from honeybadger_host.ops.systemd import (
     SYSTEM_HOME,
     Plan,
@@ -25,7 +26,6 @@ from honeybadger_host.ops.systemd import (
     write,
 )
 from honeybadger_host.settings import Life
-from honeybadger_host.storage.home import make_home
 from tests.hosting import run_cli
 
 ROOT = Path(__file__).parents[3]

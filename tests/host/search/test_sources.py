@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.pieces import Piece, pieces_of, turns_of
 from honeybadger_host.search.sources import (
@@ -18,7 +19,6 @@ from honeybadger_host.search.sources import (
     source_of,
     sources,
 )
-from honeybadger_host.storage.files import Signature
 from honeybadger_host.text.neutralise import render_note
 from honeybadger_host.text.turn import Turn
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
+from honeybadger_host.journal.atomic_files import WholeFiles
 from honeybadger_host.spool.beside import Beside
 from honeybadger_host.spool.turn_queue import TurnQueue
-from honeybadger_host.storage.atomic_files import WholeFiles
 
 NOTHING = cast(Any, None)  # A part that neither side of a case uses
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.unsynced import Unsynced
+from honeybadger_host.journal.changes import TurnAdded
+from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.peoples_files import document_group, name_of
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.observe import Counters
 from honeybadger_host.spool.batch_writer import BatchWriter
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.request import Decided, QueuedRequest
-from honeybadger_host.storage.changes import TurnAdded
-from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.unsynced import Unsynced
 from honeybadger_host.text.turn import Turn
 from tests.host.indexes import made
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.files import NotRegular
+from honeybadger_host.files.safe_files import NotRegular
 from tests.host.places import Place
 
 # ---------------------------------------------------------------------------------------------------- opening, replying

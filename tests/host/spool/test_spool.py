@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.spool import spool as spool_module
 from honeybadger_host.spool.rate_limits import Shares
-from honeybadger_host.storage.file_cache import Unchanged
 from tests.host.places import Place
 
 # ---------------------------------------------------------------------------------------------------------- discovering

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from tests.hosting import HostProcess
 from tests.page import Browser, Page
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_connection import connect
-from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.journal.connection import connect
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.web.looking_back import activity, look_back, newest_seq, note_history
 
 

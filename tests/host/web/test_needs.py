@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from honeybadger_host.storage.home import make_home
+from honeybadger_host.files.home import make_home
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.needs import needs_of
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Seen, digest_of, packed_line, unpacked_line
-from honeybadger_host.storage.files import Signature
-from honeybadger_host.storage.journal_connection import read_meta, read_rows
-from honeybadger_host.storage.journal_schema import EDIT_KINDS, FORGOTTEN_BASE, IS_EDIT, Marks, TurnKey
-from honeybadger_host.storage.revised import REVISED_KINDS
-from honeybadger_host.storage.tombstones import bury, salt_of, salted
+from honeybadger_host.files.safe_files import Signature
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS
+from honeybadger_host.journal.connection import read_meta, read_rows
+from honeybadger_host.journal.edits import FORGOTTEN_DIGEST, Seen, digest_of, packed_line, unpacked_line
+from honeybadger_host.journal.revised import REVISED_KINDS
+from honeybadger_host.journal.schema import EDIT_KINDS, FORGOTTEN_BASE, IS_EDIT, Marks, TurnKey
+from honeybadger_host.journal.tombstones import bury, salt_of, salted
 from honeybadger_host.text.phrases import FORGOTTEN, Phrases
 
 DOCUMENT_APPENDS: Final = ("note", "history", "note_archived")  # kinds of rows that are appended to documents

@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple, get_args
 
 import orjson
 
-from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.changes import REMOVED, TASK_RECORD, MarkedKind
-from honeybadger_host.storage.journal_connection import read_rows, reading
-from honeybadger_host.storage.journal_schema import EDIT_KINDS, IS_EDIT, MAX_ID_LENGTH, TOOL_REQUEST, Row
-from honeybadger_host.storage.revised import REVISED_KINDS
+from honeybadger_host.journal.atomic_files import WHOLE_KINDS
+from honeybadger_host.journal.changes import REMOVED, TASK_RECORD, MarkedKind
+from honeybadger_host.journal.connection import read_rows, reading
+from honeybadger_host.journal.revised import REVISED_KINDS
+from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, MAX_ID_LENGTH, TOOL_REQUEST, Row
 
 CHANGE_KINDS: Final = (
     WHOLE_KINDS

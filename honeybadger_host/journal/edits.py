@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from honeybadger_host.storage.files import Signature
-from honeybadger_host.storage.journal_connection import read_meta, read_rows
-from honeybadger_host.storage.journal_schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row, insert_changes
-from honeybadger_host.storage.line_hunks import Hunk
+from honeybadger_host.files.safe_files import Signature
+from honeybadger_host.journal.connection import read_meta, read_rows
+from honeybadger_host.journal.line_hunks import Hunk
+from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row, insert_changes
 
 # In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look at
 # a home is finished.

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.files import (
+from honeybadger_host.files.safe_files import (
     Changing,
     NotRegular,
     Signature,
@@ -312,9 +312,9 @@ def test_a_replace_does_not_follow_a_link(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from honeybadger_host.storage import files
+from honeybadger_host.files import safe_files
 os.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-files.replace(Path(sys.argv[1]), b"half a replacement")
+safe_files.replace(Path(sys.argv[1]), b"half a replacement")
 """
 
 
@@ -362,7 +362,7 @@ def test_one_lock_at_a_time_and_never_stale(tmp_path: Path) -> None:
 def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     script = """
 import sys, pathlib
-from honeybadger_host.storage.files import try_lock
+from honeybadger_host.files.safe_files import try_lock
 assert try_lock(pathlib.Path(sys.argv[1])) is not None
 print("held", flush=True)
 sys.stdin.read()

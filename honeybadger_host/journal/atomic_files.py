@@ -18,8 +18,7 @@ from typing import Final, get_args
 import structlog
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.changes import REMOVED, Change, FileRemoved, FileWritten, NotesRevised, Whole, WholeKind
-from honeybadger_host.storage.files import (
+from honeybadger_host.files.safe_files import (
     FILE_MODE,
     NotRegular,
     closing_fd,
@@ -32,7 +31,8 @@ from honeybadger_host.storage.files import (
     replace,
     sync_folder,
 )
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.journal.changes import REMOVED, Change, FileRemoved, FileWritten, NotesRevised, Whole, WholeKind
+from honeybadger_host.journal.schema import Row
 
 log = structlog.get_logger()
 

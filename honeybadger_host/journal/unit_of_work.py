@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from honeybadger_host.storage.changes import Change
+from honeybadger_host.journal.changes import Change
 
 
 class Store(Protocol):

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_position import copy_journal, read_position
-from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_request
-from honeybadger_host.storage.journal_schema import (
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.position import copy_journal, read_position
+from honeybadger_host.journal.reader import LogFilter, read_log, read_request
+from honeybadger_host.journal.schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
     BegunTurn,
@@ -552,7 +552,7 @@ def test_a_checkpoint_runs_beside_a_reader(journal: Journal, path: Path) -> None
 
 
 def test_a_long_wal_begins_again(journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("honeybadger_host.storage.journal._LONG_WAL", 10)
+    monkeypatch.setattr("honeybadger_host.journal.journal._LONG_WAL", 10)
     wal = path.with_name(f"{path.name}-wal")
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
         journal.commit([row(1)], [receipt(1)])

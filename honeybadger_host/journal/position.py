@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
-from honeybadger_host.storage.digests import damaged_in, know_digests, stretches_in
-from honeybadger_host.storage.files import open_new
-from honeybadger_host.storage.journal_connection import connect_to_read, reading
-from honeybadger_host.storage.journal_opening import bring_forward
-from honeybadger_host.storage.journal_schema import SCHEMA_VERSION, Marks, read_marks, write_marks
+from honeybadger_host.files.safe_files import open_new
+from honeybadger_host.journal.connection import connect_to_read, reading
+from honeybadger_host.journal.digests import damaged_in, know_digests, stretches_in
+from honeybadger_host.journal.opening import bring_forward
+from honeybadger_host.journal.schema import SCHEMA_VERSION, Marks, read_marks, write_marks
 
 # What to do about rows that changed by themselves.
 DAMAGED_NOW_WHAT: Final = (

@@ -20,11 +20,9 @@ import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
-from honeybadger_host.storage.changes import REMOVED
-from honeybadger_host.storage.digests import CHECKED_AT_ONCE
-from honeybadger_host.storage.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
-from honeybadger_host.storage.files import identity_of
-from honeybadger_host.storage.journal_connection import (
+from honeybadger_host.files.safe_files import identity_of
+from honeybadger_host.journal.changes import REMOVED
+from honeybadger_host.journal.connection import (
     SharedLog,
     Transaction,
     connect,
@@ -35,9 +33,11 @@ from honeybadger_host.storage.journal_connection import (
     translating,
     vacuum,
 )
-from honeybadger_host.storage.journal_opening import gone, make_or_check
-from honeybadger_host.storage.journal_position import DAMAGED_NOW_WHAT, damaged_rows
-from honeybadger_host.storage.journal_schema import (
+from honeybadger_host.journal.digests import CHECKED_AT_ONCE
+from honeybadger_host.journal.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
+from honeybadger_host.journal.opening import gone, make_or_check
+from honeybadger_host.journal.position import DAMAGED_NOW_WHAT, damaged_rows
+from honeybadger_host.journal.schema import (
     DAMAGED,
     IS_EDIT,
     BegunTurn,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.storage.file_cache import NEVER_SEEN, is_young, signature_of, trusted
-from honeybadger_host.storage.files import Signature
+from honeybadger_host.files.file_cache import NEVER_SEEN, is_young, signature_of, trusted
+from honeybadger_host.files.safe_files import Signature
 
 TICK_NS = 20_000_000
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
-from honeybadger_host.storage.changes import REMOVED
-from honeybadger_host.storage.edits import (
+from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
+from honeybadger_host.journal.changes import REMOVED
+from honeybadger_host.journal.edits import (
     FORGOTTEN_DIGEST,
     Edit,
     digest_of,
@@ -25,9 +25,9 @@ from honeybadger_host.storage.edits import (
     insert_texts,
     is_edit,
 )
-from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, IS_EDIT, Row
-from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, hunks_between, lines_of
-from honeybadger_host.storage.revised import LINE_KINDS, is_append, is_first, new_text, old_text, undo_hunks
+from honeybadger_host.journal.line_hunks import Hunk, apply_hunks, hunks_between, lines_of
+from honeybadger_host.journal.revised import LINE_KINDS, is_append, is_first, new_text, old_text, undo_hunks
+from honeybadger_host.journal.schema import FORGOTTEN_BASE, IS_EDIT, Row
 
 
 class _Old(NamedTuple):

@@ -12,13 +12,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import JournalError
+from honeybadger_host.files.home import JOURNAL_FILE, make_home
+from honeybadger_host.journal.edits import Edit, Looked, digest_of
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.line_hunks import Hunk
+from honeybadger_host.journal.position import damaged_rows, stretches
+from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.ops.doctor.home_checks import journal as examined
-from honeybadger_host.storage.edits import Edit, Looked, digest_of
-from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_position import damaged_rows, stretches
-from honeybadger_host.storage.journal_schema import Receipt, Row
-from honeybadger_host.storage.line_hunks import Hunk
 
 COUNT = 90
 FLIPS = 400

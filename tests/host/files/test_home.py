@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import HomeError, HomeLocked
-from honeybadger_host.storage.home import HomeLock, check_home, is_served, make_home, read_holder
+from honeybadger_host.files.home import HomeLock, check_home, is_served, make_home, read_holder
 
 
 def test_a_new_home_is_servable_and_private(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from honeybadger_host.storage.home import ARCHIVE, HISTORY, MEMORY, MESSAGES_FOLDER
+from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY, MESSAGES_FOLDER
 from honeybadger_host.text.turn import Turn
 
 TASK_RECORD: Final = "task_record"  # the kind of rows that record a task's runs
@@ -135,7 +135,7 @@ class NotesRevised:
     """Notes of MEMORY.md or its archive are removed, restored or edited, or lines of a person's edit are undone.
 
     It must be the first change of its file in a request: a batch takes it only before anything is appended to the file.
-    `storage.revised` makes one.
+    `journal.revised` makes one.
 
     Args:
         base: the file's bytes when this was decided; if the file has changed since then, nothing is written.

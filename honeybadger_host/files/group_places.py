@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.storage.home import MESSAGES_FOLDER
+from honeybadger_host.files.home import MESSAGES_FOLDER
 
 _FOLDERS: Final = {
     "group": "groups/{}",

@@ -11,17 +11,17 @@ import orjson
 import pytest
 
 from honeybadger_host.documents.history import read_past, version_at
+from honeybadger_host.journal.atomic_files import ABSENT, fingerprint
+from honeybadger_host.journal.digests import know_digests
+from honeybadger_host.journal.edits import digest_of, edit_of
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.opening import BEFORE, execute_all
+from honeybadger_host.journal.position import damaged_rows
+from honeybadger_host.journal.reader import LogFilter, read_log
+from honeybadger_host.journal.schema import APPLICATION_ID, FORWARD, Row
 from honeybadger_host.memory.blame import blame_lines
-from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
-from honeybadger_host.storage.digests import know_digests
-from honeybadger_host.storage.edits import digest_of, edit_of
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_opening import BEFORE, execute_all
-from honeybadger_host.storage.journal_position import damaged_rows
-from honeybadger_host.storage.journal_reader import LogFilter, read_log
-from honeybadger_host.storage.journal_schema import APPLICATION_ID, FORWARD, Row
-from honeybadger_host.storage.line_hunks import hunks_between, lines_of
-from tests.host.storage.test_journal import VERSION_1
+from tests.host.journal.test_journal import VERSION_1
 
 MEMORY, PERSONA, ENTRY = "groups/main/MEMORY.md", "groups/main/CLAUDE.md", "groups/main/memory/tea.json"
 TEA, CAKE = (f"\n## Notes (ann, 2026-11-22 06:00)\n- {what}\n".encode() for what in ("tea", "cake"))

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from honeybadger_host.storage.changes import TASK_RECORD
-from honeybadger_host.storage.digests import DIGESTS, DIGESTS_OF_9
+from honeybadger_host.journal.changes import TASK_RECORD
+from honeybadger_host.journal.digests import DIGESTS, DIGESTS_OF_9
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 10
@@ -115,7 +115,7 @@ CREATE TABLE emptied (            -- changes of which something was forgotten
     seq INTEGER PRIMARY KEY,
     digest BLOB NOT NULL          -- salted SHA-256 of what they held
 );
-CREATE TABLE tombstones (         -- what is not to be learnt again, see storage/tombstones.py
+CREATE TABLE tombstones (         -- what is not to be learnt again, see journal/tombstones.py
     grp TEXT NOT NULL, words INTEGER NOT NULL, digest BLOB NOT NULL,
     PRIMARY KEY (grp, words, digest)
 ) WITHOUT ROWID;
@@ -132,7 +132,7 @@ CREATE TABLE changes (
     kind TEXT NOT NULL,           -- turn, turns_withdrawn, turns_restored, note, note_archived, feedback, message,
                                   -- task_record; whole files, with _removed when they go: entry, working, session,
                                   -- task; note_removed, note_restored, note_edited, edit_undone: see
-                                  -- storage/revised.py; edit, edit_new, edit_removed: see storage/edits.py
+                                  -- journal/revised.py; edit, edit_new, edit_removed: see journal/edits.py
     file TEXT NOT NULL,           -- what it was appended to, below the home folder
     offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a document the fingerprint of the text
                                   -- after it, 0 where it was empty before; of a file that is replaced that of what

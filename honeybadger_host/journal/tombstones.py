@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.storage.journal_connection import reading
+from honeybadger_host.journal.connection import reading
 from honeybadger_host.text.phrases import folded
 
 _SALT: Final = "salt"  # in `meta`: what makes a digest of this home worthless to guess from elsewhere

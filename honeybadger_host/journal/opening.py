@@ -12,9 +12,9 @@ from typing import Final
 import structlog
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.storage.files import open_new, sync_folder
-from honeybadger_host.storage.journal_folding import fold_edits
-from honeybadger_host.storage.journal_schema import (
+from honeybadger_host.files.safe_files import open_new, sync_folder
+from honeybadger_host.journal.folding import fold_edits
+from honeybadger_host.journal.schema import (
     APPLICATION_ID,
     FORWARD,
     LOG_SEQ,

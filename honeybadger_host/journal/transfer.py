@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from honeybadger_host.storage.edits import Looked, Seen, is_edit, write_looked
-from honeybadger_host.storage.forgetting import Forgetting, keep_forgetting
-from honeybadger_host.storage.journal_connection import SharedLog, Transaction, connect, read_meta, read_rows, reading
-from honeybadger_host.storage.journal_folding import begin_pasts
-from honeybadger_host.storage.journal_schema import (
+from honeybadger_host.journal.connection import SharedLog, Transaction, connect, read_meta, read_rows, reading
+from honeybadger_host.journal.edits import Looked, Seen, is_edit, write_looked
+from honeybadger_host.journal.folding import begin_pasts
+from honeybadger_host.journal.forgetting import Forgetting, keep_forgetting
+from honeybadger_host.journal.schema import (
     FILES_BEHIND,
     IS_EDIT,
     LOG_SEQ,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.storage import line_hunks
-from honeybadger_host.storage.line_hunks import apply_hunks, hunks_between, lines_of, reversed_hunks
+from honeybadger_host.journal import line_hunks
+from honeybadger_host.journal.line_hunks import apply_hunks, hunks_between, lines_of, reversed_hunks
 
 _LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"", b"d"]), max_size=30).map(b"".join).map(lines_of)
 

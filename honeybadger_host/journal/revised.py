@@ -13,10 +13,10 @@ from typing import Final, Literal, NamedTuple
 
 import orjson
 
-from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
-from honeybadger_host.storage.changes import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
-from honeybadger_host.storage.journal_schema import EDIT_KINDS, Row
-from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of, reversed_hunks
+from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
+from honeybadger_host.journal.changes import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
+from honeybadger_host.journal.line_hunks import Hunk, apply_hunks, lines_of, reversed_hunks
+from honeybadger_host.journal.schema import EDIT_KINDS, Row
 
 LINE_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED))  # kinds of rows that name replaced lines
 # Kinds of rows that take notes or lines out of a file or put them back; `Row.offset` is the fingerprint of what was

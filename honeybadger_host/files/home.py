@@ -18,7 +18,7 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.configuration import CONFIG_FILE, render_toml
 from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed, may_clear
-from honeybadger_host.storage.files import make_folders, try_lock
+from honeybadger_host.files.safe_files import make_folders, try_lock
 from honeybadger_host.text.time_stamps import time_stamp
 
 PERSONA: Final = "CLAUDE.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from honeybadger_host.storage.files import Signature
+from honeybadger_host.files.safe_files import Signature
 
 NEVER_SEEN: Final = Signature(-1, -1, -1, -1)  # the signature of no file, so that the file is read again
 # Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same.

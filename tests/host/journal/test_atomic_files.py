@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, bring_up, fingerprint, make_room
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.journal.atomic_files import ABSENT, WholeFiles, bring_up, fingerprint, make_room
+from honeybadger_host.journal.schema import Row
 
 FILE = "groups/main/memory/general/k3v9x2m4q7p1.json"
 

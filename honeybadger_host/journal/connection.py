@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
-from honeybadger_host.storage.digests import know_digests
+from honeybadger_host.journal.digests import know_digests
 
 SYNCHRONOUS: Final = "FULL"
 _MAX_READER_SECONDS: Final = 10.0
