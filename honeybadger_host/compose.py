@@ -28,6 +28,7 @@ from honeybadger_host.documents.document import Rules
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import SettingsError
+from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.home import (
     CLOCK_GRACE_SECONDS,
     JOURNAL_FILE,
@@ -51,7 +52,6 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.markdown import group_files
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.peoples_files import document_group, name_of
 from honeybadger_host.memory.session_document_store import Sessions
@@ -135,7 +135,7 @@ def _put_together(
     """
 
     def changed(file: str) -> None:
-        memory.files.drop(file)
+        memory.files.kept.drop(file)
         memory.index.touch(file)
         if file.startswith(f"{MESSAGES_FOLDER}/"):
             memory.arrivals.came(Path(file).stem)
@@ -245,6 +245,7 @@ def _memory_of(
     home: Path, settings: Settings, journal: Journal, projections: Projections, opened: ExitStack
 ) -> Dependencies:
     """Return memory and search, without the parts that run outside the pipeline."""
+    kept = KeptFiles(home)
     whole_files = WholeFiles(home, projections.documents.current)
     turn_logs = TurnLogs(home, window_turns=settings.consolidation.kept_turns, clock=time.monotonic)
     index = Index(
@@ -259,14 +260,14 @@ def _memory_of(
     return Dependencies(
         files=GroupFiles(
             home,
-            max_cache_bytes=group_files.MAX_CACHE_BYTES,
+            kept,
             edited_notes=EditedNotes(journal.path),
             view=projections.documents.view,
         ),
         turn_logs=turn_logs,
         whole_files=whole_files,
         entry_files=EntryFiles(home),
-        working_memory=WorkingMemoryStore(home, projections.documents.read),
+        working_memory=WorkingMemoryStore(home, projections.documents.read, kept),
         sessions=Sessions(
             turn_logs,
             CompactionLimits(),
@@ -276,7 +277,7 @@ def _memory_of(
         ),
         index=index,
         ledger=ledger,
-        watermarks=Watermarks(home),
+        watermarks=Watermarks(kept),
         journal=journal,
         written_seq=lambda: projections.written_seq,
     )

@@ -256,7 +256,7 @@ class _Hints:
         """On the watcher's thread. One scheduled wake-up is enough for any number of events."""
         host = self._host
         if not folder:
-            host.memory.files.clear()
+            host.memory.files.kept.clear()
             host.spool.mark(None)
         elif host.spool.is_listed(folder):
             host.spool.mark(folder)
@@ -266,7 +266,7 @@ class _Hints:
             return
         else:
             file = f"{folder.removeprefix(self._home)}/{name}"
-            host.memory.files.drop(file)
+            host.memory.files.kept.drop(file)
             host.memory.index.touch(file)
             host.projections.documents.touch(file)
             host.scheduler.touch_file(file)

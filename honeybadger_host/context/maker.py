@@ -20,7 +20,6 @@ from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
-from honeybadger_host.memory.markdown.summary_parts import shown_in
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import turns_file
@@ -207,10 +206,10 @@ class ContextMaker:
             is_told: whether the session's own part is shown; false for a context that began after it was consolidated.
         """
         loaded = self._read(f"groups/{group}/{SUMMARY}")
-        if not isinstance(loaded, GroupText) or not loaded.has_parts:
+        if not isinstance(loaded, GroupText):
             return loaded
-        text = shown_in(loaded.text, session if is_told else None, self.memory.watermarks.sessions(group))
-        return loaded if text == loaded.text else replace(loaded, text=text)
+        others = self.memory.watermarks.sessions(group) - {session if is_told else ""}
+        return loaded.without_parts(others) if others else loaded
 
     def _session(self, group: str, session: str, *, is_summarised: bool) -> dict[str, Any]:
         """Return the session document's contribution to the parts.

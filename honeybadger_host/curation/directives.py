@@ -72,7 +72,7 @@ def built_in(name: DirectiveName) -> str:
 
 def check_directives(home: Path) -> Iterator[tuple[str, str]]:
     """Yield (file, its problem and the remedy) for `config/directives/`."""
-    group_files = GroupFiles(home, max_cache_bytes=0)
+    group_files = GroupFiles(home)
     for name in NAMES:
         try:
             _own_text(group_files, name)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
-from honeybadger_host.files.safe_files import Signature
+from honeybadger_host.files.safe_files import Changing, Signature
 
 NEVER_SEEN: Final = Signature(-1, -1, -1, -1)  # the signature of no file, so that the file is read again
 # Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same.
 _GRAIN_NS: Final = 20_000_000
 # Some file systems keep the time stamps of folders to a second or two: a change within that may not show.
 _COARSEST_STAMP_SECONDS: Final = 3.0
+MAX_KEPT_BYTES: Final = 32 << 20  # of files whose values are kept in memory
+_MAX_ATTEMPTS: Final = 5
+Value = TypeVar("Value")
 
 
 def signature_of(path: str | os.PathLike[str]) -> Signature | None:
@@ -35,6 +43,104 @@ def is_young(signature: Signature | None, now_ns: int) -> bool:
 def trusted(signature: Signature | None, now_ns: int) -> Signature | None:
     """Return a signature that any later save would change, else one that never matches."""
     return NEVER_SEEN if is_young(signature, now_ns) else signature
+
+
+class KeptFiles:
+    """Values that stores made of files, kept while the files are as they were. Any thread.
+
+    Every read compares the file's signature, so nothing is ever stale; `drop` only says it early.
+
+    Args:
+        max_bytes: the least recently used values go first; a value counts as its file.
+        wall_ns: nanoseconds since the epoch, the clock of the file system.
+    """
+
+    def __init__(self, home: Path, max_bytes: int = MAX_KEPT_BYTES, wall_ns: Callable[[], int] = time.time_ns) -> None:
+        self.home = home
+        self._max_bytes = max_bytes
+        self._wall_ns = wall_ns
+        self._lock = threading.Lock()
+        self._values: OrderedDict[str, tuple[Signature | None, Any]] = OrderedDict()
+        self._reads: dict[str, object] = {}
+        """File -> the newest read of it that is under way and was not overtaken by `drop`."""
+        self._bytes = 0
+
+    def value(self, file: str, make: Callable[[], Value]) -> Value:
+        """Return what `make` makes of a file as it is now: the same object while the file is the same.
+
+        Raises Changing: it was written during each of several reads; and what `make` raises, which is not kept.
+
+        Args:
+            file: below the home folder, or a whole path.
+            make: reads the file.
+        """
+        path = os.path.join(self.home, file)
+        for _ in range(_MAX_ATTEMPTS):
+            seen_ns = self._wall_ns()
+            signature = _looked_at(path)
+            held = self._values.get(file)
+            if held is not None and held[0] == signature:
+                with self._lock:
+                    if file in self._values:
+                        self._values.move_to_end(file)
+                value: Value = held[1]
+                return value
+            this_read = self._reads[file] = object()
+            try:
+                value = make()
+            except Changing:
+                continue
+            if signature != NEVER_SEEN and not is_young(signature, seen_ns):
+                self._keep(file, this_read, signature, value)
+            return value
+        raise Changing
+
+    def drop(self, file: str) -> None:
+        """Forget a file, and what a read that is under way now will find."""
+        with self._lock:
+            self._reads.pop(file, None)
+            self._remove(file)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._reads.clear()
+            self._values.clear()
+            self._bytes = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files whose values are kept."""
+        return self._bytes
+
+    def _keep(self, file: str, this_read: object, signature: Signature | None, value: object) -> None:
+        with self._lock:
+            if self._reads.get(file) is not this_read:
+                return
+            del self._reads[file]
+            self._remove(file)
+            self._values[file] = signature, value
+            self._bytes += self._weight(signature)
+            while self._bytes > self._max_bytes and len(self._values) > 1:
+                self._remove(next(iter(self._values)))
+
+    def _remove(self, file: str) -> None:
+        held = self._values.pop(file, None)
+        if held is not None:
+            self._bytes -= self._weight(held[0])
+
+    def _weight(self, signature: Signature | None) -> int:
+        size = 0 if signature is None else signature.size
+        return min(size, self._max_bytes // 2) + 500  # the value itself
+
+
+def _looked_at(path: str) -> Signature | None:
+    """Return a file's signature; None: there is none; `NEVER_SEEN`: it cannot be looked at."""
+    try:
+        return Signature.of(os.stat(path, follow_symlinks=False))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return NEVER_SEEN
 
 
 class Unchanged:

@@ -7,7 +7,6 @@ stay in the log. What comes after it is replayed, so there is no gap between a s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import orjson
@@ -15,6 +14,7 @@ import structlog
 from pydantic import Field
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
@@ -77,8 +77,8 @@ def dump_watermark(mark: Watermark) -> bytes:
 class Watermarks:
     """Reads watermarks. Any thread."""
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
+    def __init__(self, kept: KeptFiles) -> None:
+        self._kept = kept
 
     def read(self, group: str, session: str) -> Watermark | None:
         """Return a session's watermark; None: it has none, or it cannot be read, which is logged."""
@@ -87,14 +87,14 @@ class Watermarks:
     def of(self, file: str) -> Watermark | None:
         """Return the same for any such file."""
         try:
-            return parse_watermark(read_whole(f"{self._home}/{file}"))
+            return self._kept.value(file, lambda: parse_watermark(read_whole(self._kept.home / file)))
         except (ValueError, WorldFailed) as error:
             log.warning("watermark.refused", file=file, why=str(error), now_what="remove the file: it is made again")
             return None
 
     def sessions(self, group: str) -> frozenset[str]:
         """Return the sessions of a group that have one."""
-        names = names_in(self._home / "data" / "consolidated" / group)
+        names = names_in(self._kept.home / "data" / "consolidated" / group)
         return frozenset(name.removesuffix(".json") for name in names)
 
 

@@ -10,11 +10,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
@@ -54,15 +56,17 @@ class WorkingMemoryStore:
 
     Args:
         read: returns the newest version of a file, see `Documents.read`.
+        kept: keeps the entries of files.
     """
 
-    def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
+    def __init__(
+        self, home: Path, read: Callable[[str], bytes | None] | None = None, kept: KeptFiles | None = None
+    ) -> None:
         self._home = home
         self._read = read or (lambda file: read_whole(f"{home}/{file}"))
+        self._kept = kept or KeptFiles(home)
         self._views: dict[str, dict[str, Label]] = {}
         """Session's folder -> file -> label, as after everything decided in this batch."""
-        self._told: dict[str, str] = {}
-        """File that is not an entry -> why, as it was logged."""
 
     # ----------------------------------------------------------------------------------------------- one batch
 
@@ -133,14 +137,19 @@ class WorkingMemoryStore:
             raise WorldFailed(f"{self._home / folder} cannot be read ({error.strerror})") from error
         for file in (f"{folder}/{name}" for name in names if is_json_name(name)):
             try:
-                data = self._read(file)
-                if data is not None:  # else it was removed meanwhile
-                    yield file, parse_own(data, group, session, file)
-            except (WorldFailed, ValueError) as error:
-                if self._told.get(file) != str(error):
-                    self._told[file] = str(error)
-                    log.warning("working.skipped", file=file, why=str(error))
+                yield file, self._kept.value(file, partial(self._entry_in, group, session, file))
+            except WorldFailed as error:
+                log.warning("working.skipped", file=file, why=str(error))
                 yield file, None
+
+    def _entry_in(self, group: str, session: str, file: str) -> WorkingEntry | None:
+        """Return the entry in a file; None: it is none, which is logged, or it is gone. Raises WorldFailed."""
+        data = self._read(file)
+        try:
+            return None if data is None else parse_own(data, group, session, file)
+        except ValueError as error:
+            log.warning("working.skipped", file=file, why=str(error))
+            return None
 
     def over(self, is_over: Callable[[bytes], bool]) -> list[str]:
         """Return the files of all sessions whose content `is_over` is true of."""

@@ -116,7 +116,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "files_behind": host.projections.behind,
         "sessions_in_memory": len(host.memory.turn_logs),
         "compactions": host.memory.sessions.compactions,
-        "cache_bytes": host.memory.files.cached_bytes,
+        "cache_bytes": host.memory.files.kept.size,
         "index": {
             "documents": host.memory.index.documents,
             "waiting": host.memory.index.waiting,

@@ -39,14 +39,9 @@ def with_part(text: str, session: str, body: str | None) -> str:
     return "".join(made)
 
 
-def shown_in(text: str, session: str | None, consolidated: Collection[str]) -> str:
-    """Return the file as a context of `session` shows it: without the parts of other consolidated sessions.
-
-    Args:
-        session: None: without any part.
-    """
-    others = {name for name in consolidated if name != session}
-    return "".join(section for section in _sections(text) if _name(section) not in others)
+def without_parts(text: str, sessions: Collection[str]) -> str:
+    """Return the file without the parts of some sessions."""
+    return "".join(section for section in _sections(text) if _name(section) not in sessions)
 
 
 def digest_of(body: str) -> str:

@@ -160,7 +160,7 @@ def running(home: Path) -> Iterator[Finding]:
 
 
 def group_files(home: Path) -> Iterator[Finding]:
-    files = GroupFiles(home, max_cache_bytes=0)
+    files = GroupFiles(home)
     good = 0
     for path in sorted((home / "groups").iterdir()) if (home / "groups").is_dir() else ():
         if path.is_dir() and not path.name.startswith(".") and not NAME.fullmatch(path.name):

@@ -11,6 +11,7 @@ import pytest
 
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.passes import PassDependencies
+from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -23,7 +24,7 @@ from honeybadger_host.memory.watermarks import Watermarks
 
 @pytest.fixture
 def uses(home: Path) -> Iterator[PassDependencies]:
-    files = GroupFiles(home, max_cache_bytes=1 << 20)
+    files = GroupFiles(home)
     turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
     whole_files = WholeFiles(home)
     ledger = InjectionLedger(home)
@@ -42,7 +43,7 @@ def uses(home: Path) -> Iterator[PassDependencies]:
             render=lambda file: None,
             last_written=lambda file: None,
         ),
-        watermarks=Watermarks(home),
+        watermarks=Watermarks(KeptFiles(home)),
         files=files,
         whole_files=whole_files,
         entry_files=EntryFiles(home),

@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def directives(tmp_path: Path) -> Directives:
-    return Directives(GroupFiles(tmp_path, max_cache_bytes=1 << 20))
+    return Directives(GroupFiles(tmp_path))
 
 
 @pytest.mark.parametrize("name", NAMES)

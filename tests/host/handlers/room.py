@@ -17,6 +17,7 @@ from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
+from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
@@ -98,7 +99,7 @@ class Room:
         stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]
         self.unit = UnitOfWork(stores)
         dependencies = Dependencies(
-            files=GroupFiles(home, max_cache_bytes=1_048_576),
+            files=GroupFiles(home),
             turn_logs=self.turn_logs,
             whole_files=self.whole_files,
             entry_files=EntryFiles(home),
@@ -106,7 +107,7 @@ class Room:
             sessions=self.sessions,
             index=self.index,
             ledger=self.ledger,
-            watermarks=Watermarks(home),
+            watermarks=Watermarks(KeptFiles(home)),
             journal=self.journal,
             written_seq=lambda: self.journal.committed_seq,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import FileProblem
+from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from tests.hosting import at_once, make_socket
 
@@ -39,9 +40,9 @@ def folder(tmp_path: Path) -> Path:
     return group
 
 
-def files_of(folder: Path, wall_ns: Callable[[], int] | None = None, max_cache_bytes: int = 32 * MIB) -> GroupFiles:
+def files_of(folder: Path, wall_ns: Callable[[], int] | None = None, max_bytes: int = 32 * MIB) -> GroupFiles:
     home = folder.parent.parent
-    return GroupFiles(home, max_cache_bytes=max_cache_bytes, wall_ns=wall_ns or Wall())
+    return GroupFiles(home, KeptFiles(home, max_bytes, wall_ns or Wall()))
 
 
 @pytest.fixture
@@ -88,17 +89,17 @@ def test_a_dropped_file_is_read_again(files: GroupFiles, folder: Path) -> None:
     (folder / "MEMORY.md").write_text("x")
     (folder / "summary.md").write_text("y")
     first, summary = files.memory("main"), files.summary("main")
-    files.drop(MEMORY)
+    files.kept.drop(MEMORY)
     second = files.memory("main")
     assert second is not first
     assert second == first
     assert files.summary("main") is summary
-    files.clear()
+    files.kept.clear()
     assert files.summary("main") is not summary
 
 
 @pytest.mark.parametrize(
-    "forget", [lambda files: files.drop(MEMORY), lambda files: files.clear()], ids=["drop", "clear"]
+    "forget", [lambda files: files.kept.drop(MEMORY), lambda files: files.kept.clear()], ids=["drop", "clear"]
 )
 def test_a_read_that_drop_overtakes_is_not_cached(
     folder: Path, forget: Callable[[GroupFiles], None], monkeypatch: pytest.MonkeyPatch
@@ -122,7 +123,7 @@ def test_a_read_that_drop_overtakes_is_not_cached(
 
 
 def test_the_least_recently_read_files_leave_first(folder: Path) -> None:
-    files = files_of(folder, max_cache_bytes=3 * 10_500 + 100)
+    files = files_of(folder, max_bytes=3 * 10_500 + 100)
     for name in "abcd":
         (folder.parent / name).mkdir()
         (folder.parent / name / "MEMORY.md").write_text(name * 10_000)
@@ -135,10 +136,10 @@ def test_the_least_recently_read_files_leave_first(folder: Path) -> None:
 
 
 def test_what_the_watcher_names_costs_no_memory(files: GroupFiles) -> None:
-    files.drop("groups/main/warm-up.md")
+    files.kept.drop("groups/main/warm-up.md")
     tracemalloc.start()
     for number in range(1000):
-        files.drop(f"groups/main/.MEMORY.md.{number}.swp")
+        files.kept.drop(f"groups/main/.MEMORY.md.{number}.swp")
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 20_000  # the names alone have 90,000

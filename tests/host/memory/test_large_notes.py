@@ -101,7 +101,7 @@ def test_a_growing_large_file_is_served_at_once(tmp_path: Path) -> None:
     path = tmp_path / "groups/main/MEMORY.md"
     path.parent.mkdir(parents=True)
     path.write_text(signed("bot", "x" * 1000) * 2000)
-    files = GroupFiles(tmp_path, max_cache_bytes=32 * MIB)
+    files = GroupFiles(tmp_path)
     for number in range(5):
         with path.open("a") as file:
             file.write(signed("ann", f"number {number}"))
@@ -122,7 +122,7 @@ from pathlib import Path
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 
 home = Path(sys.argv[1])
-files = GroupFiles(home, max_cache_bytes=32 << 20)
+files = GroupFiles(home)
 
 
 def peak():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,6 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.file_cache import KeptFiles
+from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.changes import FileWritten
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, session_folder, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, is_over
@@ -49,8 +52,27 @@ def test_a_persons_additions_and_deletions_count_at_once(tmp_path: Path) -> None
     assert keys(working_memory) == []
 
 
+def test_files_that_did_not_change_are_read_once(tmp_path: Path) -> None:
+    paths = [put(tmp_path, key) for key in ("one", "two")]
+    reads: list[str] = []
+
+    def read(file: str) -> bytes | None:
+        reads.append(Path(file).name)
+        return read_whole(tmp_path / file)
+
+    kept = KeptFiles(tmp_path, wall_ns=lambda: time.time_ns() + 60_000_000_000)
+    working_memory = WorkingMemoryStore(tmp_path, read, kept)
+    assert [keys(working_memory), keys(working_memory)] == [["one", "two"]] * 2
+    assert sorted(reads) == ["one.json", "two.json"]
+    paths[0].write_bytes(data_of("one", minutes=9))
+    assert keys(working_memory) == ["one", "two"]
+    kept.drop(working_file("main", "main", "two"))
+    assert keys(working_memory) == ["one", "two"]
+    assert reads[2:] == ["one.json", "two.json"]
+
+
 @pytest.mark.parametrize("damage", ["bytes", "copy", "link", "folder"])
-def test_a_damaged_file_is_reported_once_and_hides_none(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_reported_and_hides_none(tmp_path: Path, damage: str) -> None:
     put(tmp_path, "good")
     bad = put(tmp_path, "bad")
     if damage == "bytes":
@@ -63,10 +85,10 @@ def test_a_damaged_file_is_reported_once_and_hides_none(tmp_path: Path, damage: 
     working_memory = WorkingMemoryStore(tmp_path)
     with capture_logs() as logs:
         assert keys(working_memory) == ["good"]
-        assert working_memory.look("main", "main").skipped == 1
     assert [(line["event"], line["file"]) for line in logs] == [
         ("working.skipped", working_file("main", "main", "bad"))
     ]
+    assert working_memory.look("main", "main").skipped == 1
     with pytest.raises(WorldFailed):
         working_memory.read("main", "main", "bad")
     assert [entry.label.key for entry in working_memory.read_all("main", "main", NOW)] == ["good"]

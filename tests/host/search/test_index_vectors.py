@@ -39,7 +39,7 @@ class World(Indexed):
 
     def find(self, question: str, group: str = "main") -> dict[str, dict[str, float]]:
         """Return name of a hit -> what it earned from what."""
-        files = GroupFiles(self.home, max_cache_bytes=0)
+        files = GroupFiles(self.home)
         handler = search_memory(self.index, self.home / "no journal", files)
         answered = handler.ask(Asked(group, "front", "main", "id", SearchMemory(query=question)), NOW)
         return {hit["id"]: hit["points"] for hit in answered.result["hits"]}
@@ -150,9 +150,7 @@ def test_a_vector_alone_recalls_nothing(world: World) -> None:
         world.entry(f"o{number}", f"w{number} x{number}")
     world.entry("good", "Zoltan keeps the zither")
     world.settle()
-    recaller = ContextRecall(
-        world.index, ledger_of(world.home), GroupFiles(world.home, max_cache_bytes=0), Recall(), 8000
-    )
+    recaller = ContextRecall(world.index, ledger_of(world.home), GroupFiles(world.home), Recall(), 8000)
 
     def recalled(message: str) -> list[str]:
         found = recaller.recall("main", "main", message, [Turn(1, NOW, "assistant", "a", "a", "hm", 1)], NOW)
