@@ -157,18 +157,6 @@ def _number(path: Path, query: str, *values: object) -> int:
     return int(found)
 
 
-def read_activity(path: Path, group: str | None, after: int, since: int, span: int) -> dict[int, int]:
-    """Return how many changes fell into each span of time, counted from a time on. Raises JournalError.
-
-    Args:
-        group: None: of all.
-        after: only those behind this number.
-        since, span: milliseconds.
-    """
-    query = "SELECT (at - ?) / ?, count(*) FROM changes WHERE seq > ? AND at >= ? AND grp = coalesce(?, grp) GROUP BY 1"
-    return dict(read_rows(path, query, (since, span, after, since, group)))
-
-
 def read_last(path: Path, file: str, seq: int) -> bytes | None:
     """Return what a whole file was given last, up to a seq; None: nothing, or it was removed. Raises JournalError."""
     query = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"

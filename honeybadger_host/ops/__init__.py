@@ -4,5 +4,6 @@ May import: spool, handlers, curation, work, search, memory, journal, files, tex
 
 Reading order: `host` (the parts of a running host), `maintenance`, `scheduler`, `clock`, `page`, `status`,
 `metrics`; `forget_plan`, `forget_derived`, `forget` and `residue`; the folder `doctor/`; `archive`, `backup`,
-`restore`; `systemd`; `tokens`; `operator_client` (commands ask the host with it) and `gist` (a change on one line).
+`restore`; `systemd`; `tokens`; `operator_client` (commands ask the host with it), `gist` (a change on one line)
+and `faults` (of a status).
 """

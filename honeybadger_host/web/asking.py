@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from dataclasses import dataclass
 from heapq import nlargest
 from pathlib import Path
@@ -23,7 +22,6 @@ from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, is_served
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
 
 ResultT = TypeVar("ResultT", bound=Result)
-_STALE_SECONDS = 5.0
 _MANY_DOCUMENTS = 100_000  # an index this large takes seconds to read after a start (a million turns: 7 s)
 _INDEX_TIMEOUT_SECONDS = 2.0
 _MAX_SESSIONS = 30
@@ -138,10 +136,6 @@ class Home:
         """Return the agents in the host's last status."""
         known = self.status().get("agents", {}).get("known", [])
         return [str(name) for name in known]
-
-    def is_behind(self, status: dict[str, Any]) -> bool:
-        """Return whether the host has not written its status for some seconds."""
-        return bool(status) and time.time() - float(status.get("written_at", 0)) > _STALE_SECONDS
 
 
 def session_named(name: str) -> str:

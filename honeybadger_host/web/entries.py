@@ -15,7 +15,7 @@ from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.web.asking import Conflict, Home, Invalid, RequestFailed, made
 from honeybadger_host.web.forms import go, group_of, home_of, member, number, posted, shown_of
-from honeybadger_host.web.looking_back import Looked, blamed_in, difference_of, look_back, note_history
+from honeybadger_host.web.looking_back import Looked, difference_of, look_back, note_history
 from honeybadger_host.web.notes import note_in
 from honeybadger_host.web.rendering import compared, href, page
 
@@ -30,7 +30,7 @@ def _entry(request: Request) -> Response:
     if entry.kind == "entry":
         looked = look_back(home.journal, LogFilter(group, file=entry.id, before=before))
     else:
-        looked = Looked([] if text is None else note_history(home.journal, group, text), 0, None)
+        looked = Looked([] if text is None else note_history(home.journal, group, text), 0)
     return page(
         "entry.html",
         shown_of(request),
@@ -40,20 +40,6 @@ def _entry(request: Request) -> Response:
         looked=looked,
         done=member(request, "done", 20),
         seq=number(request, "seq"),
-    )
-
-
-def _blame(request: Request) -> Response:
-    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
-    entry = home.read(group, made(GetMemory, id_))
-    file = entry.file if entry.file.startswith("groups/") else f"groups/{group}/{entry.file}"
-    return page(
-        "blame.html",
-        shown_of(request),
-        of=entry.id,
-        back=href("g", group, "entry", id=entry.id),
-        file=file,
-        blamed=blamed_in(home, file),
     )
 
 
@@ -155,7 +141,6 @@ def _forgettable(home: Home, group: str, id_: str) -> list[str]:
 
 ROUTES: Final = (
     Route("/g/{group}/entry", _entry),
-    Route("/g/{group}/entry/blame", _blame),
     Route("/g/{group}/entry/edit", posted(_edited), methods=["POST"]),
     Route("/g/{group}/entry/change", posted(_changed), methods=["POST"]),
     Route("/g/{group}/forget", posted(_forgotten), methods=["POST"]),

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_host.errors import NotFound
+from honeybadger_host.ops.faults import faults_in
 from honeybadger_host.spool.dead_letter_files import DeadLetter, dead_names, drop_dead, find_dead, retry_dead
 from honeybadger_host.web.asking import HostDown, Invalid
 from honeybadger_host.web.forms import PER_PAGE, go, home_of, member, number, posted, shown_of
-from honeybadger_host.web.needs import faults_in
 from honeybadger_host.web.rendering import href, page
 
 
@@ -29,8 +29,7 @@ def _health(request: Request) -> Response:
         "health.html",
         shown_of(request),
         status=status,
-        is_behind=home.is_behind(status),
-        wrong=faults_in(status),
+        wrong=[*faults_in(status)],
         dead=[*_letters(home.path, names[offset : offset + PER_PAGE])],
         dead_total=len(names),
         offset=offset,

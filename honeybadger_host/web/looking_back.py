@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,7 +18,7 @@ from honeybadger_host.journal.changes import NOTE_EDITED, REMOVED
 from honeybadger_host.journal.edits import edit_of, is_edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.position import read_position
-from honeybadger_host.journal.reader import LogFilter, read_activity, read_change, read_log
+from honeybadger_host.journal.reader import LogFilter, read_change, read_log
 from honeybadger_host.journal.revised import REVISED_KINDS, revision_of
 from honeybadger_host.journal.schema import EDIT_KINDS, Row
 from honeybadger_host.memory.blame import Blamed, blame_of
@@ -29,7 +28,6 @@ from honeybadger_host.web.rendering import MAX_FIRST_CHARACTERS
 
 _MAX_LOOKED_AT: Final = 20_000  # changes that one page looks at, in 20 ms
 _MAX_LINES: Final = 400
-ACTIVITY_HOURS: Final = 48
 _UNDOABLE: Final = REVISED_KINDS | {
     *EDIT_KINDS,
     "note",
@@ -90,12 +88,15 @@ class Looked(NamedTuple):
 
     Args:
         down_to: number of the oldest change looked at; 0: all were.
-        before: the next page has the changes before this number; None: this is the last page.
     """
 
     lines: Sequence[Line]
     down_to: int
-    before: int | None
+
+    @property
+    def before(self) -> int | None:
+        """The next page has the changes before this number; None: this is the last page."""
+        return self.down_to or None
 
 
 def newest_seq(journal: Path) -> int:
@@ -106,24 +107,14 @@ def newest_seq(journal: Path) -> int:
 def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
     """Return the newest changes that match a filter, newest first, of those looked at. Raises JournalError."""
     if not journal.exists():
-        return Looked((), 0, None)
+        return Looked((), 0)
     top = newest_seq(journal) + 1 if wanted.before is None else wanted.before
     after = max(0, top - 1 - _MAX_LOOKED_AT)
     wanted = replace(wanted, after=after, before=top)
     rows = read_log(journal, wanted, limit + 1)
     if len(rows) > limit:
-        return Looked([_line(row) for row in rows[:limit]], rows[limit - 1].seq, rows[limit - 1].seq)
-    return Looked([_line(row) for row in rows], after and after + 1, after + 1 if after else None)
-
-
-def activity(journal: Path, group: str | None, now: datetime) -> list[int]:
-    """Return the number of changes in each of the last 48 hours, oldest first, of those looked at."""
-    newest = newest_seq(journal)
-    if not newest:
-        return [0] * ACTIVITY_HOURS
-    since = round((now - timedelta(hours=ACTIVITY_HOURS)).timestamp() * 1000)
-    counts = read_activity(journal, group, max(0, newest - _MAX_LOOKED_AT), since, 3_600_000)
-    return [counts.get(hour, 0) for hour in range(ACTIVITY_HOURS)]
+        return Looked([_line(row) for row in rows[:limit]], rows[limit - 1].seq)
+    return Looked([_line(row) for row in rows], after and after + 1)
 
 
 def note_history(journal: Path, group: str, note: str) -> list[Line]:

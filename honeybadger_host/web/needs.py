@@ -21,6 +21,7 @@ from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.group_places import groups_in
 from honeybadger_host.journal.edits import unread_of
+from honeybadger_host.ops.faults import faults_in
 from honeybadger_host.spool.dead_letter_files import dead_names, find_dead
 from honeybadger_host.web.asking import Home, made
 from honeybadger_host.web.forms import PER_PAGE, home_of, member, number, shown_of
@@ -58,34 +59,6 @@ def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
     faults = [Need("problem", fault, "host", "/health", "Look") for fault in faults_in(status)]
     groups = groups_in(home.path)
     return [*faults, *_dead(home), *_unread(home), *_tasks(home, groups), *_budgets(status), *_proposals(home, groups)]
-
-
-def faults_in(status: dict[str, Any]) -> list[str]:
-    """Return the problems in a status, each as a sentence."""
-    limits, agents, curation = status.get("limits", {}), status.get("agents", {}), status.get("curation", {})
-    told = [f"Near a limit: {each}." for each in limits.get("near", ())]
-    told += [f"Over a limit within 10 minutes: {each}." for each in limits.get("reached_lately", ())]
-    told += [f"Large: groups/{each}." for each in status.get("large_memories", ())]
-    told += [f"Not served: {each}." for each in status.get("boxes_refused", ())]
-    told += [f"The journal is damaged, see the doctor: {row}." for row in status.get("journal", {}).get("damaged", ())]
-    told += [f"No longer valid JSON, its last good version is served: {each}." for each in status.get("damaged", ())]
-    told += [f"Cannot be written now: {each}." for each in status.get("files_behind", ())]
-    told += [
-        f"An agent's file cannot be used, its earlier version counts: {file}: {why}."
-        for file, why in agents.get("refused", {}).items()
-    ]
-    told += [f"A task does not run: {each}." for each in (status.get("tasks") or {}).get("refused", ())]
-    told += [f"Curation failed: {each['job']}: {each['why']}." for each in curation.get("failed", ())]
-    told += [
-        f"A message cannot be pushed to {each['target']}: {each['failed']['why']}."
-        for each in status.get("push", ())
-        if each.get("failed")
-    ]
-    if status.get("stuck"):
-        told.append(f"{status['stuck']} requests cannot be removed.")
-    if not status.get("watcher", {}).get("is_alive", True):
-        told.append("The watcher is off: requests are found by the sweep only.")
-    return told
 
 
 def _dead(home: Home) -> Iterator[Need]:
@@ -179,7 +152,6 @@ def _groups(request: Request) -> Response:
         offset=offset,
         per_page=PER_PAGE,
         status=status,
-        is_behind=home.is_behind(status),
     )
 
 

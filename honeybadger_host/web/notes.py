@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from honeybadger_agent.wire import EditNote, ReadGroupFiles
+from honeybadger_agent.wire import EditNote, GetMemory, ReadGroupFiles
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.reader import LogFilter
@@ -86,19 +86,15 @@ def _bare(line: str) -> str:
 
 
 def _blame(request: Request) -> Response:
-    group, name = group_of(request), member(request, "file", 200) or "MEMORY.md"
-    file = f"groups/{group}/{name if name in ('MEMORY.md', 'CLAUDE.md', 'summary.md') else 'MEMORY.md'}"
-    return page(
-        "blame.html",
-        shown_of(request),
-        of=file.rpartition("/")[2],
-        back=href("g", group, "memory", kind="notes"),
-        file=file,
-        blamed=blamed_in(home_of(request), file),
-    )
+    """Show the authors of MEMORY.md, or of the entry with an id."""
+    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200)
+    file = MEMORY if id_ is None else home.read(group, made(GetMemory, id_)).file
+    file = file if file.startswith("groups/") else f"groups/{group}/{file}"
+    back = href("g", group, "memory", kind="notes") if id_ is None else href("g", group, "entry", id=id_)
+    return page("blame.html", shown_of(request), of=id_ or MEMORY, back=back, file=file, blamed=blamed_in(home, file))
 
 
 ROUTES: Final = (
-    Route("/g/{group}/notes/blame", _blame),
+    Route("/g/{group}/blame", _blame),
     Route("/g/{group}/notes/edit", posted(_edited), methods=["POST"]),
 )

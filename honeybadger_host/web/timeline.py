@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 from starlette.requests import Request
@@ -14,7 +13,7 @@ from honeybadger_agent.wire import Rewind, Undo
 from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
 from honeybadger_host.web.asking import NotFound, made
 from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, posted, shown_of
-from honeybadger_host.web.looking_back import activity, difference_of, look_back, newest_seq
+from honeybadger_host.web.looking_back import difference_of, look_back, newest_seq
 from honeybadger_host.web.rendering import Shown, href, page
 
 _KINDS: Final = sorted(CHANGE_KINDS)
@@ -34,7 +33,6 @@ def _timeline(request: Request) -> Response:
         wanted=wanted,
         kinds=_KINDS,
         is_newest=before is None,
-        hours=activity(home.journal, group, datetime.now(UTC)) if before is None else [],
         newest=newest_seq(home.journal),
         address=href(*parts),
         current=href(*parts, **wanted),

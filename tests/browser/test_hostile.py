@@ -20,7 +20,7 @@ from tests.people import newest_edit, wait_until_looked_at
 GROUP: Final = "hostile"
 _PAGES: Final = (
     *("/g/{group}/context?message=script+evil", "/g/{group}/context?session={session}", "/g/{group}/memory"),
-    *("/g/{group}/memory?kind=notes", "/g/{group}/memory?query=script+evil+x", "/g/{group}/notes/blame"),
+    *("/g/{group}/memory?kind=notes", "/g/{group}/memory?query=script+evil+x", "/g/{group}/blame"),
     *("/g/{group}/memory?kind=archived", "/g/{group}/tasks"),
     *("/g/{group}/search?query=script+evil+x&limit=100", "/g/{group}/timeline", "/timeline"),
     *("/g/{group}/talk?session={session}", "/g/{group}/talk", f"/g/{REVIEWED}/review", "/health", "/"),

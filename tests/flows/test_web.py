@@ -288,7 +288,7 @@ def test_an_entry_is_edited_pinned_archived_and_undone(browser: Browser, client:
     history = read(browser, f"/g/{group}/entry?id={entry.id}").words.partition("History")[2]
     assert "researcher" in history
     assert history.count("operator") >= 5
-    assert "researcher" in read(browser, f"/g/{group}/entry/blame?id={entry.id}").words
+    assert "researcher" in read(browser, f"/g/{group}/blame?id={entry.id}").words
 
 
 def test_of_two_entry_editors_the_second_is_told(browser: Browser, client: SyncClient, group: str) -> None:
@@ -335,7 +335,7 @@ def test_a_note_has_history_archive_and_forget(browser: Browser, client: SyncCli
     assert "nothing of it is left" in browser.press(shown, "Delete permanently", confirm=seq).words
     assert "likes tea" not in (client.read_group_files().memory or "")
     client.update_memory("likes jam\nand bread")
-    blame = read(browser, f"/g/{group}/notes/blame").words
+    blame = read(browser, f"/g/{group}/blame").words
     assert re.search(r"likes jam and bread researcher now \d+", blame), blame
 
 
@@ -522,7 +522,6 @@ def test_the_timeline_pages_back_and_rewinds_a_group(
         client.update_memory(f"note {number}")
     newest = read(browser, f"/g/{group}/timeline?by=researcher")
     assert "note 34" in newest.words
-    assert re.search(r"The last 48 hours: 35 changes, at most \d+ in an hour\.", newest.words)
     further = re.search(r'rel="next" href="([^"]*)"', newest.text)
     assert further is not None
     older = read(browser, further[1].replace("&amp;", "&")).words

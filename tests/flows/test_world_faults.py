@@ -137,7 +137,7 @@ def test_an_undeletable_request_is_done_once(
     wait_for(lambda: fault.count() >= 8)
     assert is_idle(host)
     assert troubles(host) == ["inbox.unlink_failed"] * 2
-    assert "2 cannot be removed" in cli_text("status", home=stranger.home)
+    assert "2 requests cannot be removed" in cli_text("status", home=stranger.home)
     assert "2 requests are done and cannot be removed" in cli_text("doctor", home=stranger.home)
     assert [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"] == first
     assert len(host.events("request.answered")) == 2

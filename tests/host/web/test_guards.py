@@ -153,7 +153,7 @@ def test_no_other_method_and_no_large_form_comes_through(browser: Browser) -> No
     [
         *("/static/../server.py", "/static/%2e%2e/server.py", "/static/..%2fserver.py", "/static//etc/passwd"),
         *("/g/../../etc/memory", "/g/..%2f..%2fetc/memory", "/g/%2e%2e/memory", "/g/global/memory", "/g/none/memory"),
-        *("/g/main/review/..%2f..%2fx", "/g/main/notes/blame?file=../../../data/journal.db"),
+        *("/g/main/review/..%2f..%2fx", "/g/main/blame?id=../../../data/journal.db"),
     ],
 )
 def test_looking_leaves_no_path_and_makes_no_group(page: Page, browser: Browser, path: str) -> None:

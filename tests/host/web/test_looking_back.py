@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from honeybadger_host.journal.connection import connect
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.reader import LogFilter
-from honeybadger_host.web.looking_back import activity, look_back, newest_seq, note_history
+from honeybadger_host.web.looking_back import look_back, newest_seq, note_history
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +43,6 @@ def test_a_look_ends_and_resumes_where_it_ended(journal: Path) -> None:
     assert (line.seq, line.by, line.gist, line.can_undo) == (1, "cook", "tea", True)
     assert looks[-1].before is None
     assert note_history(journal, "rare", "## Notes (cook, x)\n- tea") == []  # it is not among the last changes
-
-
-def test_activity_is_counted_by_the_hour(journal: Path) -> None:
-    now = datetime.fromtimestamp(3600.0, UTC)  # the last change is of second 46
-    hours = activity(journal, None, now)
-    assert len(hours) == 48
-    assert (hours[-1], sum(hours)) == (20_000, 20_000)
-    assert sum(activity(journal, "rare", now)) == 0
-    assert sum(activity(journal, "busy", datetime.fromtimestamp(50 * 3600.0, UTC))) == 0
 
 
 def test_a_full_page_ends_at_its_last_line(journal: Path) -> None:

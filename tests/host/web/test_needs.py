@@ -15,7 +15,7 @@ def test_a_nearly_spent_budget_comes_after_faults(tmp_path: Path) -> None:
     budgets = [{"setting": name, "used": used, "limit": 1000} for name, used in (("near", 800), ("far", 799))]
     told = needs_of(home, {"curation": {"budgets": budgets}, "files_behind": ["groups/main/MEMORY.md"]})
     assert [(need.kind, need.text) for need in told] == [
-        ("problem", "Cannot be written now: groups/main/MEMORY.md."),
+        ("problem", "cannot be written now: groups/main/MEMORY.md"),
         ("budget", "near: 800 of 1,000 tokens are used"),
     ]
     assert needs_of(home, {}) == []
