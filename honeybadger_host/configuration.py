@@ -131,7 +131,12 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         origin = origins.get(".".join(name.split(".")[:2]), path)
-        raise SettingsError(f"setting {name} ({origin}) is {first.get('input')!r}: {first['msg']}") from None
+        what = (
+            "Input should be a table with a value for each group, as { main = … }"
+            if first["type"] == "dict_type"
+            else first["msg"]
+        )
+        raise SettingsError(f"setting {name} ({origin}) is {first.get('input')!r}: {what}") from None
     return Loaded(settings, origins)
 
 
@@ -275,7 +280,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(_declared_twice(path, str(error)) or f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise SettingsError(f"{path} cannot be read: {why}; make it a plain text file, or remove it") from None
     for name, value in list(tree.items()):
         if name in Settings.model_fields:
             if not isinstance(value, dict):

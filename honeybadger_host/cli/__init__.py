@@ -14,6 +14,7 @@ import orjson
 import typer
 
 from honeybadger_agent.cli.terminal import patience
+from honeybadger_agent.mailbox import BadName
 from honeybadger_agent.wording import count_of
 from honeybadger_host import __version__
 from honeybadger_host.cli import (
@@ -77,6 +78,9 @@ def main() -> None:
     except HostError as error:
         print(f"honeybadger-host: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except BadName as error:
+        print(f"honeybadger-host: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:

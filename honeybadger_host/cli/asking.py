@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from honeybadger_agent.cli.terminal import patience
-from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
+from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:  # it takes long to import
@@ -24,14 +24,13 @@ def check_group(folder: Path, group: str) -> None:
     from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.reader import LogFilter, read_log
 
-    if not NAME.fullmatch(group):
-        raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
+    checked_name("group", group)
     if group == GLOBAL_GROUP:
         return
     if not any((folder / part / group).is_dir() for part in ("groups", "data/sessions")):
         if (folder / JOURNAL_FILE).exists() and read_log(folder / JOURNAL_FILE, LogFilter(group), 1):
             return  # its files are on another machine, or its folder was removed
-        raise NotFound(f"{folder} has no group {group!r}")
+        raise NotFound(f"{folder} has no group {group!r}: `honeybadger-host groups` lists them")
 
 
 def inbox_group(folder: Path) -> str:
@@ -58,7 +57,6 @@ def asked_of(
     Args:
         payload: None is as if it were not given.
     """
-    from honeybadger_agent.mailbox import BadName
     from honeybadger_agent.wire import REQUEST_TYPES, Refusal, parse_members
 
     print_warnings_only(call)
@@ -68,10 +66,7 @@ def asked_of(
         request = parse_members(REQUEST_TYPES[type_name], given)
     except Refusal as refusal:
         raise _wrong_option(refusal.message) from None
-    try:
-        reply = reply_to(folder, group, request, session=session)
-    except BadName as error:
-        raise typer.BadParameter(str(error)) from None
+    reply = reply_to(folder, group, request, session=session)
     if reply.error is None:
         return reply.result or {}
     if reply.error.code in ("invalid", "too_large"):

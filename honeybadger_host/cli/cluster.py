@@ -70,7 +70,6 @@ def cluster_key(
     overrides: Overrides = None,
 ) -> None:
     """Make the key of this host, or of an agent elsewhere, and say what the servers' nats.conf needs for it."""
-    from honeybadger_agent.mailbox import BadName
     from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.files.home import JOURNAL_FILE
@@ -78,24 +77,19 @@ def cluster_key(
 
     folder = home_of(home)
     chosen = load_settings(folder, flags_of(overrides)).settings.cluster.credentials
-    try:
-        if group is None:
-            path = to or Path(chosen or folder / "config" / "cluster.seed")
-            lines, sets = host_lines(public := make_key(path)), f'cluster.credentials = "{path}"'
-        elif sender is None:
-            raise BadName(f"say whose key it is: cluster key {group} <sender>")
-        else:
-            identity = (read_meta(folder / JOURNAL_FILE, "identity") or "") if (folder / JOURNAL_FILE).exists() else ""
-            if not identity:
-                raise HomeError(f"{folder} has no identity yet: `honeybadger-host cluster init` gives it one")
-            agent_lines("", identity, group, sender)  # names are checked before a key is made
-            path = to or Path(f"{sender}.seed")
-            lines, sets = (
-                agent_lines(public := make_key(path), identity, group, sender),
-                f"HONEYBADGER_CREDENTIALS={path}",
-            )
-    except BadName as error:
-        raise typer.BadParameter(str(error)) from None
+    if group is None:
+        path = to or Path(chosen or folder / "config" / "cluster.seed")
+        lines, sets = host_lines(public := make_key(path)), f'cluster.credentials = "{path}"'
+    elif sender is None:
+        raise typer.BadParameter(f"say whose key it is: cluster key {group} <sender>")
+    else:
+        identity = read_meta(folder / JOURNAL_FILE, "identity") if (folder / JOURNAL_FILE).exists() else None
+        if not identity:
+            raise HomeError(f"{folder} has no identity yet: `honeybadger-host cluster init` gives it one")
+        agent_lines("", identity, group, sender)  # names are checked before a key is made
+        path = to or Path(f"{sender}.seed")
+        lines = agent_lines(public := make_key(path), identity, group, sender)
+        sets = f"HONEYBADGER_CREDENTIALS={path}"
     told = [f"{path} has the seed; in nats.conf of each server, authorization {{ users: [ … ] }}:", "", *lines]
     told += ["", f"then `systemctl reload nats` there, and here {sets}"]
     tell({"file": str(path), "public": public, "lines": lines}, told, as_json=as_json)

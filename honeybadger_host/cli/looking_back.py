@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 
 from honeybadger_host.cli.asking import asked_of, check_group
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
-from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, journal_of, moment, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, journal_of, moment, tell
 from honeybadger_host.errors import NotFound
 
 if TYPE_CHECKING:
@@ -52,34 +53,33 @@ def blame(
     check_files(folder)
     path = file_of(folder, *named_by(group, file))
     journal = journal_of(folder)
-    held = read_whole(folder / path)
-    is_entry = path.endswith(".json")
-    blamed = blame_of(journal, path, held)
+    blamed = blame_of(journal, path, read_whole(folder / path))
     rows = {found.origin.seq: found.origin for _, found in blamed if not isinstance(found.origin, str)}
     turns = read_turns_behind(journal, [*rows.values()]) if as_json else {}
-    reasons: set[str] = set()
+    is_entry = path.endswith(".json")
     shown: list[dict[str, Any]] = []
     for name, found in blamed:
-        origin, text = found.origin, found.shown
-        one: dict[str, Any] = {"member" if is_entry else "line": name if is_entry else int(name), "text": text}
+        origin = found.origin
+        one: dict[str, Any] = {"member": name} if is_entry else {"line": int(name)}
+        one["text"] = found.shown
         if isinstance(origin, str):
-            seq, at, by = "-", "", f"({origin.replace('_', ' ')})"
-            reasons.add(origin)
             one |= {"author": None, "at": None, "seq": None, "request": None, "why": origin}
         else:
-            seq, at, by = str(origin.seq), moment(origin.at), origin.sender
-            request = None if is_edit(origin) else origin.request
-            one |= {"author": by, "at": at, "seq": origin.seq, "request": request, "why": None}
-            said = turns.get(origin.seq)
-            one |= {"session": said and said.session, "turn": said and said.turn}
+            request, said = None if is_edit(origin) else origin.request, turns.get(origin.seq)
+            one |= {"author": origin.sender, "at": moment(origin.at), "seq": origin.seq, "request": request}
+            one |= {"why": None, "session": said and said.session, "turn": said and said.turn}
         shown.append(one)
-        if not as_json:
-            text = "".join(c if c.isprintable() else "\ufffd" for c in text.replace("\t", "    "))
-            print(f"{seq:>8}  {at:20}  {by:16}  {f'{name}: ' if is_entry else ''}{text}".rstrip())
-    if as_json:
-        print_json(shown)
-    for reason in sorted(reasons) if not as_json else ():
-        print(f"({reason.replace('_', ' ')}): {UNKNOWN_WHY[reason]}", file=sys.stderr)
+    tell(shown, map(_blamed_line, shown), as_json=as_json)
+    if not as_json:
+        for why in sorted({one["why"] for one in shown if one["why"] is not None}):
+            print(f"({why.replace('_', ' ')}): {UNKNOWN_WHY[why]}", file=sys.stderr)
+
+
+def _blamed_line(one: Mapping[str, Any]) -> str:
+    text = "".join(c if c.isprintable() else "\ufffd" for c in one["text"].replace("\t", "    "))
+    member = f"{one['member']}: " if "member" in one else ""
+    by = one["author"] or f"({one['why'].replace('_', ' ')})"
+    return f"{one['seq'] or '-':>8}  {one['at'] or '':20}  {by:16}  {member}{text}".rstrip()
 
 
 def file_of(home: Path, group: str, file: str) -> str:
@@ -153,7 +153,8 @@ def why(
     folder = home_of(home)
     said = read_turn(journal_of(folder), turns_file(group, session), turn)
     if said is None:
-        raise NotFound(f"session {session} of {group} has no turn {turn}: `honeybadger-host log {group} --kind turn`")
+        where = f"`honeybadger-host log {group} --kind turn` lists them"
+        raise NotFound(f"session {session} of {group} has no turn {turn}: {where}")
     shown = said.get("context")
     if shown is None:
         raise NotFound(f"turn {said['turn']} of {group} keeps no context: only answers that this host made do")

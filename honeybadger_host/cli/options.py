@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -37,7 +38,10 @@ def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
     from honeybadger_host.configuration import environment_home
 
     if (named := given or environment_home()) is not None:
-        return named.absolute()
+        folder = named.absolute()
+        if not os.path.isdir(folder):
+            raise HomeError(f"{folder} is not a folder: make a home with `honeybadger-host init {folder}`")
+        return folder
     try:
         around = Path.cwd() if Path("groups").is_dir() else home_above(Path.cwd())  # a host needs only groups/
         if around is None:

@@ -21,16 +21,12 @@ def sender_add(
     as_json: AsJson = False,
 ) -> None:
     """Make a sender's folders and enter it in config/senders.json."""
-    from honeybadger_agent.mailbox import BadName
     from honeybadger_host.files.home import check_home
     from honeybadger_host.spool.senders import add_sender
 
     folder = home_of(home)
     check_home(folder)
-    try:
-        made = add_sender(folder, group, sender, uid)
-    except BadName as error:
-        raise typer.BadParameter(str(error)) from None
+    made = add_sender(folder, group, sender, uid)
     known = {"group": group, "sender": sender, "uid": uid, "folder": str(made)}
     tell(known, [f"{made} is ready; a running host serves it within a sweep"], as_json=as_json)
 
@@ -48,7 +44,6 @@ def sender_token(
 
     `honeybadger-agent mcp --http` takes it. Only its SHA-256 is kept, in config/tokens.json.
     """
-    from honeybadger_agent.mailbox import BadName
     from honeybadger_host.files.home import check_home
     from honeybadger_host.ops.tokens import all_tokens, make_token, revoke_tokens
 
@@ -66,10 +61,7 @@ def sender_token(
         said = f"{count} tokens of {group}/{sender} no longer let anybody in" if count else "it has no token"
         tell({"group": group, "sender": sender, "revoked": count}, [said], as_json=as_json)
         return
-    try:
-        token = make_token(folder, group, sender)
-    except BadName as error:
-        raise typer.BadParameter(str(error)) from None
+    token = make_token(folder, group, sender)
     tell({"group": group, "sender": sender, "token": token}, [token], as_json=as_json)
 
 

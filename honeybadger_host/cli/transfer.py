@@ -39,8 +39,7 @@ def export(
     from honeybadger_host.transfer.exporting import export_group
     from honeybadger_host.transfer.markdown_export import export_markdown
 
-    with _naming():
-        checked_name("group", group)
+    checked_name("group", group)
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
     folder = home_of(home)
     check_files(folder)
@@ -54,17 +53,6 @@ def export(
     print_some("left out", done.left_out)
     changes = "" if markdown else f", {count_of(done.changes, 'change')}"
     print(f"{target}: {count_of(done.files, 'file')}{changes}")
-
-
-@contextmanager
-def _naming() -> Iterator[None]:
-    """Report a name that no group may have as wrong usage."""
-    from honeybadger_agent.mailbox import BadName
-
-    try:
-        yield
-    except BadName as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 @app.command("import")
@@ -101,7 +89,7 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
     from honeybadger_host.transfer.loading import load_export
 
     doing = deque([f"reading {path}"], maxlen=1)
-    with _naming(), patience(lambda: doing[-1]), _owning(folder) as shared:
+    with patience(lambda: doing[-1]), _owning(folder) as shared:
         loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append, shared=shared)
     plan = loaded.forgetting
     left: Sequence[Mapping[str, str]] = ()
@@ -152,7 +140,7 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
     check_home(folder)
     settings = load_settings(folder).settings
     doing = deque([f"reading {path}"], maxlen=1)
-    with _naming(), open_source(path) as source, patience(lambda: doing[-1]):
+    with open_source(path) as source, patience(lambda: doing[-1]):
         name = format_ or format_of(source, path)
         importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
         done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=doing.append)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
@@ -17,6 +16,7 @@ from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, WaitingHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
+from honeybadger_host.handlers.speakers import senders_of
 from honeybadger_host.journal.changes import Added
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
@@ -41,7 +41,8 @@ def send_message(
 
     def prepare(asked: Asked) -> None:
         payload: SendMessage = asked.payload
-        known = {*_senders(home, asked.group), *agents()}
+        people = [name for name in senders_of(home, asked.group) if name != OPERATOR and not is_system_sender(name)]
+        known = {*people, *agents()}
         for name in payload.to or ():
             if name not in known:
                 there_are = ", ".join(sorted(known)[:_MAX_NAMED])
@@ -67,14 +68,6 @@ def send_message(
         return Outcome(result, (Added.of("message", asked.group, dump_message(message)),))
 
     return ChangeHandler(decide, prepare)
-
-
-def _senders(home: Path, group: str) -> list[str]:
-    try:
-        names = os.listdir(home / "data" / "ipc" / group)
-    except OSError as error:
-        raise WorldFailed(f"the senders of {group} cannot be listed: {error.strerror}") from error
-    return [name for name in names if name != OPERATOR and not is_system_sender(name)]
 
 
 def get_messages(home: Path, journal: Journal, arrivals: Arrivals) -> WaitingHandler:

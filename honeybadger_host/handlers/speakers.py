@@ -69,6 +69,16 @@ def speaker_of(sender: str | None, default: str, member: str = "payload.sender")
     return name.text
 
 
+def senders_of(home: Path, group: str) -> list[str]:
+    """Return the names of the inboxes of a group. Raises WorldFailed."""
+    try:
+        return os.listdir(home / "data" / "ipc" / group)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise WorldFailed(f"the senders of {group} cannot be listed: {error.strerror}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Speakers:
     """The names of a group and their owners.
@@ -109,15 +119,7 @@ class Speakers:
                 whose |= {
                     looks_of(name): f"is the name of the agent {agent.id}" for name in (agent.id, agent.display_name)
                 }
-        for sender in self._senders(group):
+        for sender in senders_of(self.home, group):
             if sender != own:
                 whose[looks_of(sender)] = f"is the name of the sender {sender}"
         return {name: whose[looks] for name, looks in wanted.items() if looks in whose}
-
-    def _senders(self, group: str) -> list[str]:
-        try:
-            return os.listdir(self.home / "data" / "ipc" / group)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise WorldFailed(f"the senders of {group} cannot be listed: {error.strerror}") from error

@@ -247,7 +247,10 @@ def test_a_search_without_a_host_reads_all_files_first(home: Path) -> None:
 def test_an_operators_wrong_question_has_its_exit_code(home: Path) -> None:
     for command in ("search", "context", "log"):
         unknown = run_cli(command, "nobody", home=home)
-        assert (unknown.returncode, unknown.stderr) == (9, f"honeybadger-host: {home} has no group 'nobody'\n")
+        assert (unknown.returncode, unknown.stderr) == (
+            9,
+            f"honeybadger-host: {home} has no group 'nobody': `honeybadger-host groups` lists them\n",
+        )
         assert run_cli(command, "../etc", home=home).returncode == 2
     assert not (home / "data/ipc/nobody").exists()
     for wrong in (("search", "main", "x", "--since", "yesterday"), ("context", "main", "--session", "a b")):

@@ -66,6 +66,21 @@ def check_future(valid_until: datetime | None, now: datetime) -> None:
         raise Refusal("invalid", why, field="payload.valid_until")
 
 
+def check_version(what: str, expected: str | None, held: bytes | None) -> None:
+    """Raise Refusal if an entry has changed since it was read.
+
+    Args:
+        expected: the version that was read; None: any.
+        held: the content of its file; None: there is no such entry.
+    """
+    if expected in (None, None if held is None else version_of(held)):
+        return
+    why = f"{what} was {'deleted' if held is None else 'changed'} since it had version {(expected or '')[:40]}"
+    raise Refusal(
+        "conflict", f"{why}: read it again, then decide; nothing was changed", field="payload.expected_version"
+    )
+
+
 def the_one(id_: str, found: list[str]) -> str:
     """Return the file of an id. Raises Refusal: there is none, or more than one."""
     if not found:

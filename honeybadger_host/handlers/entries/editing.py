@@ -13,7 +13,7 @@ from typing import Final
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, is_store
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.entries.answers import check_future, read_valid_until, shown
+from honeybadger_host.handlers.entries.answers import check_future, check_version, read_valid_until, shown
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.entries.superseding import Superseding
 from honeybadger_host.handlers.entries.texts import Texts, cleaned
@@ -25,7 +25,7 @@ from honeybadger_host.memory.entries.entry import (
     dump_entry,
     entry_file,
     name_in,
-    version_of,
+    with_origin,
 )
 from honeybadger_host.memory.entries.marks import Origin, Standing, origin_of
 from honeybadger_host.text.time_stamps import to_milliseconds
@@ -115,9 +115,7 @@ class _Editing:
         """Return the edited entry, and the changes that make it. Raises Refusal."""
         payload: EditMemory = asked.payload
         file, data, before = self.places.the_one(asked.group, payload.id)
-        if payload.expected_version is not None and payload.expected_version != version_of(data):
-            why = f"entry {before.id} was changed since it had version {payload.expected_version[:40]}"
-            raise Refusal("conflict", f"{why}: read it again, then decide", field="payload.expected_version")
+        check_version(f"entry {before.id}", payload.expected_version, data)
         now = to_milliseconds(now)
         check_future(edit.valid_until, now)
         after = _edited(before, edit, payload, now)
@@ -171,10 +169,7 @@ def _edited(entry: Entry, edit: _Edit, payload: EditMemory, now: datetime) -> En
         standing=_standing(entry.standing, edit, payload),
         updated=now,
     )
-    if payload.origin is None and edited.content == entry.content:
-        return edited
-    nobody = None if entry.by is not None else Origin("agent", is_claimed=True)  # not the person's any more
-    return replace(edited, origin=edit.origin or nobody)
+    return with_origin(entry, edited, edit.origin, is_claimed=payload.origin is not None)
 
 
 def _standing(before: Standing, edit: _Edit, payload: EditMemory) -> Standing:

@@ -19,6 +19,7 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryH
 from honeybadger_host.handlers.entries.answers import (
     check_future,
     check_one_key,
+    check_version,
     no_name,
     not_found,
     parsed,
@@ -33,7 +34,7 @@ from honeybadger_host.handlers.entries.texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
-from honeybadger_host.memory.entries.entry import Entry, dump_entry, name_in, reinforce, version_of
+from honeybadger_host.memory.entries.entry import Entry, dump_entry, name_in, reinforce, with_origin
 from honeybadger_host.memory.entries.marks import Origin, Standing, origin_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.notes import is_pinned
@@ -101,10 +102,10 @@ def save_memory(
         if (name := said.texts.name) is not None:
             if asked.payload.replace and (held := places.holder(said.files, said.category, name)) is not None:
                 file, data, before = held
-                _check_version(asked.payload, data)
+                check_version(name, asked.payload.expected_version, data)
                 entry = _in_place_of(before, _entry_of(asked, said, file, now), asked.payload)
                 return _saved(superseding, asked, said, entry, file, data)
-            _check_version(asked.payload, None)
+            check_version(name, asked.payload.expected_version, None)
             file = places.free(said.files, said.category, name)
             return _saved(superseding, asked, said, _entry_of(asked, said, file, now), file, None)
         normalised = folded(said.content)
@@ -241,34 +242,18 @@ def _check_replacing(payload: SaveMemory) -> None:
         raise Refusal("invalid", why, field="payload.expected_version")
 
 
-def _check_version(payload: SaveMemory, held: bytes | None) -> None:
-    """Raise Refusal if the entry has changed since it was read.
-
-    Args:
-        held: what its file holds; None: there is no such entry.
-    """
-    if payload.expected_version in (None, None if held is None else version_of(held)):
-        return
-    what = "was deleted" if held is None else "was changed"
-    why = f"{payload.name} {what} since it had version {(payload.expected_version or '')[:40]}"
-    raise Refusal("conflict", f"{why}: read it again, then decide; nothing was saved", field="payload.expected_version")
-
-
 def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
     """Return an entry that takes the place of one of the same name. Who saved that first, and when, stays."""
-    origin = entry.origin or (None if before.by is not None else Origin("agent", is_claimed=True))
-    if payload.origin is None and entry.content == before.content:
-        origin = before.origin
     supersedes = tuple(dict.fromkeys((*before.standing.supersedes, *entry.standing.supersedes)))
-    return replace(
+    replaced = replace(
         entry,
         created=before.created,
         by=before.by,
         reinforced=before.reinforced,
         more=before.more,
-        origin=origin,
         standing=replace(entry.standing, supersedes=supersedes),
     )
+    return with_origin(before, replaced, entry.origin, is_claimed=payload.origin is not None)
 
 
 def _saved(

@@ -239,6 +239,19 @@ def named_id(category: str, name: str, salt: int = 0) -> str:
     return entry_id(category, f"\0{name}", salt)  # no normalised text begins so
 
 
+def with_origin(before: Entry, after: Entry, said: Origin | None, *, is_claimed: bool) -> Entry:
+    """Return an entry after a change, with the origin of its text. A new text is no longer that of its file's author.
+
+    Args:
+        said: the origin of the new text; None: nobody knows.
+        is_claimed: the sender stated it, so it counts for the old text, too.
+    """
+    if not is_claimed and after.content == before.content:
+        return replace(after, origin=before.origin)
+    nobody = None if before.by is not None else Origin("agent", is_claimed=True)
+    return replace(after, origin=said or nobody)
+
+
 def reinforce(known: Entry, said: Entry) -> Entry:
     """Return the known entry after the same text was saved again.
 
