@@ -174,7 +174,7 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "RB5 save, delete and list, each a tool": [
         "agent/test_mcp.py::test_every_tool_is_offered_or_withheld_with_its_result",
-        "host/handlers/test_entry_handlers.py::test_deleting_returns_the_entry_or_is_not_found",
+        "host/handlers/test_entry_handlers.py::test_one_batch_saves_deletes_and_saves_an_entry_again",
         "flows/test_entries.py::test_an_entry_is_known_after_kill_restart_and_edit",
         "flows/test_entries.py::test_the_operator_undoes_with_and_without_a_running_host",
         "crash/test_kill_points.py::test_killed_thrice_at_a_point_nothing_is_lost",
@@ -365,10 +365,7 @@ CODES: Final[dict[str, list[str]]] = {
         "flows/test_errors.py::test_each_documented_refusal_says_why_and_changes_nothing",
     ],
     "forbidden": ["flows/test_errors.py::test_group_global_is_reserved"],
-    "not_found": [
-        "host/handlers/test_entry_handlers.py::test_deleting_returns_the_entry_or_is_not_found",
-        "host/handlers/test_session_handlers.py::test_facts_are_added_once_and_removed_word_for_word",
-    ],
+    "not_found": ["flows/test_errors.py::test_each_documented_refusal_says_why_and_changes_nothing"],
     "conflict": ["flows/test_request_path.py::test_a_reused_id_with_other_bytes_is_a_conflict"],
     "too_large": ["flows/test_hostile.py::test_an_oversized_request_is_refused_and_kept_whole"],
     "rate_limited": [

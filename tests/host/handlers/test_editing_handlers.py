@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_agent.wire import EditMemory, is_name
+from honeybadger_agent.wire import is_name
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from tests.host.handlers.room import NOW, Room
@@ -33,9 +33,6 @@ def test_a_category_has_a_name_once(room: Room) -> None:
     first = save(room, "notes.md")
     assert (first["name"], first["category"], len(first["id"])) == ("notes.md", "docs", 12)
     assert orjson.loads((memory(room) / files(room)[0]).read_bytes())["name"] == "notes.md"
-    refused = room.refused("save_memory", content="y", category="DOCS", name="notes.md")
-    assert (refused.code, refused.field) == ("conflict", "payload.name")
-    assert first["id"] in refused.message
     assert save(room, "notes.md", category="other")["id"] != first["id"]
     assert save(room, "Notes.md")["id"] != first["id"]
     assert save(room, "more.md")["reinforced"] == 0  # the same text, and another document
@@ -176,12 +173,6 @@ def test_an_edit_is_treated_like_a_save(room: Room) -> None:
     edited = room.change("edit_memory", id=saved["id"], content="my password is hunter2horse\u200b")
     assert edited["neutralised"] == {"zero-width characters": 1, "secrets": 1, "secrets/password": 1}
     assert "hunter2" not in edited["content"]
-    assert room.refused("edit_memory", id=saved["id"], content=" \n").code == "invalid"
-    assert room.refused("edit_memory", id=saved["id"], title="\u200b").field == "payload.title"
-    assert room.refused("edit_memory", id="nobody", content="x").code == "not_found"
-    nothing = room.refused("edit_memory", id=saved["id"], expected_version=edited["version"])
-    assert "nothing that is to change" in nothing.message
-    assert EditMemory.model_fields.keys() >= {"content", "category", "name", "expected_version"}
 
 
 # ----------------------------------------------------------------------------------------------------------------- list

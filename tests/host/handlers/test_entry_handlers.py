@@ -127,16 +127,6 @@ def test_a_known_text_is_found_under_any_id(room: Room) -> None:
     assert room.change("save_memory", content="tea", category="drinks")["id"] != "mine"
 
 
-def test_deleting_returns_the_entry_or_is_not_found(room: Room) -> None:
-    saved = room.change("save_memory", content="x")
-    assert {**room.change("delete_memory", id=saved["id"]), "similar": []} == saved
-    assert files(room) == []
-    for refusal in (room.refused("delete_memory", id=saved["id"]), room.refused("delete_memory", id="never")):
-        assert (refusal.code, refusal.field) == ("not_found", "payload.id")
-    with pytest.raises(Exception, match="no entry of this group has the id never"):
-        room.ask("get_memory", id="never")
-
-
 def test_a_copied_id_is_a_conflict_naming_both_files(room: Room) -> None:
     saved = room.change("save_memory", content="x")
     put(room, f"other/{saved['id']}.json", content="x")
@@ -374,12 +364,3 @@ def test_only_changes_of_the_group_are_undone(room: Room) -> None:
     room.journal.commit([note, other], [])
     (room.home / note.file).write_bytes(note.data)
     assert room.refused("undo", "operator", seq=3).code == "not_found"
-
-
-def test_several_changes_in_one_are_decided_one_after_another(room: Room) -> None:
-    first, again = (
-        {"type": "save_memory", "payload": {"content": text, "name": "a", "replace": True}} for text in "12"
-    )
-    results = room.change("change_many", operations=[first, again])["results"]
-    assert [one["content"] for one in results] == ["1", "2"]
-    assert room.ask("get_memory", name="a")["content"] == "2"

@@ -158,11 +158,6 @@ def test_credentials_do_not_become_working_memory(room: Room) -> None:
     assert not [path for path in room.home.rglob("*") if "ghp_" in path.name]
 
 
-def test_a_host_that_refuses_credentials_refuses_them_here_too(tmp_path: Path) -> None:
-    room = Room(tmp_path, security={"secrets": "refuse"})
-    assert room.refused(key="k", data=f"token {TOKEN}").field == "payload.data"
-
-
 # -------------------------------------------------------------------------------------------------------------- limits
 
 
