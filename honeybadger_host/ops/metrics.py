@@ -18,7 +18,6 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.safe_files import replace
 from honeybadger_host.observe import SECONDS_BOUNDS, Counters
-from honeybadger_host.spool.dead_letter_files import DeadCount
 from honeybadger_host.spool.rate_limits import LimitName
 
 _COUNTERS: Final = (
@@ -42,6 +41,7 @@ _GAUGES: Final = (
     ("boxes", "Boxes that were found.", "boxes"),
     ("boxes_refused", "Boxes that are broken and not served.", "boxes_refused"),
     ("pending_requests", "Requests seen and not taken yet.", "pending"),
+    ("dead_letters", "Requests in data/dead.", "dead_letters"),
     ("stuck_requests", "Requests that are done and cannot be removed.", "stuck"),
     ("sessions_in_memory", "Conversations kept in memory.", "sessions_in_memory"),
     ("cache_bytes", "Group files kept in memory.", "cache_bytes"),
@@ -65,15 +65,12 @@ class Metrics(Collector):
 
     def __init__(self, home: Path, textfile: Path) -> None:
         self._taken: tuple[Mapping[str, Any], Counters] | None = None
-        self._dead = DeadCount(home)
-        self._dead_letters = 0
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         self._textfile = _checked(home / textfile)
 
     def publish(self, status: Mapping[str, Any], counters: Counters) -> None:
         """Replace the text file. Raises OSError: it was not written."""
-        self._dead_letters = self._dead.count()
         self._taken = status, counters
         replace(self._textfile, generate_latest(self._registry), mode=0o644, is_durable=False)
 
@@ -89,7 +86,6 @@ class Metrics(Collector):
         for name, meaning, where in _GAUGES:
             if (value := _number(status, where)) is not None:
                 yield GaugeMetricFamily(f"honeybadger_{name}", meaning, value=value)
-        yield GaugeMetricFamily("honeybadger_dead_letters", "Requests in data/dead.", value=self._dead_letters)
 
     def _of_requests(self, status: Mapping[str, Any], counters: Counters) -> Iterator[Metric]:
         requests = CounterMetricFamily("honeybadger_requests", "Requests answered.", labels=("type", "outcome"))

@@ -62,8 +62,6 @@ _COMPARED_AT_ONCE: Final = 8
 _RETRIES: Final = 2  # of a run for which the model or the disk was not there
 RETRY_SECONDS = 60.0  # before the first; the second waits twice as long
 _MAX_SHOWN: Final = 20  # tasks with a wrong file, in the status
-# Records written at once: a home with 10,000 new tasks has them written in several batches.
-_MAX_NOTED: Final = 500
 
 
 def wall_clock() -> datetime:
@@ -117,8 +115,6 @@ class Scheduler:
         # tasks by their next moment; a row that is no longer `_Known.next` is passed over
         self._queue: list[tuple[datetime, TaskKey]] = []
         self._under_way: set[TaskKey] = set()
-        self._noting: set[TaskKey] = set()  # missed runs that are only recorded
-        self._left: set[TaskKey] = set()  # runs to record together with the next ones
         self._begun: dict[TaskKey, datetime] = {}  # runs that were begun and are not answered
         self._tries: dict[TaskKey, int] = {}
         self._not_before: dict[TaskKey, datetime] = {}
@@ -214,20 +210,16 @@ class Scheduler:
             self._compare(_folders(self._tasks.home))
             self._compare(self._tasks.home / tasks_folder(group) for group in {group for group, _ in self._known})
         stale = self._next_stale()
-        touched |= self._left | set(self._changed_files(stale, now))
+        touched.update(self._changed_files(stale, now))
         while self._queue and self._queue[0][0] <= now:
             at, key = heapq.heappop(self._queue)
             if (known := self._known.get(key)) is not None and known.next == at:
                 known.next = None
                 touched.add(key)
         actions: list[Run | _Note] = []
-        left: set[TaskKey] = set()
         for key in sorted(touched):
             known = self._known.get(key)
             if known is None or key in self._under_way:
-                continue
-            if len(self._noting) >= _MAX_NOTED:
-                left.add(key)
                 continue
             try:
                 action = self._action(key, known, now)
@@ -237,10 +229,7 @@ class Scheduler:
                 continue
             if action is not None:
                 self._under_way.add(key)
-                if isinstance(action, _Note):
-                    self._noting.add(key)
                 actions.append(action)
-        self._left = left  # until a run being recorded wakes us
         self._has_looked = self._has_looked or bool(touched or stale)
         actions.sort(key=lambda action: action.at.timestamp() if isinstance(action, Run) else 0.0)
         return actions
@@ -370,7 +359,6 @@ class Scheduler:
             else:
                 await self._record(key, action.event, action.decides)
         finally:
-            self._noting.discard(key)
             self._under_way.discard(key)
             self.touch(key)
 

@@ -22,6 +22,7 @@ from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import rest_after
 from honeybadger_host.ops.host import Host
+from honeybadger_host.spool.dead_letter_files import dead_names
 from honeybadger_host.spool.watcher import Watcher
 
 log = structlog.get_logger()
@@ -166,6 +167,7 @@ def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
     return {
         "large_memories": _large_memories(host),
         "review": _waiting_for_review(host, proposals),
+        "dead_letters": len(dead_names(host.home)),
         "damaged": host.projections.documents.saves.damaged()[:_MAX_SHOWN],
         "removed_unread": _removed_unread(host),
     }

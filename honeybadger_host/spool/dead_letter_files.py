@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ import orjson
 
 from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import closing_fd, inside, open_new, write_all
 
 _REASON = ".reason.json"
@@ -49,28 +47,6 @@ def dead_names(home: Path) -> list[str]:
     """Return the names of all dead letters, sorted; none of them is read."""
     dead = home / "data" / "dead"
     return [str(path.relative_to(dead)).removesuffix(_REASON) for path in sorted(dead.glob(f"*/*/*{_REASON}"))]
-
-
-class DeadCount:
-    """Counts dead letters; counts a folder again only when it changed."""
-
-    def __init__(self, home: Path) -> None:
-        self._dead = home / "data" / "dead"
-        self._counted: dict[str, tuple[Unchanged, int]] = {}
-        """A sender's folder -> whether it must be counted again, and how many lie there."""
-
-    def count(self) -> int:
-        """Return how many there are now."""
-        before, self._counted = self._counted, {}
-        for folder in self._dead.glob("*/*"):
-            with contextlib.suppress(OSError):  # it was removed meanwhile
-                status = folder.stat()
-                unchanged, count = before.get(str(folder)) or (Unchanged(), 0)
-                if not unchanged.holds(status):
-                    count = sum(name.endswith(_REASON) for name in os.listdir(folder))
-                    unchanged.listed(status, time.monotonic())
-                self._counted[str(folder)] = (unchanged, count)
-        return sum(count for _, count in self._counted.values())
 
 
 def find_dead(home: Path, name: str) -> DeadLetter:

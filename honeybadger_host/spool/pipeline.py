@@ -291,7 +291,8 @@ class Pipeline:
         has_more = self._spool.go_on(now)
         taken = self._spool.take(BATCH_REQUESTS, except_groups=self._busy(), most_turns=self.turn_queue.room)
         come_back, self._beside.come_back = self._beside.come_back, []
-        own, self._own = self._own, []
+        own = self._own[:BATCH_REQUESTS]
+        del self._own[:BATCH_REQUESTS]  # in place: the event loop appends meanwhile
         if not taken and not come_back and not own:
             if has_more:
                 return RequestBatch([])

@@ -28,7 +28,6 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     home_checks.inboxes,
     home_checks.running,
     home_checks.dead_letters,
-    home_checks.metrics,
     agent_checks.agents,
     agent_checks.tasks,
     agent_checks.directives,

@@ -6,14 +6,13 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
-from honeybadger_agent.wording import HOST_EXTRA, count_of, in_words
+from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.group_places import groups_in
@@ -254,23 +253,3 @@ def dead_letters(home: Path) -> Iterator[Finding]:
         yield warning("dead letters", message, "honeybadger-host dead list")
     else:
         yield ok("dead letters", "none")
-
-
-def metrics(home: Path) -> Iterator[Finding]:
-    with contextlib.suppress(SettingsError):  # said above
-        asked = load_settings(home).settings.metrics
-        if not asked.textfile:
-            return
-        if find_spec("prometheus_client") is None:
-            yield problem(
-                "metrics",
-                "metrics are asked for, and prometheus-client is not installed: the host does not start",
-                f'{HOST_EXTRA.format("metrics")}, or metrics.textfile = ""',
-            )
-        folder = (home / asked.textfile).parent
-        if asked.textfile and not os.access(folder, os.W_OK | os.X_OK):
-            yield problem(
-                "metrics",
-                f"metrics.textfile: {folder} is not a folder that uid {os.geteuid()} may write to",
-                "make it, give it to the user of the host, or change metrics.textfile",
-            )

@@ -13,7 +13,6 @@ import pytest
 
 from honeybadger_agent import SyncClient, new_id
 from honeybadger_agent.errors import Invalid
-from honeybadger_host.spool.dead_letter_files import DeadCount
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
 
@@ -74,6 +73,7 @@ def test_the_numbers_are_right_after_known_requests(
     do_known_requests(client, stranger)
     wait_for(lambda: textfile.exists() and answered(samples(textfile.read_text())) == 9, what="all nine are counted")
     wait_for(lambda: value(samples(textfile.read_text()), "journal_projected_seq") == 5, what="a checkpoint")
+    wait_for(lambda: value(samples(textfile.read_text()), "dead_letters") == 1, what="what is no request is counted")
     found = samples(textfile.read_text())
     assert value(found, "requests_total", type="update_memory", outcome="ok") == 3
     assert value(found, "requests_total", type="update_memory", outcome="invalid") == 1
@@ -92,7 +92,6 @@ def test_the_numbers_are_right_after_known_requests(
     assert 0 < value(found, "request_seconds_sum") < 60
     assert value(found, "journal_seq") == 5
     assert 1 <= value(found, "commits_total") <= 4
-    assert value(found, "dead_letters") == 1
     assert value(found, "boxes") == 2
     assert value(found, "watcher_up") == 1
     assert value(found, "sessions_in_memory") == 1
@@ -131,7 +130,7 @@ def test_the_metrics_file_is_always_whole_and_readable(measured: HostProcess, te
         with textfile.open() as file:
             text = file.read()
             inodes.add(os.fstat(file.fileno()).st_ino)
-        assert text.splitlines()[-1].startswith("honeybadger_dead_letters ")
+        assert text.splitlines()[-1].startswith("honeybadger_resident_memory_bytes ")
     assert stat.S_IMODE(textfile.stat().st_mode) == 0o644
     assert [path.name for path in textfile.parent.glob("*.prom")] == [textfile.name]
 
@@ -176,26 +175,3 @@ def test_a_text_file_that_nobody_would_read_is_refused(make_host: HostFactory) -
 def test_a_text_file_in_no_folder_is_refused(make_host: HostFactory) -> None:
     said = refusal_of(make_host({"metrics.textfile": "/nowhere/metrics.prom"}))
     assert "/nowhere is not a folder that uid" in said
-
-
-# --------------------------------------------------------------------------------------------------------- dead letters
-
-
-def test_dead_letters_are_counted_again_where_a_folder_changed(tmp_path: Path) -> None:
-    count = DeadCount(tmp_path)
-    assert count.count() == 0
-    folder = tmp_path / "data/dead/main/bee"
-    folder.mkdir(parents=True)
-    for number in range(3):
-        (folder / f"{number}.json").touch()
-        (folder / f"{number}.reason.json").touch()
-    assert count.count() == 3
-    os.utime(folder, (1, 1))  # well settled
-    assert count.count() == 3
-    (folder / "1.reason.json").unlink()
-    assert count.count() == 2
-    (tmp_path / "data/dead/main/ant").mkdir()
-    (tmp_path / "data/dead/main/ant/9.reason.json").touch()
-    assert count.count() == 3
-    shutil.rmtree(folder)
-    assert count.count() == 1

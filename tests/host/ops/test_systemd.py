@@ -387,13 +387,6 @@ def test_doctor_says_when_boxes_cannot_be_opened(home: Path, tmp_path: Path) -> 
     assert "-> honeybadger-host service install --closed\n" in said
 
 
-def test_the_doctor_names_a_metrics_folder_that_is_missing(home: Path, tmp_path: Path) -> None:
-    (home / "config/honeybadger.toml").write_text('[metrics]\ntextfile = "/nowhere/hb.prom"\n')
-    said = run_cli("doctor", home=home, env={"HOME": str(tmp_path)})
-    assert said.returncode == 1
-    assert "problem   metrics: metrics.textfile: /nowhere is not a folder that uid" in said.stdout
-
-
 def test_uninstall_keeps_the_home_and_drop_ins(tmp_path: Path) -> None:
     image, home = tmp_path / "image", tmp_path / "home"
     home.mkdir()
