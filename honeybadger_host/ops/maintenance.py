@@ -49,7 +49,6 @@ def keep_house(host: Host, tasks: TaskGroup) -> None:
     if host.settings.recall.vectors != "off":
         tasks.start_soon(_embed, host)
     tasks.start_soon(_remove_expired, host)
-    tasks.start_soon(_trim, host)
     tasks.start_soon(_check_rows, host)
 
 
@@ -208,14 +207,6 @@ async def _checkpoint(host: Host) -> None:
             if not is_waiting:
                 is_waiting = True
                 log.error("journal.waiting", error=str(error))
-
-
-async def _trim(host: Host) -> None:
-    """Remove replies of senders who leave too many unread."""
-    while True:
-        await anyio.sleep(_LOOK_SECONDS)
-        if host.replies.is_too_full():
-            await anyio.to_thread.run_sync(host.replies.trim)
 
 
 async def _remove_expired(host: Host) -> None:

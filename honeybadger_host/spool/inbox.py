@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,7 +37,6 @@ class Inbox:
     Args:
         uid: the owner its files must have, in closed mode and for the operator; None: any.
         names: a heap of the names listed and not taken yet.
-        listing: names of its folder that are not read yet; nothing is taken before all are.
         inflight: names taken and not removed yet.
         held: those of them that wait for something to come, perhaps for minutes.
         waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
@@ -47,7 +45,6 @@ class Inbox:
         room: how many of `names` are within what may wait; those behind them are refused.
         over: names taken that are refused without being read.
         refused_at: limit -> when a request of the sender was last refused for it, monotonic seconds.
-        replies, reply_bytes: upper bounds of the files in `replies/` and of their bytes: the sender removes some.
     """
 
     group: str
@@ -55,7 +52,6 @@ class Inbox:
     path: str
     uid: int | None = None
     names: list[str] = field(default_factory=list)
-    listing: Iterator[str] | None = None
     inflight: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -66,8 +62,6 @@ class Inbox:
     room: float = 0
     over: set[str] = field(default_factory=set)
     refused_at: dict[LimitName, float] = field(default_factory=dict)
-    replies: int = 0
-    reply_bytes: int = 0
     folder: str = REQUESTS
     """The folder of its files: `requests`, or `turns` in the inbox of turns that belongs to its `front`."""
     front: Inbox | None = None
@@ -120,9 +114,6 @@ class OpenInbox:
             os.unlink(temporary, dir_fd=self.replies_fd)
             raise OSError(28, "no space for the whole reply")
         os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
-        front = self.inbox.front or self.inbox
-        front.replies += 1
-        front.reply_bytes += written
 
     def open_stream(self, stem: str) -> int:
         """Return a descriptor of a new `replies/<stem>.stream`; what has that name goes. Raises OSError."""

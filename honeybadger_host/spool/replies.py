@@ -73,7 +73,10 @@ class ReplyRetention:
             log.warning("replies.mended", given_again=given_again, removed=removed)
 
     def expire(self, was_watched_for: Callable[[float], bool], now: float) -> int:
-        """Remove uncollected replies and unfinished temporary files; return the number removed.
+        """Remove uncollected replies and unfinished temporary files; return how many were too old.
+
+        Of more replies than a sender's share the oldest go, too. What goes can be had again by asking again with the
+        same request.
 
         Args:
             was_watched_for: whether nobody set the clock for that many seconds; else no file of that age expires.
@@ -81,62 +84,25 @@ class ReplyRetention:
         """
         count = 0
         for inbox in list(self._spool.inboxes.values()):
-            for name, seconds in ((REPLIES, self._ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
-                if not was_watched_for(seconds):
-                    continue
-                replies, their_bytes = inbox.replies, inbox.reply_bytes
-                removed, kept, kept_bytes = _remove_older(inbox.path, name, now, seconds)
-                count += removed
-                if name == REPLIES:  # replies written meanwhile are counted twice: it is an upper bound
-                    inbox.replies += kept - replies
-                    inbox.reply_bytes += kept_bytes - their_bytes
-        return count
-
-    def is_too_full(self) -> bool:
-        """Return whether a sender may keep more replies than its share. Any thread."""
-        return any(
-            inbox.replies > self._most or inbox.reply_bytes > self._most_bytes
-            for inbox in list(self._spool.inboxes.values())
-        )
-
-    def trim(self) -> int:
-        """Remove the oldest replies of senders who keep more than their share; return how many.
-
-        A quarter of the share goes at once, so that a folder is not listed for every reply. What goes can be had again
-        by asking again with the same request, as after `ipc.reply_ttl_seconds`.
-        """
-        count = 0
-        most, most_bytes = self._most, self._most_bytes
-        for inbox in list(self._spool.inboxes.values()):
-            if inbox.replies <= most and inbox.reply_bytes <= most_bytes:
-                continue
-            replies, their_bytes = inbox.replies, inbox.reply_bytes
-            removed, kept, kept_bytes = _remove_oldest(inbox.path, REPLIES, most, most_bytes)
-            # what cannot be removed is not looked at again before as much as was to go has come
-            inbox.replies += int(min(kept, most * 0.75)) - replies
-            inbox.reply_bytes += int(min(kept_bytes, most_bytes * 0.75)) - their_bytes
-            self.trimmed += removed
-            count += removed
-            if removed or kept > most or kept_bytes > most_bytes:
-                log.warning("replies.trimmed", group=inbox.group, sender=inbox.sender, removed=removed, kept=kept)
+            if was_watched_for(TMP_KEPT_SECONDS):
+                count += _remove(inbox.path, TMP, now, TMP_KEPT_SECONDS, math.inf, math.inf)[0]
+            seconds = self._ttl_seconds if was_watched_for(self._ttl_seconds) else math.inf
+            expired, trimmed = _remove(inbox.path, REPLIES, now, seconds, self._most, self._most_bytes)
+            count += expired
+            if trimmed:
+                self.trimmed += trimmed
+                log.warning("replies.trimmed", group=inbox.group, sender=inbox.sender, removed=trimmed)
         return count
 
     def _torn(self) -> Iterator[tuple[Inbox, list[str]]]:
-        """Yield the inboxes that hold replies without their end, as a power cut leaves them, with the names of those.
-
-        Counts the replies by the way: this is at the start.
-        """
+        """Yield the inboxes with replies that a power cut left without their end, and the names of those replies."""
         for inbox in list(self._spool.inboxes.values()):
             names: list[str] = []
-            inbox.replies = inbox.reply_bytes = 0
-            with contextlib.suppress(OSError), inside(inbox.path, REPLIES) as fd, os.scandir(fd) as entries:
-                for entry in entries:
-                    if entry.name.endswith(SUFFIX) and entry.name[0] != ".":
-                        status = entry.stat(follow_symlinks=False)
-                        inbox.replies += 1
-                        inbox.reply_bytes += status.st_size
-                        if stat.S_ISREG(status.st_mode) and not _has_end(fd, entry.name, status.st_size):
-                            names.append(entry.name)
+            with contextlib.suppress(OSError), inside(inbox.path, REPLIES) as fd:
+                for file in _lying(fd, inbox.path):
+                    is_reply = file.name.endswith(SUFFIX) and file.name[0] != "."
+                    if is_reply and not _has_end(fd, file.name, file.bytes):
+                        names.append(file.name)
             if names:
                 yield inbox, names
 
@@ -180,45 +146,28 @@ def _lying(fd: int, folder: str) -> list[_Lying]:
     return found
 
 
-def _remove_older(folder: str, name: str, now: float, seconds: float) -> tuple[int, int, int]:
-    """Remove files of a sender's folder that are older than `seconds`.
+def _remove(folder: str, name: str, now: float, seconds: float, most: float, most_bytes: float) -> tuple[int, int]:
+    """Remove the files of a sender's folder that are older than `seconds`, and the oldest of too many.
 
-    One from the future gets today's stamp: the clock was set back, and nobody knows how old it is. Returns how many
-    went, how many stay, and their bytes.
+    One from the future gets today's stamp: the clock was set back, and nobody knows how old it is.
+
+    Args:
+        most, most_bytes: files that may stay, and their bytes.
+    Returns: how many were too old, and how many others too many.
     """
-    count = kept = kept_bytes = 0
+    expired = trimmed = kept = kept_bytes = 0
     with contextlib.suppress(OSError), inside(folder, name) as fd:
-        for file in _lying(fd, folder):
-            kept += 1
-            kept_bytes += file.bytes
-            with contextlib.suppress(OSError):
-                if file.changed_ns < (now - seconds) * 1e9:
+        for file in sorted(_lying(fd, folder), reverse=True):
+            is_old = file.changed_ns < (now - seconds) * 1e9
+            if not is_old:
+                kept += 1
+                kept_bytes += file.bytes
+            is_too_many = kept > most or kept_bytes > most_bytes
+            with contextlib.suppress(OSError):  # its sender took it
+                if is_old or is_too_many:
                     os.unlink(file.name, dir_fd=fd)
-                    count += 1
-                    kept -= 1
-                    kept_bytes -= file.bytes
+                    expired += is_old
+                    trimmed += not is_old
                 elif file.changed_ns > (now + _FUTURE_SECONDS) * 1e9:
                     os.utime(file.name, (now, now), dir_fd=fd, follow_symlinks=False)
-    return count, kept, kept_bytes
-
-
-def _remove_oldest(folder: str, name: str, most: float, most_bytes: float) -> tuple[int, int, int]:
-    """Remove the oldest files until three quarters are left, when there are more than `most` or their bytes.
-
-    Returns how many went, how many stay, and their bytes.
-    """
-    count = kept = kept_bytes = 0
-    with contextlib.suppress(OSError), inside(folder, name) as fd:
-        found = sorted(file for file in _lying(fd, folder) if file.name[0] != ".")
-        kept, kept_bytes = len(found), sum(file.bytes for file in found)
-        if kept <= most and kept_bytes <= most_bytes:
-            return 0, kept, kept_bytes
-        for file in found:
-            if kept <= most * 0.75 and kept_bytes <= most_bytes * 0.75:
-                break
-            with contextlib.suppress(FileNotFoundError):  # its sender took it
-                os.unlink(file.name, dir_fd=fd)
-                count += 1
-            kept -= 1
-            kept_bytes -= file.bytes
-    return count, kept, kept_bytes
+    return expired, trimmed

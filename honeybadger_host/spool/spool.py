@@ -72,8 +72,8 @@ class Spool:
         self._queues: defaultdict[str, list[tuple[str, str, Inbox]]] = defaultdict(list)
         """Queue -> heap of the first name, the folder and the inbox of each that may be taken from."""
         self._order = RoundRobin()
-        self._long: dict[Inbox, None] = {}
-        """Inboxes with a `listing`, the one whose turn it is first."""
+        self._long: dict[Inbox, Iterator[str]] = {}
+        """Inboxes that are not listed to the end -> the names still to read; the one whose turn it is first."""
         self._ignored: set[str] = set()
         self._seen: Sequence[object] = ()
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
@@ -138,7 +138,7 @@ class Spool:
             self.sweep_cost = time.thread_time() - begun
 
     def _look_into(self, inbox: Inbox, now: float) -> None:
-        if inbox.names or inbox.listing is not None:
+        if inbox.names or inbox in self._long:
             self._marked.add(inbox.requests)  # when those are taken
         else:
             self.listen(inbox.requests)
@@ -212,51 +212,38 @@ class Spool:
             inbox.empty.listed(status, now)
             return
         inbox.empty.forget()
-        if inbox.stuck:
-            self._look_at_stuck(inbox)
+        self._look_at_stuck(inbox)
         if is_whole and inbox.waiting:
             for name in inbox.waiting.keys() - {*names}:
                 del inbox.waiting[name]
-        self._queue(inbox, names, now)
-        if is_whole:
-            self._end_listing(inbox)
-        else:
-            inbox.listing = listing
-            self._long[inbox] = None
+        self._queue(inbox, names, listing, now)
 
     def go_on(self, now: float) -> bool:
         """Read a little more of one long listing, the next time of another; return whether there was one."""
         inbox = next(iter(self._long), None)
         if inbox is None:
             return False
-        del self._long[inbox]
-        assert inbox.listing is not None  # noqa: S101  that is what `_long` says
+        listing = self._long.pop(inbox)
         try:
-            names = list(itertools.islice(inbox.listing, _LISTED_AT_ONCE))
+            names = list(itertools.islice(listing, _LISTED_AT_ONCE))
         except OSError:
             names = []  # the next listing reports the error
-        self._queue(inbox, names, now)
-        most = 2 * self.shares.pending_files or math.inf  # names in memory, 90 bytes each
-        if len(names) < _LISTED_AT_ONCE:
-            self._end_listing(inbox)
-        elif len(inbox.names) < most:
-            self._long[inbox] = None
-        else:
-            self._end_listing(inbox)
-            self._marked.add(inbox.requests)  # the next listing finds the others
+        self._queue(inbox, names, listing, now)
         return True
 
-    def _queue(self, inbox: Inbox, names: Sequence[str], now: float) -> None:
-        """Queue those names that are requests and new."""
+    def _queue(self, inbox: Inbox, names: Sequence[str], listing: Iterator[str], now: float) -> None:
+        """Queue those names that are requests and new; nothing is taken before the listing has ended."""
         for name in names:
             if not name.endswith(SUFFIX) or name[0] == "." or name in inbox.inflight or name in inbox.stuck:
                 continue
             if name not in inbox.waiting or inbox.waiting[name][1] <= now:
                 heapq.heappush(inbox.names, name)
-
-    def _end_listing(self, inbox: Inbox) -> None:
-        """Let the names of a listing be taken; those over the share of the inbox are taken to be refused."""
-        inbox.listing = None
+        if len(names) == _LISTED_AT_ONCE:
+            most = 2 * self.shares.pending_files or math.inf  # names in memory, 90 bytes each
+            if len(inbox.names) < most:
+                self._long[inbox] = listing
+                return
+            self._marked.add(inbox.requests)  # the next listing finds the others
         inbox.room = self.shares.pending_files - len(inbox.waiting) if self.shares.pending_files else math.inf
         if inbox.names:
             heapq.heappush(self._queues[inbox.queue], (inbox.names[0], inbox.requests, inbox))
