@@ -77,6 +77,7 @@ def main() -> int:
         say("1", f"a new home in {home}, and a daemon on it")
         daemon = Daemon(home)
         try:
+            daemon.start()
             checks = story(home, daemon) | moving(home) | acting(home, daemon)
             daemon.stop()
             checks["the daemon stopped in order"] = daemon.exit_code == 0
@@ -351,7 +352,6 @@ class Daemon:
     def __init__(self, home: Path) -> None:
         self._home = home
         self.exit_code: int | None = None
-        self.start()
 
     def start(self) -> None:
         began = time.monotonic()
@@ -360,7 +360,8 @@ class Daemon:
             command += ["--set", "model.curation=scripted:curation.json"]
             command += ["--set", "tasks.least_seconds=1"]  # a minute, for all but trials
             self._process = subprocess.Popen(command, stderr=log)
-        SyncClient(self._home, "main", "probe", timeout_seconds=20).ping()
+        # a first start compiles what it imports, and the machine may have other work
+        SyncClient(self._home, "main", "probe", timeout_seconds=120).ping()
         self.start_seconds = time.monotonic() - began
 
     def kill(self) -> None:
@@ -369,7 +370,7 @@ class Daemon:
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
-        self.exit_code = self._process.wait(20)
+        self.exit_code = self._process.wait(60)
 
     def end(self) -> None:
         if self._process.poll() is None:
@@ -377,7 +378,7 @@ class Daemon:
             self._process.wait()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
