@@ -274,6 +274,7 @@ def _memory_of(
             current=projections.documents.current,
             render=projections.documents.render,
             last_written=journal.last_written,
+            kept=kept,
         ),
         index=index,
         ledger=ledger,

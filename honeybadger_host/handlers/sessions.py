@@ -9,13 +9,14 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.wire import DeleteSession, EnvironmentUpdate, ListSessions, Refusal, TaskUpdate, UpdateSession
+from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
-from honeybadger_host.memory.turn_log import set_aside_file, turns_file
+from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -127,8 +128,8 @@ def list_sessions(documents: Sessions) -> QueryHandler:
             return {**head, "turns": 0, "entries": None, "tokens": None, "has_file": True, "problem": str(error)}
         document = view.document
         if view.skipped:
-            lines = "1 line of it is not a turn" if view.skipped == 1 else f"{view.skipped} lines of it are not turns"
-            head["problem"] = f"{turns_file(group, session)}: {lines}, see {set_aside_file(group, session)}"
+            lines = count_of(view.skipped, "line")
+            head["problem"] = f"{turns_file(group, session)}: {lines} skipped, not a turn; the newest {view.fault}"
         return {
             **head,
             "turns": document.turns,

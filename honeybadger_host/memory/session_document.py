@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
 import orjson
@@ -241,8 +242,12 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
         session: its name is where it lies, whatever the file says.
     Raises ValueError: it is not a session document; the message says where and why.
     """
-    members = {**read_json(data), "session_id": session}
-    return checked(SessionDocument, members)
+    return _parsed(data).model_copy(update={"session_id": session})
+
+
+@lru_cache(maxsize=16)  # a version is decided, checked, written and read again
+def _parsed(data: bytes) -> SessionDocument:
+    return checked(SessionDocument, {**read_json(data), "session_id": ""})
 
 
 def is_document(data: bytes) -> bool:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ import structlog
 from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.documents.document import Rules
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
@@ -41,7 +43,7 @@ from honeybadger_host.memory.session_files import (
     session_file,
 )
 from honeybadger_host.memory.turn_log import Mark, Window, read_window, turns_file
-from honeybadger_host.memory.turn_log_store import MAX_SESSIONS, TurnLogs
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
@@ -62,11 +64,13 @@ class View:
     Args:
         data: the file, which may lack the newest turns; None: there is none.
         skipped: lines of the log's window that are not turns.
+        fault: place and fault of the newest of them.
     """
 
     document: SessionDocument
     data: bytes | None
     skipped: int = 0
+    fault: str = ""
 
     @property
     def is_new(self) -> bool:
@@ -109,6 +113,7 @@ class Sessions:
     Args:
         current: returns the newest version of a file, see `Documents.current`.
         render: writes a file whose derived members changed, see `Documents.render`.
+        kept: keeps the documents of files.
         last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
     """
 
@@ -120,10 +125,12 @@ class Sessions:
         current: Callable[[str], bytes | None],
         render: Callable[[str], None],
         last_written: Callable[[str], bytes | None],
+        kept: KeptFiles | None = None,
     ) -> None:
         self.limits = limits
         self._home = turn_logs.home
         self._turn_logs = turn_logs
+        self._kept = kept or KeptFiles(turn_logs.home)
         self._current = current
         self._render = render
         self._last_written = last_written
@@ -132,8 +139,6 @@ class Sessions:
         self.compactions = 0
         """Since the start."""
         self._working: dict[tuple[str, str], _Working] = {}
-        self._parsed: OrderedDict[str, tuple[bytes, SessionDocument]] = OrderedDict()
-        """File -> its version that was used last, parsed; spares reading our own JSON."""
         self._lagging: OrderedDict[tuple[str, str], float] = OrderedDict()
         """Sessions whose file lacks turns -> when the newest came; the longest quiet first."""
 
@@ -143,7 +148,8 @@ class Sessions:
         """Return a document as it is. Raises WorldFailed: its file cannot be read."""
         base, data = self._version(group, session)
         base, behind = self._behind(group, session, base)
-        return View(self._folded(base, behind), data, self._turn_logs.load(group, session).skipped)
+        window = self._turn_logs.load(group, session)
+        return View(self._folded(base, behind), data, window.skipped, window.fault)
 
     def standing(self, group: str, session: str) -> SessionDocument:
         """Return the newest version: turns add nothing to its facts, tasks and summary. Raises WorldFailed."""
@@ -153,7 +159,7 @@ class Sessions:
         """Return a version with the turns of the log, as its file is to hold it."""
         group, session = _session_of(file)
         try:
-            document = self._parse(file, version)
+            document = parse_document(version, session)
             if document.turns == self._turn_logs.newest(group, session):
                 return version  # without a look into the log, which has just grown by the turns of this batch
             base, behind = self._behind(group, session, document)
@@ -164,31 +170,19 @@ class Sessions:
     def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
         """Return the newest version, parsed and as it is. Raises WorldFailed: nobody knows a good one."""
         file = session_file(group, session)
-        data = self._current(file)
-        if data is None:
+        document, data = self._kept.value(file, partial(self._read, file, session))
+        if document is None:
             return empty_document(session, self.deletion(group, session).turns), None
-        try:
-            document = self._parse(file, data)
-        except ValueError as error:
-            raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
         if document.turns is None and not document.recent_history:
             document = document.up_to(self.deletion(group, session).turns)
         return document, data
 
-    def _parse(self, file: str, data: bytes) -> SessionDocument:
-        """Return the document of a version. Raises ValueError."""
-        held = self._parsed.get(file)
-        if held is not None and held[0] == data:
-            return held[1]
-        document = parse_document(data, file.rpartition("/")[2].removesuffix(".json"))
-        self._keep(file, data, document)
-        return document
-
-    def _keep(self, file: str, data: bytes, document: SessionDocument) -> None:
-        self._parsed[file] = (data, document)
-        if len(self._parsed) > MAX_SESSIONS:
-            with contextlib.suppress(KeyError):  # another thread was faster
-                self._parsed.popitem(last=False)
+    def _read(self, file: str, session: str) -> tuple[SessionDocument | None, bytes | None]:
+        data = self._current(file)
+        try:
+            return None if data is None else parse_document(data, session), data
+        except ValueError as error:
+            raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
 
     def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
         """Return `begins_after`, and those of a session's turns that contexts show. Raises WorldFailed."""
@@ -247,7 +241,6 @@ class Sessions:
         """Return the change that makes a document the file."""
         working = self._working[group, session]
         file, data = session_file(group, session), dump_document(document)
-        self._keep(file, data, document)
         return FileWritten(group, "session", file, data, working.data, turns_file(group, session))
 
     def after_turns(self, changes: Sequence[TurnAdded], now: datetime) -> tuple[FileWritten, ...]:
@@ -339,7 +332,7 @@ class Sessions:
                 held.tombstone, held.deletion = change.data, parse_deletion(change.data)
                 base, data = empty_document(held.base.session_id, held.deletion.turns), held.data
             elif isinstance(change, FileWritten):
-                base, data = self._parse(change.file, change.data), change.data
+                base, data = parse_document(change.data, held.base.session_id), change.data
             else:
                 base, data = held.base, None
             self._working[_session_of(change.file)] = replace(

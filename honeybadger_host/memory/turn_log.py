@@ -1,8 +1,7 @@
 """The log of a session, and the window over its newest turns (AM1, AB5).
 
 The log `data/sessions/<group>/<session>.jsonl` is kept whole; the window is read from its end, so a long log costs no
-more than a short one. A line that is not a turn never hides the others: it is skipped, and `<session>.jsonl.set-aside`
-says its place and its fault.
+more than a short one. A line that is not a turn never hides the others: it is skipped.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ log = structlog.get_logger()
 
 # How far back a window is looked for, 1 s: past that much garbage it is as good as empty.
 _MAX_TAIL_LENGTH: Final = 256 * 1024 * 1024
-_MAX_SET_ASIDE: Final = 100  # wrong lines of one window that are described; the others are counted
-_MAX_SHOWN: Final = 2000  # characters of a wrong line that its description holds; the log has all of it
 # Highest number of a turn: later ones must be numbers that every JSON reader keeps.
 _LAST_NUMBER: Final = 10**15
 
@@ -44,11 +41,6 @@ _NUMBERED: Final = re.compile(rb'{"turn":(\d{1,16}),')  # how a line of the host
 
 def turns_file(group: str, session: str) -> str:
     return f"data/sessions/{group}/{session}.jsonl"
-
-
-def set_aside_file(group: str, session: str) -> str:
-    """Return where the wrong lines of a log are described, below the home folder."""
-    return f"{turns_file(group, session)}.set-aside"
 
 
 def dump_turn(turn: Turn, request_id: str) -> bytes:
@@ -181,21 +173,6 @@ def ranges_of(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class WrongLine:
-    """A line of a log that is not a turn.
-
-    Args:
-        byte: where it begins; `bytes`: how long it is.
-        line: its beginning.
-    """
-
-    byte: int
-    bytes: int
-    why: str
-    line: str
-
-
-@dataclass(frozen=True, slots=True)
 class Window:
     """The newest turns of a session.
 
@@ -204,14 +181,14 @@ class Window:
         last_number: number of the newest turn of the log, withdrawn or not; 0 when it has none.
         skipped: lines among those looked at that are not turns.
         signature: of the log when it was read; None when there is none.
-        wrong: the newest of those lines, in their order.
+        fault: place and fault of the newest of those lines.
     """
 
     turns: tuple[Turn, ...]
     last_number: int
     skipped: int
     signature: Signature | None
-    wrong: tuple[WrongLine, ...] = ()
+    fault: str = ""
 
 
 def read_window(path: Path, size: int) -> Window:
@@ -226,7 +203,7 @@ def read_window(path: Path, size: int) -> Window:
     with closing_fd(fd):
         turns: list[Turn] = []
         marks: list[Mark] = []
-        wrong: list[WrongLine] = []
+        fault = ""
         skipped = last = 0
         for byte, length, line in lines_back(fd, status.st_size):
             if len(turns) == size or status.st_size - byte > _MAX_TAIL_LENGTH:
@@ -245,11 +222,9 @@ def read_window(path: Path, size: int) -> Window:
                     turns.append(turn)
             except ValueError as error:
                 skipped += 1
-                if len(wrong) < _MAX_SET_ASIDE:
-                    shown = line[: 4 * _MAX_SHOWN].decode(errors="replace")[:_MAX_SHOWN]
-                    wrong.append(WrongLine(byte, length, str(error), shown))
+                fault = fault or f"at byte {byte}: {error}"
     turns.reverse()
-    return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), tuple(reversed(wrong)))
+    return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), fault)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -10,12 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import orjson
 import structlog
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
-from honeybadger_host.files.safe_files import replace as replace_file
 from honeybadger_host.journal.changes import Change, TurnAdded, TurnsMarked
 from honeybadger_host.memory.turn_log import (
     KeyedLine,
@@ -23,7 +22,6 @@ from honeybadger_host.memory.turn_log import (
     Window,
     keyed_turns,
     read_window,
-    set_aside_file,
     stored_turns,
     turns_file,
 )
@@ -94,11 +92,9 @@ class TurnLogs:
                 self._use(key, held)
                 return held.window
             window = self._read(group, session, self._window_turns)
-            if window.skipped and (held is None or held.window.wrong != window.wrong):
-                aside = _set_aside(self.home / set_aside_file(group, session), window)
-                log.warning(
-                    "conversation.skipped", file=turns_file(group, session), lines=window.skipped, set_aside=aside
-                )
+            if window.skipped and (held is None or held.window.fault != window.fault):
+                file = turns_file(group, session)
+                log.warning("conversation.skipped", file=file, lines=window.skipped, newest=window.fault)
             if held is None:
                 self._sessions[key] = held = _Session(window, 0.0)
             held.window = window
@@ -121,9 +117,15 @@ class TurnLogs:
 
     def _read(self, group: str, session: str, size: int) -> Window:
         """Return the newest turns of a log. Raises WorldFailed."""
+        with self._log_of(group, session) as path:
+            return read_window(path, size)
+
+    @contextlib.contextmanager
+    def _log_of(self, group: str, session: str) -> Iterator[Path]:
+        """Yield the path of a log. Raises WorldFailed instead of OSError."""
         path = self.home / turns_file(group, session)
         try:
-            return read_window(path, size)
+            yield path
         except OSError as error:
             raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
 
@@ -145,19 +147,13 @@ class TurnLogs:
 
     def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, KeyedLine]:
         """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""
-        path = self.home / turns_file(group, session)
-        try:
+        with self._log_of(group, session) as path:
             return keyed_turns(path, keys)
-        except OSError as error:
-            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
 
     def stored(self, group: str, session: str, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:
         """Yield the turns between two numbers. Raises WorldFailed."""
-        path = self.home / turns_file(group, session)
-        try:
+        with self._log_of(group, session) as path:
             yield from stored_turns(path, after=after, before=before, newest_first=newest_first)
-        except OSError as error:
-            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
 
     def decided(self, group: str, session: str) -> Sequence[Turn]:
         """Return the turns decided in this batch, which no log has yet. The session must be loaded."""
@@ -214,7 +210,7 @@ class TurnLogs:
             if signature.inode != window.signature.inode or signature.size > expected:
                 signature = NEVER_SEEN  # somebody else changed it, too: the next `load` reads it
         turns = [*window.turns, *turns][-self._window_turns :]
-        return Window(tuple(turns), last_number, window.skipped, signature, window.wrong)
+        return Window(tuple(turns), last_number, window.skipped, signature, window.fault)
 
     def evict(self) -> int:
         """Drop sessions that were idle too long, and the least recently used ones over the limit; return how many."""
@@ -234,12 +230,3 @@ class TurnLogs:
         for key in gone:
             del self._sessions[key]
         return len(gone)
-
-
-def _set_aside(aside: Path, window: Window) -> str | None:
-    """Write a report on bad lines of a log for a person; return its name, None: it cannot be written."""
-    try:
-        replace_file(aside, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in window.wrong))
-    except OSError:
-        return None
-    return aside.name

@@ -20,7 +20,6 @@ from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, wait_for
 
 LOG = "data/sessions/main/main.jsonl"
-ASIDE = f"{LOG}.set-aside"
 Damage = Callable[[bytes], bytes]
 
 
@@ -122,9 +121,7 @@ def test_a_damaged_log_serves_what_is_valid(home: Path, make_host: HostFactory, 
         assert said(client(session=session)) == [*kept, "the session goes on"], session
 
 
-def test_wrong_lines_are_set_aside_with_place_and_reason(
-    home: Path, make_host: HostFactory, client: MakeClient
-) -> None:
+def test_wrong_lines_are_skipped_with_place_and_reason(home: Path, make_host: HostFactory, client: MakeClient) -> None:
     lines = log_of("main", KEEPS_ALL).splitlines(keepends=True)
     wrong = lines[1].replace(b'"token_count":0', b'"token_count":"many"')
     assert wrong != lines[1]
@@ -134,16 +131,12 @@ def test_wrong_lines_are_set_aside_with_place_and_reason(
     agent = client()
     agent.append_turn("user", "four")
     assert said(agent) == ["one", "three", "four"]
-    first, second = (orjson.loads(line) for line in (home / ASIDE).read_bytes().splitlines())
-    assert (first["byte"], first["bytes"]) == (len(lines[0]), len(wrong) - 1)
-    assert "token_count" in first["why"]
-    assert first["line"] == wrong.decode().rstrip("\n")
-    assert "JSON" in second["why"]
     [event] = host.events("conversation.skipped")
-    assert (event["file"], event["lines"], event["set_aside"]) == (LOG, 2, Path(ASIDE).name)
+    fault = f"at byte {len(b''.join([lines[0], wrong, lines[2]]))}: it is not JSON"
+    assert (event["file"], event["lines"], event["newest"][: len(fault)]) == (LOG, 2, fault)
     [row] = agent.list_sessions().sessions
     assert row.problem is not None
-    assert ASIDE in row.problem
+    assert fault in row.problem
 
 
 @pytest.mark.parametrize("damage", [{"facts": ["known", 5]}, {"long_term_summary": []}, {"active_tasks": [None]}])
