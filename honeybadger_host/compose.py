@@ -42,6 +42,7 @@ from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.task_runs import run_of
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.journal.atomic_files import WholeFiles
@@ -64,7 +65,6 @@ from honeybadger_host.observe import Counters
 from honeybadger_host.ops import clock
 from honeybadger_host.ops.forget import Forgetter
 from honeybadger_host.ops.host import Host
-from honeybadger_host.ops.scheduler import Scheduler, wall_clock
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import DeadLetters
@@ -77,6 +77,7 @@ from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.transfer.placing import finish_loading
 from honeybadger_host.work.push import Pusher
+from honeybadger_host.work.scheduler import Scheduler, SchedulerUses, wall_clock
 from honeybadger_host.work.task_states import TaskStates
 from honeybadger_host.work.times import read_cron, read_zone
 
@@ -214,6 +215,17 @@ def _put_together(
         passed,
     )
 
+    scheduled = SchedulerUses(
+        home,
+        journal,
+        tasks.states,
+        memory.turn_logs,
+        tasks.schedule,
+        tasks.why_idle,
+        handler_of=lambda run: run_of(run, turns, tasks.files, tasks.states, journal),
+        turn=pipeline.turn,
+        change=pipeline.change,
+    )
     forgetter = Forgetter(memory, documents, pipeline, changed=changed)
     return Host(
         home=home,
@@ -229,7 +241,7 @@ def _put_together(
         pipeline=pipeline,
         curator=curator,
         forgetter=forgetter,
-        scheduler=Scheduler(tasks, turns, pipeline, journal, lambda: wall_clock()),
+        scheduler=Scheduler(scheduled, lambda: wall_clock()),
         pusher=Pusher(home, settings.messages.push, journal, pipeline.writer_slot, memory.arrivals),
         counters=counters,
         senders=senders,

@@ -162,6 +162,14 @@ class TurnUnderWay:
     stop: Stop
 
 
+class CutShort(Exception):
+    """A turn was begun too often and never ended: it is not tried again."""
+
+    def __init__(self, attempts: int) -> None:
+        super().__init__(f"the host ended {attempts} times while it ran")
+        self.attempts = attempts
+
+
 @dataclass(frozen=True, slots=True)
 class TurnHandler:
     """Runs an agent's turn, which may take minutes. A turn that came through `requests/` is part of another turn and

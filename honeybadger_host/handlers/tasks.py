@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -49,7 +49,6 @@ from honeybadger_host.work.times import Once, Schedule, next_run, runs
 MOST_TASKS = 100  # that a group may have for another to be scheduled
 _SHOWN_RUNS: Final = 5
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
-_RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
 _SHOWN_AS: Final[Mapping[Event, ShownState]] = {
     "done": "done",
     "failed": "failed",
@@ -97,25 +96,6 @@ def why_without_model(agent: str, model: str) -> str | None:
         f"it does not run: agent {agent} has only the offline model, which cannot do tasks; choose a model with "
         f"model.name or in {AGENTS_FOLDER}/{agent}.json, see docs/models.md"
     )
-
-
-def run_id(task: str, run: datetime) -> str:
-    """Return the id of the turn that is a run of a task: the same whenever it is made."""
-    return f"{task}.{stamp_of(run)}"
-
-
-def stamp_of(at: datetime) -> str:
-    """Return a moment as a part of an id, to the microsecond."""
-    return at.astimezone(UTC).strftime(_RUN_FORMAT)
-
-
-def run_in(request: str) -> tuple[str, datetime] | None:
-    """Return the task and the run that a turn's id names; None: it is of something else."""
-    task, _, at = request.rpartition(".")
-    try:
-        return task, datetime.strptime(at, _RUN_FORMAT).replace(tzinfo=UTC)
-    except ValueError:
-        return None
 
 
 def task_table(deps: TaskDependencies) -> Mapping[str, Handler]:

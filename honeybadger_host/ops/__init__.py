@@ -2,7 +2,7 @@
 
 May import: spool, handlers, curation, work, search, memory, journal, files, text, errors, settings.
 
-Reading order: `host` (the parts of a running host), `maintenance`, `scheduler`, `clock`, `page`, `status`,
+Reading order: `host` (the parts of a running host), `maintenance`, `clock`, `page`, `status`,
 `metrics`; `forget_plan`, `forget_derived`, `forget` and `residue`; the folder `doctor/`; `archive`, `backup`,
 `restore`; `systemd`; `tokens`; `operator_client` (commands ask the host with it), `gist` (a change on one line)
 and `faults` (of a status).

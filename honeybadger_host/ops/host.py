@@ -22,13 +22,13 @@ from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages
 from honeybadger_host.ops.forget import Forgetter
-from honeybadger_host.ops.scheduler import Scheduler
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.work.push import Pusher
+from honeybadger_host.work.scheduler import Scheduler
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics

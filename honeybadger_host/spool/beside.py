@@ -18,12 +18,12 @@ from anyio.abc import TaskGroup
 from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.handler_kinds import QueryHandler, TurnHandler, WaitingHandler
+from honeybadger_host.handler_kinds import CutShort, QueryHandler, TurnHandler, WaitingHandler
 from honeybadger_host.memory.served import Served
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.request import RETRY_SECONDS, Answered, Asking, QueuedRequest
-from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
+from honeybadger_host.spool.turn_queue import TurnQueue, Withdrawn
 
 log = structlog.get_logger()
 

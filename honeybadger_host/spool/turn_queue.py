@@ -18,7 +18,7 @@ import structlog
 
 from honeybadger_agent.wire import Refusal, StopResult, dump_error
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Stop, StopAsked, TurnHandler, TurnUnderWay
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Stop, StopAsked, TurnHandler, TurnUnderWay
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import TurnKey, turn_name
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, turns_queue
@@ -31,14 +31,6 @@ ATTEMPTS = 3  # how often a turn is begun that an end of the host cuts short
 _STOP_SECONDS: Final = 20.0  # how long the answer of a turn that was stopped may take to be written
 
 ResultT = TypeVar("ResultT")
-
-
-class CutShort(Exception):
-    """A turn was begun too often and never ended: it is not tried again."""
-
-    def __init__(self, attempts: int) -> None:
-        super().__init__(f"the host ended {attempts} times while it ran")
-        self.attempts = attempts
 
 
 class Withdrawn(Exception):

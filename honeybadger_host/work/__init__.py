@@ -1,6 +1,6 @@
 """Scheduled tasks and their times, messages to people and where they are pushed.
 
-May import: memory, journal, files, text, errors, settings. `ops.scheduler` runs the tasks.
+May import: handler_kinds, memory, journal, files, text, errors, settings.
 
-Reading order: `times`, `due`; `task_files`, `task_states`; `messages`, `arrivals`, `push`.
+Reading order: `times`, `due`; `task_files`, `task_states`, `runs`, `scheduler`; `messages`, `arrivals`, `push`.
 """

@@ -21,7 +21,7 @@ from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.world import script
 from tests.hosting import PATIENCE, HostProcess, RawSender, request, run_agent, run_cli, status_of, turns_of, wait_for
 
-QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "ops.scheduler.COMPARE_SECONDS": 0.2}
+QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "work.scheduler.COMPARE_SECONDS": 0.2}
 GREET = {"when": "greet", "answers": [{"text": "Good morning", "input_tokens": 30, "output_tokens": 4}]}
 QUIET = {"when": "look", "answers": [{"text": "NOTHING."}]}
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
@@ -366,7 +366,7 @@ def test_due_tasks_do_not_wait_for_a_full_scan(make_host: HostFactory, home: Pat
     set_clock, source = shifted(home)
     slow = """
 import os, time
-from honeybadger_host.ops.scheduler import Run, Scheduler
+from honeybadger_host.work.scheduler import Run, Scheduler
 scandir, look = os.scandir, Scheduler._look
 def note(*what):
     with open(os.environ["HOME_OF_TEST"] + "/looks", "a") as file:
@@ -405,7 +405,7 @@ os.scandir, Scheduler._look = slowly, looked
 
 
 def test_a_failed_run_is_retried_then_told(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    host = make_host({**script(home, *MODEL), **QUICK, "ops.scheduler.RETRY_SECONDS": 0.1}).start()
+    host = make_host({**script(home, *MODEL), **QUICK, "work.scheduler.RETRY_SECONDS": 0.1}).start()
     task = schedule(stranger, "bad", description="break", schedule_type="cron", cron_expression="0 0 1 1 *")
     assert stranger.do("r", "run_task", task=task)["state"] == "due"
     wait_for(lambda: records(home, "main", "failed"))

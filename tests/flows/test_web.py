@@ -32,7 +32,7 @@ SETTINGS = {
     **AT_ONCE,
     "memory.writes": "careful=review",
     "curation.apply": "review",
-    "ops.scheduler.RETRY_SECONDS": 0.1,
+    "work.scheduler.RETRY_SECONDS": 0.1,
 }
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}</textarea><form action=//evil>"
 

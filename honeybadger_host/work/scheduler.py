@@ -14,7 +14,7 @@ import heapq
 import itertools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,15 +30,12 @@ from honeybadger_agent.wire import ListTasks, Refusal
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import Signature
-from honeybadger_host.handler_kinds import Asked, ChangeHandler
-from honeybadger_host.handlers.task_runs import Run, TaskChanged, not_run, noted, run_of, why_skipped
-from honeybadger_host.handlers.tasks import TaskDependencies, run_in, stamp_of
-from honeybadger_host.handlers.turns.chat_turn import TurnDependencies
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, TurnHandler
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.spool.pipeline import Pipeline
-from honeybadger_host.spool.turn_queue import CutShort
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.work.due import due, missed_before
+from honeybadger_host.work.runs import Run, TaskChanged, not_run, noted, run_in, stamp_of, why_skipped
 from honeybadger_host.work.task_files import (
     TaskFile,
     WrongSchedule,
@@ -50,7 +47,7 @@ from honeybadger_host.work.task_files import (
     task_file,
     tasks_folder,
 )
-from honeybadger_host.work.task_states import Event, TaskKey
+from honeybadger_host.work.task_states import Event, TaskKey, TaskStates
 from honeybadger_host.work.times import Schedule, next_run
 
 log = structlog.get_logger()
@@ -95,6 +92,28 @@ class _Note:
     decides: ChangeHandler[None]
 
 
+@dataclass(frozen=True, slots=True)
+class SchedulerUses:
+    """The parts of the host that the scheduler uses.
+
+    Args:
+        schedule_of: (task, now) -> when it runs. Raises WrongSchedule.
+        why_idle: task -> why it does not run, though nothing is wrong with its file; None: it runs.
+        handler_of: run -> the handler of its turn.
+        turn, change: see `Pipeline`.
+    """
+
+    home: Path
+    journal: Journal
+    states: TaskStates
+    turn_logs: TurnLogs
+    schedule_of: Callable[[TaskFile, datetime], Schedule]
+    why_idle: Callable[[TaskFile], str | None]
+    handler_of: Callable[[Run], TurnHandler]
+    turn: Callable[[Asked, str, TurnHandler], Awaitable[bytes | None]]
+    change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
+
+
 class Scheduler:
     """Runs due tasks. `touch` on any thread, the rest on the event loop and one worker thread in turn.
 
@@ -102,15 +121,8 @@ class Scheduler:
         clock: the time, aware.
     """
 
-    def __init__(
-        self,
-        tasks: TaskDependencies,
-        turns: TurnDependencies,
-        pipeline: Pipeline,
-        journal: Journal,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._tasks, self._turns, self._pipeline, self._journal, self._clock = tasks, turns, pipeline, journal, clock
+    def __init__(self, uses: SchedulerUses, clock: Callable[[], datetime]) -> None:
+        self._uses, self._clock = uses, clock
         self._known: dict[TaskKey, _Known] = {}
         # tasks by their next moment; a row that is no longer `_Known.next` is passed over
         self._queue: list[tuple[datetime, TaskKey]] = []
@@ -127,7 +139,7 @@ class Scheduler:
         self._has_looked = True
         self._folders_seen: Mapping[Path, Signature | None] = {}
         self._stale: dict[Path, None] = {}  # folders to be compared, in this order
-        tasks.states.changed = self.touch
+        uses.states.changed = self.touch
 
     @property
     def folders(self) -> list[Path]:
@@ -163,7 +175,7 @@ class Scheduler:
 
     def look_at_folders(self) -> None:
         """Notice in which folders files came or went, whatever was heard. One thread at a time."""
-        signatures = {folder: signature_of(folder) for folder in _folders(self._tasks.home)}
+        signatures = {folder: signature_of(folder) for folder in _folders(self._uses.home)}
         before, self._folders_seen = self._folders_seen, signatures
         changed = {folder for folder in (*signatures, *before) if signatures.get(folder) != before.get(folder)}
         if changed:
@@ -179,7 +191,7 @@ class Scheduler:
     async def run(self) -> None:
         """Run due tasks until cancelled."""
         self._loop = asyncio.get_running_loop().call_soon_threadsafe
-        for turn in await anyio.to_thread.run_sync(self._journal.unfinished, SCHEDULER):
+        for turn in await anyio.to_thread.run_sync(self._uses.journal.unfinished, SCHEDULER):
             if (found := run_in(turn.request)) is not None:
                 self._begun[turn.group, found[0]] = found[1]
         async with anyio.create_task_group() as tasks:
@@ -207,8 +219,8 @@ class Scheduler:
             self._read(key, now)
         if self._compare_at is None or not timedelta() <= self._compare_at - now <= timedelta(seconds=COMPARE_SECONDS):
             self._compare_at = now + timedelta(seconds=COMPARE_SECONDS)
-            self._compare(_folders(self._tasks.home))
-            self._compare(self._tasks.home / tasks_folder(group) for group in {group for group, _ in self._known})
+            self._compare(_folders(self._uses.home))
+            self._compare(self._uses.home / tasks_folder(group) for group in {group for group, _ in self._known})
         stale = self._next_stale()
         touched.update(self._changed_files(stale, now))
         while self._queue and self._queue[0][0] <= now:
@@ -271,11 +283,11 @@ class Scheduler:
         """Read a task's file; a fault is reported once."""
         file = task_file(*key)
         before = self._known.get(key)
-        signature = signature_of(self._tasks.home / file)
+        signature = signature_of(self._uses.home / file)
         problem, task, schedule, data = "", None, None, b""
         try:
             check_id(key[1])
-            data = read_whole(self._tasks.home / file) or b""
+            data = read_whole(self._uses.home / file) or b""
             if signature is None or not data:
                 self._known.pop(key, None)
                 return
@@ -283,7 +295,7 @@ class Scheduler:
                 before.signature = signature
                 return
             task = parse_task(data)
-            schedule = self._tasks.schedule(task, now)
+            schedule = self._uses.schedule_of(task, now)
         except WrongSchedule as error:
             problem, task = f"{error.member} {error}", None
         except (ValueError, WorldFailed) as error:
@@ -295,9 +307,9 @@ class Scheduler:
     def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
         """Return the next step of a task; None: nothing until its next moment, which is queued."""
         task, schedule = known.task, known.schedule
-        if task is None or schedule is None or self._tasks.states.is_being_written(*key):
+        if task is None or schedule is None or self._uses.states.is_being_written(*key):
             return None  # a task is looked at again when its record is written
-        state = self._tasks.states.current(*key)
+        state = self._uses.states.current(*key)
         if state is None:
             if next_run(schedule, now) is None:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")
@@ -310,7 +322,7 @@ class Scheduler:
             return None
         if state.asked is not None:
             asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
-            return why_skipped(asked, state, self._tasks.home, self._turns.turn_logs)[0]
+            return why_skipped(asked, state, self._uses.home, self._uses.turn_logs)[0]
         if task.paused:
             why = task.paused if isinstance(task.paused, str) else "its file says so"
             return None if state.event == "paused" else self._note(key, "paused", why=why)
@@ -327,20 +339,20 @@ class Scheduler:
         run = Run(key[0], key[1], task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
         if found.run is None:
             why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
-            return _Note(key, "missed", not_run(run, self._tasks.states, "missed", why))
-        run, why = why_skipped(run, state, self._tasks.home, self._turns.turn_logs)
-        return _Note(key, "skipped", not_run(run, self._tasks.states, "skipped", why)) if why else run
+            return _Note(key, "missed", not_run(run, self._uses.states, "missed", why))
+        run, why = why_skipped(run, state, self._uses.home, self._uses.turn_logs)
+        return _Note(key, "skipped", not_run(run, self._uses.states, "skipped", why)) if why else run
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
         """Return whether a task does not run though its file is right; say why once."""
-        why = self._tasks.why_idle(task) or ""
+        why = self._uses.why_idle(task) or ""
         if why and why != known.problem:
             log.warning("task.refused", file=task_file(*key), why=why, now_what="until then it does not run")
         known.problem = why
         return bool(why)
 
     def _note(self, key: TaskKey, event: Event, **members: Any) -> _Note:
-        return _Note(key, event, noted(*key, self._tasks.states, event, **members))
+        return _Note(key, event, noted(*key, self._uses.states, event, **members))
 
     def _later(self, key: TaskKey, known: _Known, at: datetime | None) -> None:
         if at != known.next:
@@ -369,8 +381,8 @@ class Scheduler:
         self._begun[key] = run.at
         log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
         try:
-            handler = run_of(run, self._turns, self._tasks.files, self._tasks.states, self._journal)
-            reply = await self._pipeline.turn(asked, "run_task", handler)
+            handler = self._uses.handler_of(run)
+            reply = await self._uses.turn(asked, "run_task", handler)
             if reply is not None:
                 self._answered(key, run, reply)
             return
@@ -394,7 +406,7 @@ class Scheduler:
             log.error("task.failed", group=run.group, task=run.id, id=asked.request_id, exc_info=error)
         log.warning("task.failed", group=run.group, task=run.id, id=asked.request_id, why=why)
         self._tries.pop(key, None)
-        await self._record(key, "failed", not_run(run, self._tasks.states, "failed", why), asked)
+        await self._record(key, "failed", not_run(run, self._uses.states, "failed", why), asked)
 
     def _answered(self, key: TaskKey, run: Run, reply: bytes) -> None:
         value = orjson.loads(reply)
@@ -419,7 +431,7 @@ class Scheduler:
             name = f"{task}.{event}.{stamp_of(self._clock())}"
             asked = Asked(group, SCHEDULER, name, "main", ListTasks())
         asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest())
-        reply = orjson.loads(await self._pipeline.change(asked, "run_task", decides))
+        reply = orjson.loads(await self._uses.change(asked, "run_task", decides))
         if reply["ok"]:
             self._begun.pop(key, None)
             if event == "missed":
