@@ -366,8 +366,8 @@ def test_due_tasks_do_not_wait_for_a_full_scan(make_host: HostFactory, home: Pat
     set_clock, source = shifted(home)
     slow = """
 import os, time
-from honeybadger_host.work.scheduler import Run, Scheduler
-scandir, look = os.scandir, Scheduler._look
+from honeybadger_host.work import scheduler
+scandir, why_skipped = os.scandir, scheduler.why_skipped
 def note(*what):
     with open(os.environ["HOME_OF_TEST"] + "/looks", "a") as file:
         print(time.time(), *what, file=file)
@@ -376,13 +376,10 @@ def slowly(folder="."):
         note()
         time.sleep(0.05)
     return scandir(folder)
-def looked(self):
-    actions = look(self)
-    for action in actions:
-        if isinstance(action, Run):
-            note(action.id)
-    return actions
-os.scandir, Scheduler._look = slowly, looked
+def looked(run, *rest):
+    note(run.id)
+    return why_skipped(run, *rest)
+os.scandir, scheduler.why_skipped = slowly, looked
 """
     for number in range(folders):
         (home / f"groups/g{number}/tasks").mkdir(parents=True)

@@ -164,13 +164,6 @@ def test_text_of_people_keeps_its_markdown_but_hides_nothing() -> None:
     assert context.system == "Group: main\n\n## Group Context\n# Who\n\n<!-- kept -->\nAB\nC\n"
 
 
-def test_the_message_counts_outside_the_system_text() -> None:
-    with_message = built(replace(FULL, message="x" * 400))
-    assert "xxx" not in with_message.system
-    assert row(with_message, "message").tokens == 100
-    assert with_message.tokens == built(replace(FULL, message=None)).tokens + 100
-
-
 WORKING = Inventory(
     "data/working/main/main/",
     (
@@ -298,15 +291,6 @@ def test_history_is_cut_to_its_own_budget() -> None:
     assert "turn 50 " in context.system
 
 
-def test_history_cut_for_room_names_the_other_budget() -> None:
-    turns = turns_of(*("x" * 400 for _ in range(50)))
-    memory = group_text(notes(*(f"{number} {'y' * 400}" for number in range(50))))
-    context = built(parts(turns=turns, memory=memory), 2000, 8000)
-    section = row(context, "## Recent Conversation")
-    assert section.state == "cut"
-    assert "context.budget_tokens, shared with memory and summary" in (section.why or "")
-
-
 def test_a_shortened_newest_turn_is_explained() -> None:
     context = built(parts(turns=turns_of("old", "x" * 40_000)), 1000)
     section = row(context, "## Recent Conversation")
@@ -325,14 +309,6 @@ def test_the_persona_is_never_cut() -> None:
         section = row(context, title)
         assert (section.state, section.tokens) == ("left_out", 0)
         assert section.why == "the parts that are never cut leave no room in context.budget_tokens"
-
-
-def test_no_budget_means_no_limit() -> None:
-    big = replace(FULL, memory=group_text(notes(*(f"{number} {'x' * 4000}" for number in range(100)))))
-    context = built(big, 0, 0)
-    assert row(context, "## Remembered Facts").state == "whole"
-    assert context.tokens > 100_000
-    assert not context.is_over_budget
 
 
 texts = st.one_of(

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from honeybadger_host.handlers import tasks
-from honeybadger_host.handlers.tasks import run_id, run_in
 from honeybadger_host.journal.changes import Added, FileRemoved
+from honeybadger_host.work.runs import run_id, run_in
 from honeybadger_host.work.task_files import parse_task
 from honeybadger_host.work.task_states import TaskState, recorded
 from tests.host.handlers.room import NOW, Room

@@ -162,15 +162,6 @@ def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part:
     assert cut_notes(book, share) == cut
 
 
-def test_the_number_of_omitted_notes_is_on_top() -> None:
-    book = notes_of(book_text("", ["x" * 40 for _ in range(20)]))
-    cut = cut_notes(book, 100)
-    assert cut.left_out == 15
-    assert cut.text.startswith("[... 15 older notes left out, see MEMORY.md]\n## Notes (a)\n- 2026-11-21 06:05: 15 xxx")
-    assert cut.text.endswith(f"- 06:05: 19 {'x' * 40}")
-    assert cut_notes(notes_of(book_text("", ["x" * 40, "y" * 40])), 28).text.startswith("[... 1 older note left out")
-
-
 def test_text_above_the_notes_has_a_share() -> None:
     text = book_text("kept by hand\n" * 80 + "the last line\n", ["one", "two"])
     cut = cut_notes(notes_of(text), 150)

@@ -166,16 +166,6 @@ def test_messages_that_were_never_in_the_history_are_counted() -> None:
     assert "[... 8 older messages" in state.long_term_summary
 
 
-def test_overlong_prose_is_cut_and_marked() -> None:
-    long = compact(document(summary="word " * 4000), NOW, SEED).document.long_term_summary
-    assert len(long) <= SEED.max_summary_characters
-    assert long.endswith("[... shortened]")
-    state = document(*(said(number) for number in range(51)), summary="word " * 4000)
-    summary = compact(state, NOW, SEED).document.long_term_summary
-    assert "- user: Message 19\n" in summary
-    assert len(summary) <= SEED.max_summary_characters
-
-
 # ---------------------------------------------------------------------------------------------------- facts and tasks
 
 

@@ -130,30 +130,18 @@ def test_saying_it_again_adds_and_takes_nothing_away() -> None:
 
 MALFORMED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "not JSON"),
-    "torn": (b'{"content": "x', "not JSON"),
-    "another encoding": (b'{"content": "\xe9"}', "not JSON"),
-    "a list": (b"[]", "must be a JSON object"),
     "no content": (b"{}", "content is missing"),
     "blank content": (b'{"content": " \\n"}', "content must be a text that is not blank"),
-    "content that is a number": (b'{"content": 1}', "content must be a string"),
     "tags that are a text": (b'{"content": "x", "tags": "a, b"}', "tags must be an array"),
-    "a tag that is a number": (b'{"content": "x", "tags": ["a", 1]}', "tags.1 must be a string"),
-    "an alias that is null": (b'{"content": "x", "aliases": [null]}', "aliases.0 must be a string"),
     "a time that is none": (b'{"content": "x", "created": "yesterday"}', "created must be a time"),
-    "a time that is a number": (b'{"content": "x", "updated": 1}', "updated must be a time"),
     "a time before all times": (
         b'{"content": "x", "updated": "0001-01-01T00:00:00+10:00"}',
         "updated must be a time",
     ),
-    "metadata that is a list": (b'{"content": "x", "metadata": []}', "metadata must be an object"),
     "a number over 64 bits": (b'{"content": "x", "metadata": {"order": [12345678901234567890123]}}', "over 64 bits"),
-    "one just over": (b'{"content": "x", "metadata": {"order": 18446744073709551616}}', "over 64 bits"),
     "a count below 0": (b'{"content": "x", "reinforced": -1}', "reinforced must be at least 0"),
-    "a count that is true": (b'{"content": "x", "reinforced": true}', "reinforced must be an integer"),
-    "a title that is a list": (b'{"content": "x", "title": []}', "title must be a string"),
     "too much": (b'{"content": "' + b"x" * MAX_ENTRY_FILE_BYTES + b'"}', "at most 1048576"),
     "too deep": (b'{"content": "x", "metadata": ' + b'{"a":' * 400 + b"1" + b"}" * 401, "nested too deep"),
-    "far too deep": (b'{"content": "x", "metadata": ' + b'{"a":' * 2000 + b"1" + b"}" * 2001, "not JSON"),
 }
 
 
@@ -248,10 +236,6 @@ def test_what_is_normalised_stays_so(text: str) -> None:
 def test_an_id_is_the_same_on_every_machine() -> None:
     assert entry_id("general", "user prefers dark mode") == "q9e4vbhapmx0"
     assert entry_id("Look", "x") == entry_id("look", "x")
-
-
-def test_labels_are_kept_once_in_their_order() -> None:
-    assert each_once(["b", "A", "a", " ", "B", "c"]) == ("b", "A", "c")
 
 
 def test_a_time_of_another_zone_is_written_in_utc() -> None:

@@ -369,16 +369,6 @@ def test_a_byte_order_mark_is_no_text(files: GroupFiles, folder: Path) -> None:
     assert text.clean == "## Notes\n"
 
 
-def test_a_repeated_error_keeps_no_frames(files: GroupFiles, folder: Path) -> None:
-    (folder / "MEMORY.md").write_bytes(b"\xff")
-    depths = []
-    for _ in range(50):
-        with pytest.raises(FileProblem) as caught:
-            files.memory("main")
-        depths.append(len(caught.traceback))
-    assert max(depths) == min(depths)
-
-
 def test_a_failure_of_the_world_is_not_remembered(files: GroupFiles, folder: Path) -> None:
     (folder / "MEMORY.md").write_text("x")
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -391,8 +381,3 @@ def test_a_failure_of_the_world_is_not_remembered(files: GroupFiles, folder: Pat
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
     assert text_of(files.memory("main")) == "x"
-
-
-def test_a_group_that_is_a_file_has_no_files(files: GroupFiles, folder: Path) -> None:
-    (folder.parent / "odd").write_text("a file")
-    assert files.memory("odd") is None

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from honeybadger_host.memory.markdown.budget import cut_notes
 from honeybadger_host.memory.markdown.group_files import GroupText
 from honeybadger_host.memory.markdown.notes import parse_notes
-from honeybadger_host.memory.markdown.notes_together import NotesInContext, together
+from honeybadger_host.memory.markdown.notes_together import NotesInContext
 from honeybadger_host.text.neutralise import estimate_tokens, render_note
 
 AT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
@@ -216,10 +216,3 @@ def test_500_notes_cost_a_third_less_than_their_file(seed: int) -> None:
         r"500 notes under 15 headings, \d\d repeated notes folded into the newest that says the same",
         loaded.notes.whole.why or "",
     )
-
-
-def test_some_notes_are_shown_as_all_are() -> None:
-    text = realistic(random.Random(7), 60)
-    book = parse_notes(text)
-    assert together(book, range(60)) == NotesInContext(book).whole
-    assert together(book, range(30, 60)).notes == 30

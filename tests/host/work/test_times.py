@@ -119,25 +119,6 @@ def test_runs_at_a_clock_jump_match_a_minute_walk(zone: str, day: str) -> None:
             assert next_run(cron, after) == coming, (line, after)
 
 
-@pytest.mark.parametrize("month", [3, 9])
-def test_fixed_times_run_daily_around_a_jump(month: int) -> None:
-    read = read_zone("Australia/Lord_Howe")
-    first, last = datetime(2026, month, 16, tzinfo=UTC), datetime(2026, month + 1, 24, tzinfo=UTC)
-    expected = brute_force("15 2 * * MON-FRI", clock(read, first, last))
-    assert runs_of(Cron("15 2 * * MON-FRI", read), first, last) == expected
-
-
-def test_a_skipped_time_runs_at_the_next_one() -> None:
-    found = next_run(Cron("30 2 29 3 *", read_zone("Europe/Berlin")), datetime(2026, 3, 1, tzinfo=UTC))
-    assert found == datetime(2026, 3, 29, 1, 0, tzinfo=UTC)  # 03:00 there
-
-
-def test_in_a_repeated_hour_no_run_lies_before_now() -> None:
-    cron = Cron("50 2 * * *", read_zone("Europe/Berlin"))
-    after = datetime(2026, 10, 25, 1, 45, tzinfo=UTC)  # 02:45 for the second time
-    assert next_run(cron, after) == datetime(2026, 10, 26, 1, 50, tzinfo=UTC)
-
-
 def test_29_february_comes_every_four_years_except_2100() -> None:
     cron = Cron("0 12 29 2 *", read_zone("America/New_York"))
     days = [
