@@ -40,8 +40,6 @@ CREATE TABLE IF NOT EXISTS shown (         -- `doc`: number in the search index,
 CREATE TABLE IF NOT EXISTS begun (one INTEGER PRIMARY KEY, at REAL NOT NULL);
 """
 _KEEP: Final = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
-# Hashes of contexts without their texts, which earlier versions kept.
-_NO_LONGER_KEPT: Final = ("data/served.jsonl", "data/served.earlier.jsonl")
 # Errors that the file has no part in.
 _WORLD: Final = (
     sqlite3.SQLITE_FULL,
@@ -62,7 +60,6 @@ class InjectionLedger:
     """
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.time, kept_days: int = 0) -> None:
-        self._home = home
         self._path = home / LEDGER_FILE
         self._kept = timedelta(days=kept_days)
         self._clock = clock
@@ -224,8 +221,6 @@ class InjectionLedger:
             self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms
             self._db.executescript(_SCHEMA + contexts.TABLES)
             self._db.execute("INSERT OR IGNORE INTO begun VALUES (1, ?)", (self._clock(),))
-            for file in _NO_LONGER_KEPT:
-                (self._home / file).unlink(missing_ok=True)
         return self._db
 
     def _close(self) -> None:

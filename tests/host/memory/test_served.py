@@ -134,15 +134,3 @@ def test_a_loaded_group_has_no_earlier_contexts(tmp_path: Path) -> None:
     ledger.take_in("main", [])
     assert ledger.served("main", hash_of(told[0])) is None
     assert ledger.served("second", hash_of(told[1])) is not None
-
-
-def test_hashes_of_an_earlier_version_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    for name in ("served.jsonl", "served.earlier.jsonl"):
-        (tmp_path / "data" / name).write_text("{}\n")
-    with sqlite3.connect(tmp_path / LEDGER_FILE) as old:
-        old.execute("CREATE TABLE served (number INTEGER PRIMARY KEY, hash TEXT)")
-    ledger = ledger_of(tmp_path)
-    ledger.note(context(1))
-    assert found(ledger, context(1)) == [True]
-    assert [path.name for path in (tmp_path / "data").glob("served*")] == []
