@@ -16,7 +16,7 @@ RUN_TESTS ?= -m pytest
 # `make check` runs what failed once more, alone: see there.
 TWICE  := .ci/twice.py $(VENV)/.results
 
-.PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash fuzz mcp-js coding-tools wheels packages bench schemas clean help
+.PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash crash-hooks fuzz mcp-js coding-tools wheels packages bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
@@ -139,7 +139,11 @@ check-313:
 
 # The long form of tests/crash: at least 15,000 kills and 2,000 power cuts, some hours.
 crash: $(VENV)/.dev
-	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest tests/crash tests/agent/test_hooks.py
+	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest tests/crash
+
+# 10,000 hooks of coding tools that are killed: each turn once, in order; 20 minutes.
+crash-hooks: $(VENV)/.dev
+	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest -n 2 -rP tests/crash/test_hooks.py
 
 # Led by coverage where atheris can be installed, else drawn by Hypothesis: it says which.
 FUZZ_SECONDS ?= 60

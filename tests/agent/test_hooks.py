@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import os
-import random
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +16,9 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.hooks import hook
 from tests.conftest import HostFactory
-from tests.crash.conftest import IS_LONG
 from tests.hosting import HostProcess, at_once, common_folder, frozen_environment, turns_of, wait_for
 
 SOURCE = Path(hook.__file__)
-# The program, ended before its n-th call that reads, changes or locks a file.
-DYING = """
-import os, sys
-path, left = sys.argv.pop(1), int(sys.argv.pop(1))
-def die_before():
-    global left
-    left -= 1
-    if left < 0:
-        os._exit(9)
-def mortal(act):
-    def call(*arguments):
-        die_before()
-        return act(*arguments)
-    return call
-source = compile(open(path).read(), path, "exec")
-for name in ("pwrite", "ftruncate", "fsync"):
-    setattr(os, name, mortal(getattr(os, name)))
-watched = ("open", "os.rename", "os.remove", "os.mkdir", "os.utime", "fcntl.flock")
-sys.addaudithook(lambda event, _: event in watched and die_before())
-exec(source, {"__name__": "__main__"})
-"""
 DYING_AT_SECOND_RENAME = """
 import os, sys
 path, count, rename = sys.argv.pop(1), 0, os.rename
@@ -292,87 +268,8 @@ def test_a_user_named_like_a_sender_is_renamed(host: HostProcess, home: Path, tr
     assert [turn["sender"] for turn in turns_of(home, SESSION)] == ["user", "claude-code"]
 
 
-def killed_at_each_call(home: Path, transcript: Transcript, source: Path, **members: Any) -> None:
-    """Kill the hooks of one turn after the other, each before a later call, then run one to its end."""
-    for call in range(100):
-        transcript.user(f"Question {call}")
-        transcript.assistant(f"Answer {call}")
-        more = {"last_assistant_message": f"Answer {call}", "prompt_id": f"p{call}", **members}
-        killed = run_hook(home, event(transcript, "Stop", **more), program=("-c", DYING, str(source), str(call)))
-        if killed.returncode == 0:
-            break
-        assert killed.returncode == 9, killed.stderr
-    assert call > 15
-    await_requests(home)
-    run_hook(home, event(transcript, "SessionStart", source="resume", **members))
-    await_requests(home)
-
-
 def await_requests(home: Path) -> None:
     wait_for(lambda: not os.listdir(home / "data/ipc/main/claude-code/requests"))
-
-
-def test_killed_at_any_call_each_turn_is_kept_once(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    killed_at_each_call(home, transcript, SOURCE)
-    assert contents_of(home) == transcript.said
-
-
-def test_without_catching_up_a_killed_hook_loses_turns(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    """The control: events alone, without the transcript."""
-    killed_at_each_call(home, transcript, SOURCE, transcript_path=None)
-    kept = contents_of(home)
-    assert kept
-    assert not set(transcript.said) <= set(kept)
-
-
-def test_with_new_keys_a_killed_hook_doubles_turns(
-    host: HostProcess, home: Path, transcript: Transcript, tmp_path: Path
-) -> None:
-    """The control: keys that are not the transcript's."""
-    source = SOURCE.read_text()
-    assert source.count('line["uuid"]') == 1
-    other = tmp_path / "hook.py"
-    other.write_text(source.replace('line["uuid"]', 'line["uuid"] + os.urandom(8).hex()'))
-    killed_at_each_call(home, transcript, other)
-    assert len(contents_of(home)) > len(transcript.said)
-
-
-@pytest.mark.timeout(7200 if IS_LONG else 120)
-def test_killed_at_random_each_turn_is_kept_once(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    """HB_CRASH_LONG kills 10,000 hooks: every second one at some moment, the others before one of their calls."""
-    chance = random.Random(1)
-    killed: Counter[str] = Counter()
-    while killed.total() < (10_000 if IS_LONG else 25):
-        number = len(transcript.said) // 2
-        transcript.user(f"Question {number}")
-        transcript.assistant(f"Answer {number}")
-        name = chance.choice(("UserPromptSubmit", "Stop", "Stop", "SessionStart", "SessionEnd"))
-        said = event(transcript, name, prompt="Question 1", source="user")
-        if number % 2:
-            aimed = ("-c", DYING, str(SOURCE), str(chance.randrange(45)))
-            killed["before a call"] += run_hook(home, said, program=aimed).returncode == 9
-        else:
-            killed["at a moment"] += killed_after(home, said, chance.uniform(0.01, 0.08))
-    run_hook(home, event(transcript, "SessionEnd"))
-    await_requests(home)
-    assert contents_of(home) == transcript.said
-
-
-def killed_after(home: Path, said: str, seconds: float) -> bool:
-    """Start a hook and kill it then; return whether it had not ended."""
-    process = subprocess.Popen(
-        [sys.executable, "-IS", str(SOURCE), "claude-code"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=frozen_environment(HONEYBADGER_HOME=str(home)),
-    )
-    assert process.stdin is not None
-    process.stdin.write(said.encode())
-    process.stdin.close()
-    time.sleep(seconds)
-    process.kill()
-    return process.wait() != 0
 
 
 def test_two_hooks_at_once_keep_each_turn_once(host: HostProcess, home: Path, transcript: Transcript) -> None:
