@@ -4,7 +4,6 @@ AgentError
 ├── ReplyTimeout       no reply in time; the request may still be served: ask again with the same id
 ├── NoMailbox          the folder is not there, or not ours to write or read
 │   └── NoHome         the folder that was named, or found, is not the home of a host; nothing was made
-├── CommandFailed      a command of the memory tool; its message is for the model, `.code` says which error it was
 └── RequestFailed      refused, mostly by the host; `.code`, `.field`, `.retry_after_seconds`
     ├── Invalid        the request is wrong: correct it
     ├── Forbidden      not the asker's group, sender or path: stop
@@ -70,18 +69,6 @@ class ReplyTimeout(AgentError):
             f"no reply to {request_id} after {waited_seconds:g} s; {self.state} "
             f"(Asking again with request_id={request_id!r} is safe: it is never applied twice.)"
         )
-
-
-class CommandFailed(AgentError):
-    """A command of the memory tool that was not done, in words for the model that sent it.
-
-    Args:
-        code: the protocol's, or `no_reply`, `no_mailbox`, `bad_reply`.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class RequestFailed(AgentError):

@@ -1,66 +1,147 @@
-"""The memory tool for the SDK of Anthropic: pass one of these to `client.beta.messages.tool_runner`.
+"""Anthropic's memory tool in a group's memory: give `GroupMemory(SyncClient(…))` to a tool runner of its SDK.
 
-It imports `anthropic` (the extra `anthropic`).
+A file `/memories/<category…>/<name>` is an entry with a name, which search and contexts find like every other. It
+imports `anthropic`, the extra `anthropic`, and answers as its own tool does. What it does not do: docs/adapters.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from contextlib import suppress
+from typing import Any
 
 from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
-from anthropic.types.beta import BetaCacheControlEphemeralParam
-from pydantic import BaseModel
 
-from honeybadger_agent.client import Client, SyncClient
-from honeybadger_agent.errors import CommandFailed
-from honeybadger_agent.integrations.memory_tool import AsyncMemoryTool, MemoryTool
+from honeybadger_agent.cli.explaining import waiting_told
+from honeybadger_agent.client import SyncClient
+from honeybadger_agent.errors import AgentError, Invalid, NotFound, ReplyTimeout
+from honeybadger_agent.turn.dispatch import complaint_of
+from honeybadger_agent.wire import GENERAL, MAX_LISTED, ChangesResult, EntriesResult, EntryResult, EntryRow
 
 
 class GroupMemory(BetaAbstractMemoryTool):
-    """A group's memory below `/memories`, for `Anthropic`.
+    """Claude's files in a group, signed with the client's sender."""
 
-    Args:
-        client: its mailbox carries the commands; saved entries are signed with its sender.
-    """
+    def __init__(self, client: SyncClient, **more: Any) -> None:
+        super().__init__(**more)
+        self._client = client
 
-    def __init__(self, client: SyncClient, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
-        super().__init__(cache_control=cache_control)
-        self._tool = MemoryTool(client)
-
-    def call(self, input: object) -> str:  # noqa: A002  the SDK's name
-        """Run a command as the model sent it. Raises ToolError."""
+    def execute(self, command: Any) -> str:
+        """Run a command and return the text for the model. Raises ToolError."""
         try:
-            return self._tool.run(_command(input))
-        except CommandFailed as error:
-            raise ToolError(str(error)) from error
+            return str(super().execute(command))
+        except ReplyTimeout as late:
+            raise ToolError(f"no_reply: {late.state}. It may be done later: view the file first") from late
+        except AgentError as error:
+            raise ToolError(complaint_of(error)) from error
 
-    def _parsed(self, command: BaseModel) -> str:
-        return self.call(command.model_dump(mode="json", exclude_unset=True))
+    def view(self, command: Any) -> str:
+        path, entry = command.path, self._entry(command.path)
+        if entry is not None:
+            shown = _numbered(entry.content, *(command.view_range or (1, -1)))
+            return f"Here's the content of {path} with line numbers:\n{shown}"
+        listed = self._listed(path, depth=1)
+        sizes = {f"/memories/{one.category}/": one.bytes for one in listed.folders if one.category != GENERAL}
+        sizes.pop(f"/memories/{_below(path)}/", None)
+        sizes[path] = sum(row.bytes for row in listed.entries)
+        for row in listed.entries:
+            folder = "/memories" if row.category == GENERAL else f"/memories/{row.category}"
+            if row.name and not row.name.startswith("."):
+                sizes[f"{folder}/{row.name}"] = row.bytes
+        rows = [f"{size / 1024:.1f}K\t{name}" for name, size in sorted(sizes.items())]
+        head = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
+        return "\n".join((head, *rows))
 
-    view = create = str_replace = insert = delete = rename = _parsed
+    def create(self, command: Any) -> str:
+        saved = self._client.save_memory(command.file_text, **_key(command.path))
+        return _done(saved, f"File created successfully at: {command.path}")
+
+    def str_replace(self, command: Any) -> str:
+        entry, old = self._client.get_memory(**_key(command.path)), command.old_str
+        before, *after = entry.content.split(old) if old else [entry.content]
+        if len(after) != 1:
+            why = "Multiple occurrences of old_str in" if after else "old_str did not appear verbatim in"
+            raise ToolError(f"No replacement was performed. {why} {command.path}.")
+        content = f"{before}{command.new_str or ''}{after[0]}"
+        line = before.count("\n") + 1
+        head = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
+        edited = self._client.edit_memory(entry.id, content, expected_version=entry.version)
+        return _done(edited, f"{head}\n{_numbered(content, line - 2, line + 2)}")
+
+    def insert(self, command: Any) -> str:
+        entry, at = self._client.get_memory(**_key(command.path)), command.insert_line
+        lines = entry.content.removesuffix("\n").split("\n")
+        if not 0 <= at <= len(lines):
+            raise ToolError(f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}].")
+        lines.insert(at, command.insert_text.rstrip("\n"))
+        edited = self._client.edit_memory(entry.id, "\n".join(lines) + "\n", expected_version=entry.version)
+        return _done(edited, f"The file {command.path} has been edited.")
+
+    def delete(self, command: Any) -> str:
+        deleted = [{"type": "delete_memory", "payload": {"id": each.id}} for each in self._all(command.path)]
+        return _done(self._client.change_many(deleted), f"Successfully deleted {command.path}")
+
+    def rename(self, command: Any) -> str:
+        old, new = command.old_path, command.new_path
+        moved = []
+        for each in self._all(old):
+            folder = {"category": _below(new) + each.category[len(_below(old)) :]}
+            place = folder if isinstance(each, EntryRow) else _key(new)
+            moved.append({"type": "edit_memory", "payload": {"id": each.id, **place}})
+        return _done(self._client.change_many(moved), f"Successfully renamed {old} to {new}")
+
+    def _entry(self, path: str) -> EntryResult | None:
+        with suppress(NotFound, Invalid):  # Invalid: no file has such a name
+            return self._client.get_memory(**_key(path))
+        return None
+
+    def _listed(self, path: str, depth: int | None = None) -> EntriesResult:
+        with suppress(Invalid):  # no folder has such a name
+            listed = self._client.list_memory_entries(_below(path) or None, depth, limit=MAX_LISTED)
+            if listed.total or not _below(path):
+                return listed
+        raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
+
+    def _all(self, path: str) -> list[EntryResult] | list[EntryRow]:
+        """Return the entry of a file, or those of a folder that have names."""
+        if not _below(path):
+            raise ToolError("Cannot delete or rename the /memories directory itself")
+        entry = self._entry(path)
+        return [row for row in self._listed(path).entries if row.name] if entry is None else [entry]
 
 
 class AsyncGroupMemory(BetaAsyncAbstractMemoryTool):
-    """The memory tool for `AsyncAnthropic`."""
+    """The same for `AsyncAnthropic`; commands run on a thread."""
 
-    def __init__(self, client: Client, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
-        super().__init__(cache_control=cache_control)
-        self._tool = AsyncMemoryTool(client)
+    def __init__(self, client: SyncClient, **more: Any) -> None:
+        super().__init__(**more)
+        self._tool = GroupMemory(client)
 
-    async def call(self, input: object) -> str:  # noqa: A002  the SDK's name
-        """Run a command as the model sent it. Raises ToolError."""
-        try:
-            return await self._tool.run(_command(input))
-        except CommandFailed as error:
-            raise ToolError(str(error)) from error
+    async def execute(self, command: Any) -> str:
+        return await asyncio.to_thread(self._tool.execute, command)
 
-    async def _parsed(self, command: BaseModel) -> str:
-        return await self.call(command.model_dump(mode="json", exclude_unset=True))
-
-    view = create = str_replace = insert = delete = rename = _parsed
+    view = create = str_replace = insert = delete = rename = execute
 
 
-def _command(sent: object) -> Mapping[str, object]:
-    if not isinstance(sent, Mapping):
-        raise CommandFailed("invalid", "the command must be a JSON object")
-    return sent
+def _below(path: str) -> str:
+    """Return a path without `/memories`; it never is a path of the file system. Raises ToolError."""
+    root, *names = path.removeprefix("/").split("/")
+    if root != "memories" or ".." in names:
+        raise ToolError(f"Path must start with /memories and stay below it, got: {path}")
+    return "/".join(name for name in names if name)
+
+
+def _key(path: str) -> dict[str, Any]:
+    """Return the category and name of a file. Raises ToolError."""
+    folder, _, name = _below(path).rpartition("/")
+    return {"category": folder or GENERAL, "name": name}
+
+
+def _numbered(text: str, first: int, last: int) -> str:
+    lines = text.split("\n")
+    first, last = max(first, 1), len(lines) if last == -1 else last
+    return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines[first - 1 : last], first))
+
+
+def _done(result: EntryResult | ChangesResult, text: str) -> str:
+    return waiting_told(result.proposal) if result.proposal else text

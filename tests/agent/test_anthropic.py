@@ -9,16 +9,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from honeybadger_agent import Client, SyncClient
+from honeybadger_agent import SyncClient
+from tests.conftest import HostFactory
 from tests.endpoint import listening
-from tests.hosting import HostProcess, RawSender, frozen_environment
+from tests.hosting import HostProcess, RawSender, at_once, frozen_environment
 
 if TYPE_CHECKING:  # two seconds, for which nobody waits who runs other tests
     from honeybadger_agent.integrations.anthropic_memory import GroupMemory
@@ -104,7 +108,7 @@ LINES = "     1\t- likes light mode\n     2\t- drinks tea\n     3\t"
 TOLD: list[tuple[bool, str]] = [
     (
         False,
-        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n0B\t/memories",
+        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n0.0K\t/memories",
     ),
     (False, "File created successfully at: /memories/preferences.md"),
     (False, "The file /memories/preferences.md has been edited."),
@@ -117,8 +121,8 @@ TOLD: list[tuple[bool, str]] = [
         False,
         f"Here's the content of /memories/user/likes.md with line numbers:\n{LINES}",
     ),
-    (True, "Path /memories/../../etc/passwd would escape /memories directory"),
-    (True, "Unknown command, or a member is missing or wrong: view, create, str_replace, insert, delete, rename"),
+    (True, "Path must start with /memories and stay below it, got: /memories/../../etc/passwd"),
+    (True, "NotImplementedError('Unknown command: forget')"),
     (False, "Successfully deleted /memories/user/likes.md"),
 ]
 
@@ -133,6 +137,36 @@ def group_memory(client: SyncClient, **more: Any) -> GroupMemory:
     from honeybadger_agent.integrations.anthropic_memory import GroupMemory
 
     return GroupMemory(client, **more)
+
+
+class Agent:
+    """A model that uses the tool."""
+
+    def __init__(self, client: SyncClient) -> None:
+        self.tool = group_memory(client)
+
+    def __call__(self, command: str, path: str | None = None, **members: Any) -> str:
+        return cast("str", self.tool.call({"command": command, **({"path": path} if path else {}), **members}))
+
+    def refused(self, command: str, path: str | None = None, **members: Any) -> str:
+        from anthropic.lib.tools import ToolError
+
+        with pytest.raises(ToolError) as caught:
+            self(command, path, **members)
+        return str(caught.value)
+
+    def text(self, path: str) -> str:
+        """Return a file's text, from its view."""
+        return "\n".join(line.partition("\t")[2] for line in self("view", path).split("\n")[1:])
+
+    def listed(self, path: str = "/memories") -> list[str]:
+        return [row.partition("\t")[2].removeprefix(f"{path}/") for row in self("view", path).split("\n")[2:]]
+
+
+@pytest.fixture
+def agent(member: MakeClient) -> Agent:
+    """An agent in a fresh group of a host that serves the whole module."""
+    return Agent(member("claude"))
 
 
 @pytest.mark.parametrize("thread", [None, False], ids=["the API keeps the conversation", "the agent sends it"])
@@ -168,14 +202,14 @@ async def test_so_does_one_on_the_sdk_for_asyncio(served: HostProcess, asker: Ra
                 model="claude-test",
                 max_tokens=100,
                 messages=[{"role": "user", "content": "Remember that I like dark mode"}],
-                tools=[AsyncGroupMemory(Client(served.home, asker.group, "claude"))],
+                tools=[AsyncGroupMemory(SyncClient(served.home, asker.group, "claude"))],
             )
             await runner.until_done()
     check(claude)
 
 
 def test_the_sdks_tool_says_the_same_on_a_folder(tmp_path: Path, member: MakeClient) -> None:
-    """Commands in a row on both; only what a folder weighs, and what ours refuses, is different."""
+    """Commands in a row on both; sizes, and the words of what is refused, are ours."""
     from anthropic.tools import BetaLocalFilesystemMemoryTool
 
     theirs, ours = BetaLocalFilesystemMemoryTool(str(tmp_path)), group_memory(member("claude"))
@@ -218,21 +252,16 @@ def test_the_sdks_tool_says_the_same_on_a_folder(tmp_path: Path, member: MakeCli
         assert told(ours, command) == told(theirs, command), command
 
 
-def told(tool: Any, command: dict[str, Any]) -> tuple[bool, str]:
-    """Return (is an error, text); of folders without their sizes."""
+def told(tool: Any, command: dict[str, Any]) -> str:
+    """Return the text of a command, without sizes; `refused` for an error."""
     from anthropic.lib.tools import ToolError
 
     try:
         text = cast("str", tool.call(command))
-    except ToolError as error:
-        return True, str(error).replace("does not exist. Please provide a valid path.", "does not exist")
-    if text.startswith("Here're"):
-        rows = [row.partition("\t") for row in text.split("\n")]
-        text = "\n".join(
-            f"{'' if path.endswith('/') else size}\t{path}" for size, _, path in rows if path != "/memories/h"
-        )
-        text = text.replace(rows[1][0], "", 1) if len(rows) > 1 else text
-    return False, text
+    except ToolError:
+        return "refused"
+    is_folder = text.startswith("Here're")
+    return "\n".join(row.partition("\t")[2] or row for row in text.split("\n")) if is_folder else text
 
 
 def test_the_program_of_the_page_remembers(served: HostProcess, asker: RawSender) -> None:
@@ -252,21 +281,110 @@ def test_the_program_of_the_page_remembers(served: HostProcess, asker: RawSender
     assert claude.results == TOLD[1:2]
 
 
-def test_its_methods_do_what_their_commands_say(member: MakeClient) -> None:
+def test_what_others_wrote_is_seen_found_and_kept(agent: Agent, member: MakeClient) -> None:
+    member("cook").save_memory("User drinks tea", "likes", name="drinks.md")
+    member("cook").save_memory("The cat is called Ada", "likes")
+    agent("create", "/memories/people/Größe 日本.md", file_text="Ann moved to Lisbon in May\n")
+    agent("create", "/memories/.hidden", file_text="x")
+    assert agent.listed() == ["likes/", "likes/drinks.md", "people/", "people/Größe 日本.md"]
+    agent("str_replace", "/memories/likes/drinks.md", old_str="tea", new_str="coffee")
+    hit = member().search_memory("Where does Ann live?").hits[0]
+    assert (hit.category, hit.author) == ("people", "claude")
+    agent("rename", old_path="/memories/likes", new_path="/memories/old/likes")
+    agent("delete", "/memories/old")
+    assert [row.begins for row in member().list_memory_entries(category="likes").entries] == ["The cat is called Ada"]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ({"command": "view", "path": "/memoriesX/a"}, "must start with /memories"),
+        ({"command": "create", "path": "/memories/..%5c\\x", "file_text": "x"}, "invalid: payload.name"),
+        ({"command": "create", "path": "/memories/a\0", "file_text": "x"}, "invalid: payload.name"),
+        ({"command": "create", "path": "/memories/big", "file_text": "x" * 32_769}, "too_large: "),
+        ({"command": "create", "path": "/memories/a b/x", "file_text": "x"}, "names of letters, digits, - and _"),
+        ({"command": "create", "path": "/memories/e.md", "file_text": " \n"}, "is blank"),
+        ({"command": "create", "path": "/memories/a.md", "file_text": "x"}, "conflict: "),
+        ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/d/b.md"}, "conflict: "),
+        ({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/d.e"}, "names of letters"),
+        ({"command": "str_replace", "path": "/memories/a.md", "old_str": "", "new_str": "x"}, "not appear verbatim"),
+        ({"command": "str_replace", "path": "/memories/a.md", "old_str": "t", "new_str": "x"}, "Multiple occurrences"),
+        ({"command": "insert", "path": "/memories/a.md", "insert_line": 4, "insert_text": "x"}, "[0, 3]."),
+        ({"command": "insert", "path": "/memories/no.md", "insert_line": 0, "insert_text": "x"}, "not_found: "),
+        ({"command": "delete", "path": "/memories/"}, "Cannot delete or rename"),
+        ({"command": "delete", "path": "/memories/full"}, "too_large: payload.operations has 101 items"),
+    ],
+)
+def test_what_is_refused_says_why_and_changes_nothing(
+    stocked: tuple[Agent, Path], command: dict[str, Any], says: str
+) -> None:
+    agent, group = stocked
+    before = {path: path.read_bytes() for path in group.rglob("*") if path.is_file()}
+    assert says in agent.refused(**command)
+    assert {path: path.read_bytes() for path in group.rglob("*") if path.is_file()} == before
+
+
+@pytest.fixture(scope="module")
+def stocked(served: HostProcess) -> tuple[Agent, Path]:
+    """An agent whose memory holds `a.md` of three lines, `d/b.md` and 101 files in `full`; nothing of it changes."""
+    client = SyncClient(served.home, "stocked", "claude")
+    files = [("general", "a.md", "one\ntwo\nthree"), ("d", "b.md", "x")]
+    files += [("full", f"{number}.md", f"File {number}") for number in range(101)]
+    members = [{"category": category, "name": name, "content": text} for category, name, text in files]
+    for part in (members[:60], members[60:]):
+        client.change_many([{"type": "save_memory", "payload": payload} for payload in part])
+    return Agent(client), served.home / "groups/stocked"
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text("./\\%2ef5cE~ a\0\n\u2025\uff0e\uff0f\u202ebcXYZ", max_size=6), max_size=4))
+def test_any_path_is_a_file_or_refused(agent: Agent, asker: RawSender, parts: list[str]) -> None:
     from anthropic.lib.tools import ToolError
-    from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
 
+    path = "/".join(("/memories", *parts))
+    group = asker.memory.parent
+    with contextlib.suppress(ToolError):
+        agent("create", path, file_text="x")
+        assert agent.text(path) == "x"
+    assert {found.relative_to(group).parts[0] for found in group.rglob("*")} <= {"memory"}
+    assert not [found for found in group.rglob("*") if not found.resolve().is_relative_to(group.resolve())]
+
+
+def test_what_others_changed_meanwhile_is_a_conflict(agent: Agent, member: MakeClient) -> None:
+    """Each of two agents repeats what was refused, and no line is lost."""
+    agent("create", "/memories/log.md", file_text="log\n")
+    refused = 0
+
+    def write(sender: str) -> None:
+        nonlocal refused
+        mine = Agent(member(sender))
+        for number in range(8):
+            while "has been edited" not in told(mine.tool, insert(f"{sender} {number}")):
+                refused += 1
+
+    def insert(text: str) -> dict[str, Any]:
+        return {"command": "insert", "path": "/memories/log.md", "insert_line": 1, "insert_text": text}
+
+    at_once(*(partial(write, sender) for sender in ("ann", "bob")))
+    lines = agent.text("/memories/log.md").split("\n")[1:-1]
+    assert sorted(lines) == sorted(f"{sender} {number}" for sender in ("ann", "bob") for number in range(8))
+    assert refused
+
+
+def test_a_command_without_a_reply_says_so(home: Path) -> None:
+    said = Agent(SyncClient(home, "main", "claude", timeout_seconds=0.01)).refused("view", "/memories")
+    assert said.startswith("no_reply: it still lies in ")
+    assert "view the file first" in said
+
+
+def test_a_write_that_waits_for_review_says_so(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host({"memory.writes": "main=review"}).start()
+    agent = Agent(client("claude"))
+    assert agent("create", "/memories/plan.md", file_text="tea").startswith("It waits for review as write-")
+    assert agent.refused("view", "/memories/plan.md")
+    host.stop()
+
+
+def test_its_definition_keeps_the_options_of_the_sdk(member: MakeClient) -> None:
     tool = group_memory(member("claude"), cache_control={"type": "ephemeral"})
-    view = BetaMemoryTool20250818ViewCommand(command="view", path="/memories")
-    assert tool.view(view) == tool.call({"command": "view", "path": "/memories"}) == tool.execute(view)
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
-    with pytest.raises(ToolError, match="must be a JSON object"):
-        tool.call("view")
-
-
-def test_the_tool_itself_needs_no_sdk() -> None:
-    source = (
-        "import sys; import honeybadger_agent.integrations.memory_tool;"
-        "assert not {'anthropic', 'asyncio'} & {*sys.modules}"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", source], check=True)
