@@ -101,9 +101,10 @@ class Conversation:
         """Return whether a hook was killed so long after it had read its event, in a process of its own."""
         with self.start() as process:
             assert process.stdin is not None
+            event = process.stdin.fileno()
             process.stdin.write(self.event(name).encode())
             process.stdin.flush()
-            wait_for(lambda: not struct.unpack("i", fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4)))[0])
+            wait_for(lambda: not struct.unpack("i", fcntl.ioctl(event, termios.FIONREAD, bytes(4)))[0])
             process.stdin.close()
             time.sleep(seconds)  # the moment is drawn, nothing is waited for
             process.kill()
