@@ -319,7 +319,6 @@ def _curator_of(
         files=memory.files,
         whole_files=memory.whole_files,
         entry_files=memory.entry_files,
-        ledger=memory.ledger,
         memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
         history_budget_tokens=settings.history.budget_tokens,
         mode=settings.curation.mode,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import logging
 import random
 import re
@@ -22,7 +21,7 @@ from honeybadger_host.curation.consolidation import Consolidated, Material, oper
 from honeybadger_host.curation.consolidation import without_model as by_rules
 from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace
-from honeybadger_host.curation.proposal import Operation, Proposal, numbered
+from honeybadger_host.curation.proposal import Proposal, numbered
 from honeybadger_host.curation.said import uncopied
 from honeybadger_host.text.turn import Turn
 
@@ -83,12 +82,12 @@ def _consolidate(kind: str, language: str, chosen: random.Random, outcome: Outco
             pass
     known = Known(
         texts={name: note.text for name, note in notes.items()},
-        digests={name: note.digest for name, note in notes.items()},
         is_person=is_person,
         turns=material.by_place,
         group_size=len(notes),
     )
-    made = _checked(operations, known)
+    asked = Proposal(id="p1", group="bench", kind="consolidation", made_at=BEGIN, operations=numbered(operations))
+    made = check(asked, known).operations
     applied = [each for each in made if takes_text or applies_itself(each, "copied")]
     gone = {source for each in applied if each.op == "retire" for source in each.sources}
     memory = [each.result for each in applied if each.result]
@@ -101,14 +100,6 @@ def _consolidate(kind: str, language: str, chosen: random.Random, outcome: Outco
     outcome.asked[language] += len(wanted)
     outcome.known[language] += sum(each.new_token in told for each in wanted)
     outcome.safe[language] += len(notes.keys() - gone)
-
-
-def _checked(operations: list[Operation], known: Known) -> tuple[Operation, ...]:
-    base = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in known.texts.items()}
-    asked = Proposal(
-        id="p1", group="bench", kind="consolidation", made_at=BEGIN, base=base, operations=numbered(operations)
-    )
-    return check(asked, known).operations
 
 
 def main() -> int:

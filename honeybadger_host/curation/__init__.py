@@ -3,8 +3,8 @@
 May import: search, memory, journal, files, text, errors, and the wire models. The pure modules (all but the jobs in
 the background) take the clock, ids and all that they read as arguments.
 
-Reading order, which is that of one pass: `runner` and `consolidations` (what is due), `consolidation` with `texts` (the
-question and what becomes of its answer), `said` (sentences and their copies), `passes` and `asking` (asked, booked,
+Reading order, which is that of one pass: `runner` and `consolidations` (what is due), `consolidation` (the question
+and what becomes of its answer), `said` (sentences and their copies), `passes` and `asking` (asked, booked,
 written), `proposal` and `proposal_files`, `gates`, `applying`, `reverting`. The other passes: `dreams` with `dream`,
 `candidates`, `snapshot` and `preferences`; `enrichment`. What they share: `notes`, `directives`.
 """

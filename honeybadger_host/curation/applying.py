@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
+from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.curation.proposal import (
     RETIRED,
     RULES,
@@ -70,14 +70,10 @@ class Prepared:
     Args:
         entries: id -> its file; an id that has no file or several is left out.
         free: number of an operation -> possible files of its new entry.
-        memory: bytes of MEMORY.md.
-        notes: id -> note in it.
     """
 
     entries: Mapping[str, str]
     free: Mapping[int, Sequence[str]]
-    memory: bytes | None
-    notes: Mapping[str, NotePlace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +122,8 @@ class Applying:
                 free[operation.n] = [entry_file(group, category, entry_id(category, text, n)) for n in range(_PLACES)]
                 for file in free[operation.n]:
                     load(file)
-        memory = load(f"groups/{group}/{MEMORY}")
-        return Prepared(entries, free, memory, notes_of(group, memory or b""))
+        load(f"groups/{group}/{MEMORY}")
+        return Prepared(entries, free)
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
         """Return all changes. Raises Refusal: another proposal consolidated the session meanwhile."""
@@ -147,8 +143,7 @@ class _Decision:
         self._prepared = prepared
         self._now = now
         self._memory = self._view(f"groups/{self._group}/{MEMORY}")
-        is_as_loaded = self._memory == prepared.memory
-        self._notes = prepared.notes if is_as_loaded else notes_of(self._group, self._memory or b"")
+        self._notes = notes_of(self._group, self._memory or b"")
         self._changes: list[Change] = []
         self._retired: list[Retired] = []
         self._added: list[Added] = []

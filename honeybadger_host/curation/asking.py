@@ -34,8 +34,6 @@ from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.text.neutralise import estimate_tokens
 
 SILENCE_SECONDS = 60.0  # a model that hangs gives its place, one of two, back after this
-_MAX_ANSWER_SECONDS: Final = 600.0  # a longer answer is given up
-_MAX_ANSWER_CHARACTERS: Final = 400_000  # a longer answer is cut: more than any limit of tokens allows
 ATTEMPTS: Final = 3  # kills during one question; then it is done without a model, so that it kills no host for ever
 # Models write line ends into texts; `12.10` is the tenth sentence of a turn and no number.
 _DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
@@ -235,7 +233,7 @@ class Asker:
             said, booked = await self._said(model, question, most, prompt)
         finally:
             del self._reserved[question.key]
-        text = self._clean(said.text[:_MAX_ANSWER_CHARACTERS])
+        text = self._clean(said.text)
         used_in = prompt if said.input_tokens is None else said.input_tokens
         used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
         answer = Answer(text, model.name, used_in, used_out)
@@ -269,17 +267,14 @@ class Asker:
         await book()
         said = None
         try:
-            with anyio.move_on_after(_MAX_ANSWER_SECONDS), silence:
+            with silence:
                 said = await model.answer(Prompt(question.system, [UserSaid(question.text)], is_booked=True), hear)
         except ModelFailed as failure:
             if failure.is_free:
                 await self._keep(question, b"{}", most._replace(tokens=-booked))
             raise
         if said is None:
-            silent = f"said nothing for {SILENCE_SECONDS:g} s"
-            endless = f"did not come to an end within {_MAX_ANSWER_SECONDS:g} s"
-            why = silent if silence.cancelled_caught else endless
-            raise ModelFailed(f"{model.name} {why}", is_passing=True)
+            raise ModelFailed(f"{model.name} said nothing for {SILENCE_SECONDS:g} s", is_passing=True)
         return said, booked
 
     async def _keep(self, question: Question, step: bytes, spent: Spent) -> None:

@@ -1,11 +1,12 @@
 """Consolidation: the question to a model, and the operations that its answer becomes. Pure (AB2).
 
 A model gets numbered notes, the summary so far and the turns with numbered sentences; it answers with numbers, or with
-texts, see `texts`.
+texts: what a person said word for word is found again as sentences, and the rest is the model's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,9 +29,11 @@ from honeybadger_host.curation.said import (
     numbered_turn,
     picked,
     place_line,
+    sentences_of,
+    whole,
 )
-from honeybadger_host.curation.texts import Said, left_out, new_lines
 from honeybadger_host.memory.edited import Edited
+from honeybadger_host.memory.markdown.notes import SIGNED
 from honeybadger_host.text.turn import Turn
 
 # Sections that a model may choose besides the group's own.
@@ -39,6 +42,9 @@ MAX_FACTS: Final = 20  # turns that become notes in a pass: a model that names a
 _MAX_TEXT: Final = 8_000  # characters of a history or a summary by a model: 500 words are 3,000
 _MAX_SECTION: Final = 80  # characters, as the protocol allows
 _MAX_NOTES_TOKENS: Final = 8_000  # of a question; the turns have 12,000
+_DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
+_BULLET: Final = re.compile(r"[-*+] +")
+_QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
 
 
 @dataclass(frozen=True)
@@ -244,3 +250,73 @@ def _update(update: str, material: Material, model: str) -> tuple[list[_Wanted],
 
 def _nobody_said(model: str) -> str:
     return f"written by {model}, nobody said this"
+
+
+# -------------------------------------------------------------------------------------------------- a model's texts
+
+
+class Said:
+    """The sentences of people's turns by their words.
+
+    Args:
+        turns: (session, turn) of people.
+    """
+
+    def __init__(self, turns: Iterable[tuple[str, Turn]]) -> None:
+        self._picks: dict[str, Pick] = {}
+        for session, turn in turns:
+            for number, (begin, end) in enumerate(sentences_of(turn.content)):
+                self._picks[_key(turn.content[begin:end])] = Pick(session, turn, (number,))
+            self._picks[_key(turn.content)] = whole(session, turn)
+
+    def find(self, text: str) -> tuple[list[Pick], list[str]]:
+        """Return the sentences of a text that people said, in order, and those that nobody said."""
+        text = _DATED.sub("", text)
+        if _key(text) in self._picks:
+            return [self._picks[_key(text)]], []
+        sentences = [_key(text[begin:end]) for begin, end in sentences_of(text)]
+        merged: dict[tuple[str, int], Pick] = {}
+        for pick in (self._picks[each] for each in sentences if each in self._picks):
+            merged[pick.place] = pick.joined(merged.get(pick.place))
+        picks = sorted(merged.values(), key=lambda pick: (pick.turn.at, pick.place))
+        return picks, [each for each in sentences if each and each not in self._picks]
+
+
+def new_lines(update: str, notes: Iterable[NotePlace]) -> list[tuple[str, str]]:
+    """Return section and text of the facts in a MEMORY.md by a model that no note has."""
+    known = {_key(text) for note in notes for text in (note.text, *(text for _, text in _bullets(note.text)))}
+    return [(section, text) for section, text in _bullets(update) if _key(text) and _key(text) not in known]
+
+
+def left_out(update: str, notes: Mapping[str, NotePlace]) -> list[str]:
+    """Return the ids of the notes that a MEMORY.md by a model leaves out, at least in part."""
+    kept = {_key(text) for _, text in _bullets(update)}
+    return [name for name, note in notes.items() if not _is_kept(note, kept)]
+
+
+def _is_kept(note: NotePlace, kept: set[str]) -> bool:
+    """Return whether all of a note is kept; a person's note may have several bullets, or none."""
+    is_heading = note.text == note.section
+    return is_heading or _key(note.text) in kept or all(_key(text) in kept for _, text in _bullets(note.text))
+
+
+def _key(text: str) -> str:
+    """Return a sentence for comparison: without extra white space, list mark, quotes around it and final stop."""
+    return _BULLET.sub("", " ".join(text.split()), count=1).strip(_QUOTES)
+
+
+def _bullets(memory: str) -> Iterator[tuple[str, str]]:
+    """Yield section and text of each fact in a MEMORY.md: a bullet, or a paragraph."""
+    section = ""
+    text: list[str] = []
+    for line in [*memory.split("\n"), ""]:
+        bullet = _BULLET.match(line)
+        is_heading = line.startswith("#")
+        if text and (bullet or is_heading or not line.strip()):
+            yield section, " ".join(text)
+            text = []
+        if is_heading:
+            signed = SIGNED.fullmatch(line)
+            section = signed["section"] if signed else line.lstrip("#").strip()
+        elif line.strip():
+            text.append(line[bullet.end() if bullet else 0 :].strip())

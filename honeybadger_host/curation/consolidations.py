@@ -22,7 +22,7 @@ from honeybadger_host.curation.consolidation import (
     without_model,
 )
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
+from honeybadger_host.curation.notes import NotePlace, notes_of, protected_notes
 from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, proposed, taken
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import settled, stored
@@ -146,14 +146,12 @@ class Consolidations:
             operations = self._not_waiting_yet(question, material.session, operations)
         if plan.is_again:  # later passes keep their summary
             operations = [each for each in operations if each.op != "write_summary"]
-        notes, digests = material.notes, digests_of(material.notes)
         known = Known(
-            texts={note: place.text for note, place in notes.items()},
-            digests=digests,
+            texts={note: place.text for note, place in material.notes.items()},
             turns=material.by_place,
             is_person=self._is_said,
-            protected=protected_notes(notes),
-            group_size=len(notes),
+            protected=protected_notes(material.notes),
+            group_size=len(material.notes),
             is_forgotten=self._uses.forgotten_in(group),
         )
         return proposed(
@@ -165,7 +163,6 @@ class Consolidations:
             session=material.session,
             first_turn=material.turns[0].number,
             last_turn=material.turns[-1].number,
-            base={source: digests[source] for each in operations for source in each.sources},
         )
 
     def _not_waiting_yet(self, question: Question, session: str, operations: Sequence[Operation]) -> list[Operation]:

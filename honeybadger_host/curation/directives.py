@@ -5,7 +5,6 @@ A file is checked when it is read. A broken file is logged once, and the built-i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -24,7 +23,7 @@ log = structlog.get_logger()
 DIRECTIVES_FOLDER: Final = "config/directives"
 DirectiveName: TypeAlias = Literal["consolidation", "prose", "enrichment", "dream", "pref-dream", "memory-rules"]
 NAMES: Final[tuple[DirectiveName, ...]] = get_args(DirectiveName)
-RULES: Final = "{memory-rules}"  # on a line of its own in a prompt: the rules for what is remembered go there
+RULES: Final = "{memory-rules}"  # in a prompt: the rules for what is remembered go there
 # Members of an answer that the host reads: a prompt that names none of them gets no usable answer.
 _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "consolidation": ("facts", "history_entry"),
@@ -32,7 +31,6 @@ _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "dream": ("join", "retire", "refine", "anti_patterns"),
     "pref-dream": ("preferences",),
 }
-_PLACEHOLDER: Final = re.compile(r"^[ \t]*(\{[\w -]+\})[ \t]*$", re.MULTILINE)
 
 
 class Directives:
@@ -44,7 +42,7 @@ class Directives:
 
     def read(self, name: DirectiveName) -> str:
         """Return a prompt with its rules: from its file if that is good, else the built-in one."""
-        return _PLACEHOLDER.sub(lambda found: self._one("memory-rules"), self._one(name))
+        return self._one(name).replace(RULES, self._one("memory-rules"))
 
     def _one(self, name: DirectiveName) -> str:
         try:
@@ -102,7 +100,4 @@ def problem_of(name: DirectiveName, text: str) -> str | None:
     wanted = _ANSWERED.get(name, ())
     if wanted and not any(member in text for member in wanted):
         return f"does not ask for `{wanted[0]}`, by which the answer is read: say how the JSON of the answer looks"
-    known = set() if name == "memory-rules" else {RULES}
-    if unknown := {*_PLACEHOLDER.findall(text)} - known:
-        return f"has the placeholder {min(unknown)}: only {RULES} is one, and not in the rules themselves"
     return None

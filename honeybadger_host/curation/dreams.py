@@ -16,7 +16,7 @@ from honeybadger_host.curation.asking import FAILED, Answer, Question, read_answ
 from honeybadger_host.curation.candidates import Pair, alike
 from honeybadger_host.curation.dream import DreamAnswer, folds, operations_of, request_text
 from honeybadger_host.curation.passes import Made, PassDependencies, proposed
-from honeybadger_host.curation.preferences import Preferences
+from honeybadger_host.curation.preferences import infer
 from honeybadger_host.curation.proposal import Proposal, counts_of
 from honeybadger_host.curation.proposal_files import unsettled
 from honeybadger_host.curation.said import Turns, places_in
@@ -102,7 +102,6 @@ class Dreams:
         self._uses = uses
         self._infers = infers
         self._clock = clock
-        self._preferences = Preferences(uses, clock)
 
     async def make(self, group: str, is_trial: bool = False) -> Dreamt:
         """Make a pass over a group.
@@ -114,9 +113,11 @@ class Dreams:
         snapshot = await anyio.to_thread.run_sync(take, self._uses, group, self._clock())
         tidied = await self._tidy(snapshot, is_trial)
         inferred, told = None, ""
-        if self._infers:
+        if self._infers and self._uses.asker is None:
+            told = "no preferences are inferred: that takes a model"
+        elif self._infers:
             try:
-                inferred, told = await self._preferences.infer(snapshot, is_trial)
+                inferred = await infer(self._uses, snapshot, self._clock(), is_trial=is_trial)
             except FAILED as error:
                 told = f"no preferences are inferred: {error}"  # the first pass keeps its changes
                 log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
@@ -175,7 +176,7 @@ class Dreams:
             operations += operations_of(said, given, snapshot, pairs, turns)
         known = snapshot.known(turns, uses)
         known = replace(known, texts={**known.texts, **standing(uses.home, group, operations)})
-        base = {source: snapshot.digests[source] for one in operations for source in one.sources}
+        base = {name: snapshot.digests[name] for one in operations for name in one.sources if name in snapshot.digests}
         made = proposed(question, answer, operations, known, made_at=self._clock(), base=base)
         return unsettled(made, snapshot.earlier)
 

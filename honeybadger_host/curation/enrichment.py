@@ -134,7 +134,6 @@ class Enrichment:
             return None
         known = Known(
             texts={entry.id: entry.content, **standing(self.uses.home, question.group, operations)},
-            digests={entry.id: digest},
             is_person=self.uses.is_person,
             is_forgotten=self.uses.forgotten_in(question.group),
         )

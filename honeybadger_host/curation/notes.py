@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -31,11 +30,6 @@ class NotePlace:
     text: str
     is_pinned: bool
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of its text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
 
 def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
     """Return the notes of a MEMORY.md by their ids; none when it is not UTF-8."""
@@ -52,11 +46,6 @@ def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
         author = piece.author if is_signed else NOBODY
         found[f"{NOTE_ID}{piece.key}"] = NotePlace(span, piece.names[0], author, text, is_pinned(note))
     return found
-
-
-def digests_of(notes: Mapping[str, NotePlace]) -> dict[str, str]:
-    """Return id -> SHA-256 of the text of each note."""
-    return {note: place.digest for note, place in notes.items()}
 
 
 def protected_notes(notes: Mapping[str, NotePlace]) -> dict[str, str]:

@@ -32,7 +32,6 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler
 from honeybadger_host.journal.atomic_files import WholeFiles
 from honeybadger_host.journal.tombstones import read_tombstones
 from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
@@ -74,7 +73,6 @@ class PassDependencies:
     files: GroupFiles
     whole_files: WholeFiles
     entry_files: EntryFiles
-    ledger: InjectionLedger
     memory_window: int
     history_budget_tokens: int
     mode: CurationMode

@@ -7,10 +7,8 @@ person. Turns of an earlier pass that were too few are shown again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
 from importlib.resources import files
 from typing import Annotated, Final, Literal
 
@@ -45,7 +43,6 @@ _SENSITIVE: Final = re.compile(
     "|密码|密碼|安全|权限|钱|付款|支付|银行|账户|发票|价格|购买|パスワード|秘密|権限|お金|支払|銀行|口座|請求|価格|購入",
     re.IGNORECASE,
 )
-NO_MODEL: Final = "no preferences are inferred: that takes a model"
 
 
 class Preference(Edited):
@@ -62,50 +59,44 @@ class PreferenceAnswer(Edited):
     preferences: Annotated[tuple[Preference, ...], Field(strict=False)]
 
 
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """Makes the second pass of a dream. Event loop."""
+async def infer(uses: PassDependencies, snapshot: Snapshot, now: datetime, *, is_trial: bool) -> Made | None:
+    """Return the result of the second pass of a dream. Raises as `Dreams.make`."""
+    group = snapshot.group
+    turns = await anyio.to_thread.run_sync(_new_turns, uses, group)
+    if not turns:
+        return None
+    name = await uses.name_of(group, "preferences", now)
+    entries = snapshot.entries.values()
+    known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
+    seen = await anyio.to_thread.run_sync(turns_of, uses, group, seen_before(snapshot.earlier))
+    text = request_text(turns, known, seen)
+    question = Question(group, name, "preferences", uses.directives.read("pref-dream"), text)
+    newest = max(turn.at for turn in turns.values())
 
-    uses: PassDependencies
-    clock: Callable[[], datetime]
+    def propose(answer: Answer | None) -> Proposal | None:
+        return None if answer is None else _proposal_of(uses, question, snapshot, answer, now)
 
-    async def infer(self, snapshot: Snapshot, is_trial: bool) -> tuple[Made | None, str]:
-        """Return the result of the pass and a remark for the reader. Raises as `Dreams.make`."""
-        uses, group = self.uses, snapshot.group
-        if uses.asker is None:
-            return None, NO_MODEL
-        turns = await anyio.to_thread.run_sync(self._new_turns, group)
-        if not turns:
-            return None, ""
-        name = await uses.name_of(group, "preferences", self.clock())
-        entries = snapshot.entries.values()
-        known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
-        seen = await anyio.to_thread.run_sync(turns_of, uses, group, seen_before(snapshot.earlier))
-        text = request_text(turns, known, seen)
-        question = Question(group, name, "preferences", uses.directives.read("pref-dream"), text)
-        propose = partial(self._propose, question, snapshot)
-        newest = max(turn.at for turn in turns.values())
-        return await uses.make(question, propose, until=newest, is_trial=is_trial), ""
+    return await uses.make(question, propose, until=newest, is_trial=is_trial)
 
-    def _new_turns(self, group: str) -> Turns:
-        """Return people's turns since the last pass, the oldest that one pass takes."""
-        mark = self.uses.watermarks.of(inferred_file(group))
-        since = None if mark is None else mark.at
-        turns = newest_turns(self.uses, group)
-        new = {place: turn for place, turn in turns.items() if since is None or turn.at > since}
-        return oldest(new)
 
-    def _propose(self, question: Question, snapshot: Snapshot, answer: Answer | None) -> Proposal | None:
-        """Return the proposal of an answer, with its gates checked; None without an answer. Raises WrongAnswer."""
-        if answer is None:
-            return None
-        uses = self.uses
-        said = read_answer(answer.text, PreferenceAnswer).preferences
-        turns = turns_of(uses, snapshot.group, places_in(ref for each in said for ref in each.take))
-        found = [operation_of(each, turns) for each in said]
-        operations = [each for each in found if each is not None]
-        made = proposed(question, answer, operations, snapshot.known(turns, uses), made_at=self.clock())
-        return unsettled(made, snapshot.earlier)
+def _new_turns(uses: PassDependencies, group: str) -> Turns:
+    """Return people's turns since the last pass, the oldest that one pass takes."""
+    mark = uses.watermarks.of(inferred_file(group))
+    since = None if mark is None else mark.at
+    turns = newest_turns(uses, group)
+    return oldest({place: turn for place, turn in turns.items() if since is None or turn.at > since})
+
+
+def _proposal_of(
+    uses: PassDependencies, question: Question, snapshot: Snapshot, answer: Answer, now: datetime
+) -> Proposal:
+    """Return the proposal of an answer, with its gates checked. Raises WrongAnswer."""
+    said = read_answer(answer.text, PreferenceAnswer).preferences
+    turns = turns_of(uses, snapshot.group, places_in(ref for each in said for ref in each.take))
+    found = [operation_of(each, turns) for each in said]
+    operations = [each for each in found if each is not None]
+    made = proposed(question, answer, operations, snapshot.known(turns, uses), made_at=now)
+    return unsettled(made, snapshot.earlier)
 
 
 def oldest(turns: Turns) -> Turns:

@@ -32,7 +32,6 @@ OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "
 # States whose operations are counted for people.
 COUNTED: Final[tuple[OperationState, ...]] = ("applied", "waiting", "refused", "stale")
 GateName: TypeAlias = Literal[
-    "base_moved",
     "not_copied",
     "not_a_person",
     "protected",
@@ -141,10 +140,6 @@ class Operation(Part):
             raise _must_be(f"different ids: operation {self.n} names one of its sources twice")
         if len(self.sources) < least:
             raise _must_be(f"complete: operation {self.n}, {self.op}, needs at least {least} in `sources`")
-        if self.sources and self.op in _WITHOUT_SOURCES:
-            raise _must_be(f"without `sources`: operation {self.n}, {self.op}, is made of turns")
-        if (self.op == "write") != (self.write is not None):
-            raise _must_be(f"complete: operation {self.n}, {self.op}, has `write` if it is one, and else has none")
         if self.op not in _WITHOUT_RESULT and self.op != "write" and not (self.result or "").strip():
             raise _must_be(f"complete: operation {self.n}, {self.op}, needs a text in `result`")
         if self.op in _WITHOUT_RESULT and self.result is not None:
@@ -155,7 +150,6 @@ class Operation(Part):
 RETIRED: Final = ("merge", "retire")  # their sources go to the archive and are no longer recalled (RB9)
 TAKEN: Final = (*RETIRED, "refine")  # they change or archive their sources; `add` is only linked to them
 _MIN_SOURCES: Final = {"merge": 2, "retire": 1, "refine": 1}
-_WITHOUT_SOURCES: Final = ("write_history", "write_summary")
 _WITHOUT_RESULT: Final = ("retire", "refine")
 
 
@@ -177,7 +171,7 @@ class Proposal(Part):
         made_at: UTC.
         by: name of the model, or `rules`.
         prompt: SHA-256 of the model's prompt; None without a model.
-        base: file or id -> SHA-256 of the version that was read.
+        base: id of an entry -> SHA-256 of the file that was read; a note's id has the hash of what it says.
         session, first_turn, last_turn: the consolidated turns; all three or none.
     """
 

@@ -18,7 +18,7 @@ from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.wire import STORE
 from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
+from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, notes_of, protected_notes
 from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
@@ -45,7 +45,7 @@ class Snapshot:
     Args:
         entries: id -> entry, oldest first.
         notes: id -> note, in the order of MEMORY.md.
-        digests: id -> SHA-256 of the version that was read: of an entry's file, of a note's text.
+        digests: id -> SHA-256 of an entry's file as it was read.
         earlier: the earlier dreams of the group.
         changed_lately: number of ids that passes retired in the last 30 days.
         left_out: number of entries of the group that are not in it.
@@ -98,7 +98,6 @@ class Snapshot:
         """Return this for the gates. Raises JournalError."""
         return Known(
             texts=self.texts,
-            digests=self.digests,
             turns=turns,
             is_person=uses.is_person,
             protected=self.protected,
@@ -131,7 +130,7 @@ def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
         group,
         {entry.id: entry for entry in entries},
         notes,
-        digests | digests_of(notes),
+        digests,
         *decided_before(uses.home, group, now),
         len(files) - len(entries),
     )

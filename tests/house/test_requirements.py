@@ -257,7 +257,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_turns.py::test_without_a_conversation_each_message_is_answered_by_itself",
     ],
     "RB12 files override the built-in prompts": [
-        "host/curation/test_directives.py::test_a_file_replaces_a_prompt_at_once",
+        "host/curation/test_directives.py::test_files_replace_a_prompt_and_its_rules_at_once",
         "host/curation/test_directives.py::test_a_broken_file_is_reported_and_the_default_used",
         "host/curation/test_directives.py::test_doctor_names_what_is_wrong_with_a_directive",
     ],

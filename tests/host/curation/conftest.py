@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +14,6 @@ from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs
@@ -23,12 +21,11 @@ from honeybadger_host.memory.watermarks import Watermarks
 
 
 @pytest.fixture
-def uses(home: Path) -> Iterator[PassDependencies]:
+def uses(home: Path) -> PassDependencies:
     files = GroupFiles(home)
     turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
     whole_files = WholeFiles(home)
-    ledger = InjectionLedger(home)
-    yield PassDependencies(
+    return PassDependencies(
         home,
         asker=None,
         directives=Directives(files),
@@ -47,9 +44,7 @@ def uses(home: Path) -> Iterator[PassDependencies]:
         files=files,
         whole_files=whole_files,
         entry_files=EntryFiles(home),
-        ledger=ledger,
         memory_window=50,
         history_budget_tokens=0,
         mode="copied",
     )
-    ledger.close()

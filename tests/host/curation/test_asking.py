@@ -32,7 +32,7 @@ def asker(
     return Asker(journal, lambda: slot, opened, str, budgets or Budgets(), max_output_tokens=10)
 
 
-def test_a_question_stopped_by_the_host_is_asked_again(journal: Journal) -> None:
+def test_a_question_is_given_up_after_kills_only(journal: Journal) -> None:
     async def stopped() -> None:
         with anyio.CancelScope() as scope:
 
@@ -47,18 +47,11 @@ def test_a_question_stopped_by_the_host_is_asked_again(journal: Journal) -> None
 
     for _ in range(ATTEMPTS + 1):
         anyio.run(stopped)
-    assert anyio.run(answered) == "{}"
-
-
-def test_a_question_that_kills_cut_short_is_given_up(journal: Journal) -> None:
     for _ in range(ATTEMPTS):
-        journal.begin_turn(QUESTION.key, QUESTION.digest)
-
-    async def asked() -> None:
-        await asker(journal).ask(QUESTION)
-
+        journal.begin_turn(QUESTION.key, QUESTION.digest)  # as a host that is killed then
     with pytest.raises(TooOften):
-        anyio.run(asked)
+        anyio.run(answered)
+    assert anyio.run(answered) == "{}"
 
 
 # -------------------------------------------------------------------------------------------------------------- budgets

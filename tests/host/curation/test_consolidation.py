@@ -71,13 +71,10 @@ def test_every_line_that_applies_itself_is_a_persons_sentence(
     made = operations_of(read_answer(json.dumps(answer), Consolidated), material(), "m", prose=False)
     known = Known(
         texts={name: note.text for name, note in NOTES.items()},
-        digests={name: note.digest for name, note in NOTES.items()},
         is_person=lambda turn: turn.role == "user",
         turns=material().by_place,
     )
-    asked = Proposal(
-        id="p", group="main", kind="consolidation", made_at=AT, base=dict(known.digests), operations=numbered(made)
-    )
+    asked = Proposal(id="p", group="main", kind="consolidation", made_at=AT, operations=numbered(made))
     log = "\n".join(text for role, text in SAID if role == "user")
     for operation in check(asked, known).operations:
         if applies_itself(operation, "copied"):

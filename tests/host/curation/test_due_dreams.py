@@ -15,85 +15,76 @@ from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark
 from honeybadger_host.work.times import Cron
 
-NIGHTLY = Cron("30 3 * * *", ZoneInfo("UTC"))
 MADE = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
 class World:
     """A home and its clock."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, ledger: InjectionLedger) -> None:
         self.home = home
+        self.ledger = ledger
         self.now = MADE
-        self.ledgers: list[InjectionLedger] = []
-        self.due = self.started()
+        self.restart()
 
-    def started(self) -> DueDreams:
-        """Return what a host knows that has just started."""
-        self.ledgers.append(InjectionLedger(self.home, clock=MADE.timestamp))
-        return DueDreams(self.home, NIGHTLY, self.ledgers[-1], lambda: self.now)
+    def restart(self) -> None:
+        self.due = DueDreams(self.home, Cron("30 3 * * *", ZoneInfo("UTC")), self.ledger, lambda: self.now)
 
     def at(self, day: int, hour: int, minute: int = 0) -> list[str]:
         self.now = datetime(2026, 11, day, hour, minute, tzinfo=UTC)
         return self.due.groups()
 
-    def change(self, group: str = "main") -> None:
-        """Change the MEMORY.md of a group now."""
-        path = self.home / f"groups/{group}/MEMORY.md"
+    def write(self, file: str = "groups/main/MEMORY.md", data: bytes = b"A note.\n") -> None:
+        """Write a file now."""
+        path = self.home / file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("A note.\n")
+        path.write_bytes(data)
         os.utime(path, (self.now.timestamp(), self.now.timestamp()))
 
-    def dream(self, group: str = "main") -> None:
+    def dream(self) -> None:
         """Leave what a dream of now leaves."""
-        path = self.home / dreamt_file(group)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(dump_watermark(Watermark(turn=0, at=self.now)))
-        os.utime(path, (self.now.timestamp(), self.now.timestamp()))
+        self.write(dreamt_file("main"), dump_watermark(Watermark(turn=0, at=self.now)))
 
 
 @pytest.fixture
 def world(home: Path) -> Iterator[World]:
-    world = World(home)
-    yield world
-    for ledger in world.ledgers:
-        ledger.close()
+    ledger = InjectionLedger(home, clock=MADE.timestamp)
+    yield World(home, ledger)
+    ledger.close()
 
 
 def test_missed_nights_count_as_one_across_restarts(world: World) -> None:
-    world.change()
+    world.write()
     assert (world.at(1, 23), world.at(2, 3, 29), world.at(2, 3, 30), world.at(2, 3, 31)) == ([], [], ["main"], [])
     assert world.at(5, 12) == ["main"]
-    world.due = world.started()
+    world.restart()
     assert world.at(5, 12, 1) == ["main"]  # it did not come to it
     world.dream()
-    world.change()
+    world.write()
     world.now += timedelta(minutes=5)
-    world.due = world.started()
+    world.restart()
     assert world.due.groups() == []
     assert world.at(6, 4) == []  # what was changed in the same second is not newer
-    world.change()
+    world.write()
     assert world.at(7, 4) == ["main"]
 
 
 def test_a_group_with_nothing_new_leaves_the_night_out(world: World) -> None:
-    world.change()
+    world.write()
     world.now += timedelta(hours=1)
     world.dream()
     assert world.at(2, 4) == []
-    world.change()
+    world.write()
     assert world.at(2, 5) == []  # the next night
     assert world.at(3, 3, 30) == ["main"]
-    world.change("empty")
-    (world.home / "groups/empty/MEMORY.md").unlink()
+    (world.home / "groups/empty").mkdir()
     assert world.at(4, 4) == ["main"]
 
 
 def test_a_talking_group_dreams_when_it_is_quiet(world: World) -> None:
     world.at(2, 3, 29)
-    world.change()
     world.now += timedelta(seconds=70)
-    world.change()
+    world.write()
     world.now += timedelta(seconds=29)
     assert world.due.groups() == []
     world.now += timedelta(seconds=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +19,7 @@ TEXTS = {"e1": "Tea is green.", "e2": "Tea is hot.", "MEMORY.md#a1": "The rent i
 def known(**more: Any) -> Known:
     turns = {("main", n): Turn(n, AT, role, role, role, text, 9) for n, (role, text) in SAID.items()}  # type: ignore[arg-type]
     texts = TEXTS | more.pop("texts", {})
-    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-    return Known(texts, digests, lambda turn: turn.role == "user", turns, {"mine": "a person wrote it"}, **more)
+    return Known(texts, lambda turn: turn.role == "user", turns, {"mine": "a person wrote it"}, **more)
 
 
 def quote(text: str, turn: int = 1) -> tuple[Evidence, ...]:
@@ -32,11 +30,9 @@ def add(text: str, *evidence: Evidence, **more: Any) -> Operation:
     return Operation(n=1, op="add", result=text, evidence=evidence, **more)
 
 
-def checked(*operations: Operation, at: Known | None = None, base: dict[str, str] | None = None) -> list[Operation]:
-    at = at or known()
-    base = dict(at.digests) if base is None else base
-    asked = Proposal(id="p", group="main", kind="dream", made_at=AT, base=base, operations=numbered(operations))
-    return [*check(asked, at).operations]
+def checked(*operations: Operation, at: Known | None = None) -> list[Operation]:
+    asked = Proposal(id="p", group="main", kind="dream", made_at=AT, operations=numbered(operations))
+    return [*check(asked, at or known()).operations]
 
 
 def failed(operation: Operation) -> list[str]:
@@ -75,7 +71,6 @@ def test_what_is_copied_passes_and_applies_itself(operation: Operation) -> None:
         ("not_copied", Operation(n=1, op="merge", sources=("e1", "e2"), result="Tea is green.\nTea is bad.")),
         ("not_a_person", add("Shall I?", *quote("Shall I?", 2))),
         ("protected", Operation(n=1, op="retire", sources=("mine",))),
-        ("base_moved", Operation(n=1, op="retire", sources=("e9",))),
         ("no_change", add("The rent is  900.", *quote("x"), sources=("MEMORY.md#a1",))),
         ("forgotten", add("家賃は950。", *quote("家賃は950。"), tags=("secret",))),
     ],
@@ -83,7 +78,7 @@ def test_what_is_copied_passes_and_applies_itself(operation: Operation) -> None:
 def test_bad_operations_are_refused_by_their_gate(gate: str, operation: Operation) -> None:
     (found,) = checked(operation, at=known(is_forgotten=lambda text: text == "secret"))
     assert gate in failed(found)
-    assert found.state in ("refused", "stale")
+    assert found.state == "refused"
     assert all(len(each.what) > 10 for each in found.gates.failed)
     assert not applies_itself(found, "copied")
 
@@ -109,8 +104,3 @@ def test_a_pass_removes_a_tenth_a_month_a_fifth() -> None:
     assert [failed(each) for each in checked(*joins, *gone[4:], at=at)[:6]] == [[]] * 6
     assert sum(not failed(each) for each in checked(*gone, at=known(texts=texts, group_size=40, changed_lately=7))) == 1
     assert sum(not failed(each) for each in checked(*gone, at=known(texts=texts, group_size=4))) == 3
-
-
-def test_two_operations_on_one_source_are_not_both_applied() -> None:
-    first, second = checked(*[Operation(n=1, op="retire", sources=("e1",))] * 2)
-    assert (failed(first), failed(second)) == ([], ["base_moved"])

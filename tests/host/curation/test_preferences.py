@@ -32,7 +32,7 @@ def known() -> Known:
         ("main", n): Turn(n, NOW, role, by, by, text, 9)  # type: ignore[arg-type]
         for n, (role, by, text) in enumerate(SAID, 1)
     }
-    return Known({}, {}, lambda turn: turn.role == "user" and turn.by != "bee", turns, group_size=10)
+    return Known({}, lambda turn: turn.role == "user" and turn.by != "bee", turns, group_size=10)
 
 
 def preference(strength: str, *turns: int, **more: Any) -> dict[str, Any]:
