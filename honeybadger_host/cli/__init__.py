@@ -71,8 +71,8 @@ app.add_typer(service.app, name="service")
 
 def main() -> None:
     """Run a command; an error of the host becomes one line and its exit code."""
-    gc.set_threshold(100_000)  # what is imported stays: looking through it for garbage, also
-    atexit.register(gc.freeze)  # at the end, is a fifth of a call
+    gc.set_threshold(100_000)  # imported modules are no garbage: collecting them, also at the end, takes a fifth
+    atexit.register(gc.freeze)  # of a call
     try:
         app()
     except HostError as error:
@@ -134,7 +134,7 @@ def init(
 @app.command()
 def run(home: Home = None, overrides: Overrides = None) -> None:
     """Serve a home folder until SIGTERM or Ctrl-C."""
-    gc.disable()  # what is imported stays: looking through it for garbage is a tenth of a start; `daemon.run` goes on
+    gc.disable()  # collecting imported modules takes a tenth of a start; `daemon.run` turns it on again
     from honeybadger_host import daemon
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.observe import configure_logging

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from honeybadger_host.settings import Cluster
 
 app = typer.Typer(help="Keep a home on several machines.", no_args_is_help=True)
-Anew = Annotated[bool, typer.Option("--anew", help="Remove what the servers have of this home from before.")]
+Anew = Annotated[bool, typer.Option("--anew", help="Remove the earlier log of this home from the servers.")]
 Machine = Annotated[str, typer.Argument(help="Its host name, its folder, or a whole name, see `cluster status`.")]
 Identity = Annotated[str, typer.Argument(help="What `cluster init` printed.")]
 
@@ -191,7 +191,7 @@ def _move(machine: str | None, home: Path | None, overrides: list[str] | None, *
 
 @app.command("verify")
 def cluster_verify(home: Home = None, overrides: Overrides = None) -> None:
-    """Follow the hashes of the log, and see that the journal of this machine is on its line. Exit code 6 if not."""
+    """Check the hashes of the log, and that the journal of this machine matches them. Exit code 6: it does not."""
     from honeybadger_host.cluster.operating import verify
 
     with reaching(home, overrides) as (folder, settings):

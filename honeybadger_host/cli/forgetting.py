@@ -23,9 +23,9 @@ def forget(
     group: str,
     home: Home = None,
     id_: Annotated[str | None, typer.Option("--id", help="An entry or a task, or a change as `log` shows it.")] = None,
-    text: Annotated[str | None, typer.Option(help="Every line that has it, whoever wrote it.")] = None,
-    sender: Annotated[str | None, typer.Option(help="All that this one said and saved.")] = None,
-    session: Annotated[str | None, typer.Option(help="What was said in it, and learnt from it.")] = None,
+    text: Annotated[str | None, typer.Option(help="Every line with this text, whoever wrote it.")] = None,
+    sender: Annotated[str | None, typer.Option(help="Everything that this sender said and saved.")] = None,
+    session: Annotated[str | None, typer.Option(help="What was said in this session, and learnt from it.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would go; change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +52,7 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
     counts += [count_of(result["edits"], "edit")] if result["edits"] else []
     counts += [count_of(result["replies"], "reply", "replies")] if result["replies"] else []
     yield would + (", ".join(counts) if counts else "nothing in the journal")
-    for name, label in (("files", "written anew"), ("removed", "removed")):
+    for name, label in (("files", "rewritten"), ("removed", "removed")):
         files = result[name]
         yield from (f"{label}: {file}" for file in files[:_MAX_NAMED])
         if len(files) > _MAX_NAMED:

@@ -71,9 +71,9 @@ def search(
     category: Annotated[str | None, typer.Option(help="Only entries of this category or below it.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only entries with this tag; may be repeated.")] = None,
     since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21.")] = None,
-    until: Annotated[str | None, typer.Option(help="A date takes the whole day in.")] = None,
+    until: Annotated[str | None, typer.Option(help="Likewise; a date includes its whole day.")] = None,
     scope: Annotated[str, typer.Option(help="entries, turns, notes or all.")] = "all",
-    limit: Annotated[int, typer.Option(min=1, max=100)] = 8,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many at most.")] = 8,
     archived: Annotated[bool, typer.Option("--archived", help="Only what was merged, replaced or retired.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Print what each hit earned from what.")] = False,
     as_json: AsJson = False,
@@ -185,14 +185,11 @@ def undo(
 
 def _check_each(folder: Path, seqs: Sequence[int]) -> None:
     """Raise HostError if one of the changes does not exist or cannot be undone."""
-    from honeybadger_agent.wire import Refusal
-    from honeybadger_host.handlers.undo import check_kind
+    from honeybadger_host.journal.undoable import why_never_undone
 
     for seq in seqs:
-        try:
-            check_kind(_event(folder, seq))
-        except Refusal as refusal:
-            raise HostError(f"{refusal.message}; nothing was undone") from None
+        if (why := why_never_undone(_event(folder, seq))) is not None:
+            raise HostError(f"{why}; nothing was undone")
 
 
 def _event(folder: Path, seq: int) -> Row:
@@ -223,10 +220,10 @@ def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
 @app.command("stop-turn")
 def stop_turn(
     call: typer.Context,
-    group: Annotated[str | None, typer.Argument(help="Whose agent.", show_default=False)] = None,
+    group: Annotated[str | None, typer.Argument(help="Group of the agent.", show_default=False)] = None,
     turn: Annotated[str | None, typer.Argument(help="Id of the message; without it the answer being written.")] = None,
     home: Home = None,
-    sender: Annotated[str | None, typer.Option(help="Whose, where several senders used the same id.")] = None,
+    sender: Annotated[str | None, typer.Option(help="Sender of the message, if several used the same id.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop an agent's answer and keep its text so far. A message that still waits is refused."""

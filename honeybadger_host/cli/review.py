@@ -31,7 +31,7 @@ def review(
         ),
     ] = None,
     home: Home = None,
-    every: Annotated[bool, typer.Option("--all", help="List those that are decided, too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List decided ones, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Decide about proposals of curation. Without an action, each operation is asked about.
@@ -82,7 +82,7 @@ def consolidate(
 @app.command()
 def dream(
     call: typer.Context,
-    group: Annotated[str, typer.Argument(help="Whose memory.")] = "main",
+    group: Annotated[str, typer.Argument(help="The group.")] = "main",
     home: Home = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be proposed; change nothing.")] = False,
     as_json: AsJson = False,

@@ -26,7 +26,7 @@ def tasks(
         ),
     ] = None,
     home: Home = None,
-    why: Annotated[str | None, typer.Option(help="With pause: what is shown as its reason.")] = None,
+    why: Annotated[str | None, typer.Option(help="With pause: the reason to show.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show, run, pause, resume or cancel tasks."""

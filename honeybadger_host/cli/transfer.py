@@ -61,8 +61,8 @@ def import_(
     group: str,
     path: Annotated[Path, typer.Argument(help="A file or a folder.")],
     home: Home = None,
-    format_: Annotated[str | None, typer.Option("--from", help="What it is; seen by itself where possible.")] = None,
-    by: Annotated[str | None, typer.Option(help="Whom it is by, as `log` and entries name them.")] = None,
+    format_: Annotated[str | None, typer.Option("--from", help="Its format; recognised where possible.")] = None,
+    by: Annotated[str | None, typer.Option(help="Its author, as `log` and entries show it.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:

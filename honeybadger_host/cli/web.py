@@ -18,7 +18,7 @@ app = typer.Typer()
 def web(
     home: Home = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="Of the loopback; default: web.port. 0: any that is free.")
+        int | None, typer.Option(min=0, max=65_535, help="Port on this machine; default: web.port. 0: any free one.")
     ] = None,
     socket: Annotated[Path | None, typer.Option(help="A unix socket to listen on instead.", metavar="PATH")] = None,
     write: Annotated[bool, typer.Option("--write", help="Let the page change memory, talk, and undo.")] = False,

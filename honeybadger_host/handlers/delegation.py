@@ -2,7 +2,7 @@
 
 The specialist's turn is one like any other, in the session `delegation:<id>`: a kill in the middle goes on with what
 its model had answered, and the commit that ends it has the turns of that session, the receipt and the reply. It runs
-beside the queue of its group, which the turn that asks holds up.
+outside the queue of its group, in which the turn that asks still runs.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ async def _begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay) 
     _check(deps, asked, payload.agent, _chain(parent))
     agent = chosen(deps, asked.group, payload.agent)
     if is_blank(neutralise(payload.task).text):
-        raise Refusal("invalid", "payload.task is blank: say what is to be done", field="payload.task")
+        raise Refusal("invalid", "payload.task is blank: say what to do", field="payload.task")
     task, changed = deps.screen.text(asked, "payload.task", payload.task)
     context, _ = deps.screen.text(asked, "payload.context", payload.context or "")
     digest = under_way.name.rpartition(".")[2]

@@ -102,7 +102,7 @@ def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandle
 
 
 def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]]) -> list[list[Found]]:
-    """Return the documents; those that a person edited since they were saved have that person and time."""
+    """Return the documents; one that a person edited later has that person as its author, and the time of the edit."""
     found = [one for same in shown for one in same]
     entries = {one.file for one in found if one.kind == "entry"}
     edited: Mapping[str, tuple[str, int]] = {}

@@ -151,7 +151,7 @@ def list_sessions(documents: Sessions) -> QueryHandler:
 def _expect(version: str | None, document: SessionDocument) -> None:
     """Raise Refusal if the document has changed since it was read."""
     if version is not None and version != (now := version_of(document)):
-        why = f"the document has version {now} by now: load it again, then decide; nothing was changed"
+        why = f"the document now has version {now}: load it again, then decide; nothing was changed"
         raise Refusal("conflict", why, field="payload.expected_version")
 
 

@@ -1,6 +1,6 @@
 """Tasks: `schedule_task`, `pause_task`, `resume_task`, `cancel_task`, `list_tasks`, `run_task` (HB7, HB10).
 
-A task is its file. What was asked is a change of that file; what becomes of a task is recorded beside it, so neither
+A task is its file. What was asked is a change of that file; what becomes of a task is recorded elsewhere, so neither
 can undo the other.
 """
 
@@ -128,7 +128,7 @@ def _schedule_task(deps: TaskDependencies) -> ChangeHandler[list[str]]:
             raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
         id_ = free[0]
         if (blank := blank_member(payload)) is not None:
-            why = f"payload.{blank} is blank: say what is to be done; nothing was scheduled"
+            why = f"payload.{blank} is blank: say what to do; nothing was scheduled"
             raise Refusal("invalid", why, field=f"payload.{blank}")
         name, changed = deps.screen.text(asked, "payload.name", payload.name)
         description, more = deps.screen.text(asked, "payload.description", payload.description)

@@ -6,47 +6,47 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.curation.proposal import RETIRED, parse_proposal
 from honeybadger_host.documents.history import text_before
-from honeybadger_host.files.home import ARCHIVE, MEMORY
+from honeybadger_host.files.home import MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
+from honeybadger_host.handlers.undo_edits import UndoneEdit, put_back, undone_edit
 from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
 from honeybadger_host.journal.atomic_files import ABSENT, WholeFiles
 from honeybadger_host.journal.changes import (
-    EDIT_UNDONE,
-    NOTE_EDITED,
     NOTE_REMOVED,
-    NOTE_RESTORED,
     REMOVED,
     Added,
     Change,
     FileRemoved,
     FileWritten,
-    MarkedKind,
     WholeKind,
 )
 from honeybadger_host.journal.forgetting import read_emptied
 from honeybadger_host.journal.reader import read_change, read_request
 from honeybadger_host.journal.revised import count_notes, revision_of
-from honeybadger_host.journal.schema import EDIT_KINDS, Row
+from honeybadger_host.journal.schema import Row
+from honeybadger_host.journal.undoable import (
+    ARCHIVED,
+    ENTRY,
+    MARKED,
+    NOTE,
+    NOTE_ARCHIVED,
+    NOTES,
+    OF_EDITS,
+    archive_of,
+    why_never_undone,
+)
 from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes, standing_span
 from honeybadger_host.text.phrases import FORGOTTEN
 
-NOTE: Final = "note"
-NOTE_ARCHIVED: Final = "note_archived"
-ENTRY: Final = "entry"
-ARCHIVED: Final = "archived"
 PROPOSAL: Final = "proposal"
-_MARKED: Final = get_args(MarkedKind)
-_NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 # A change to undo, and the earlier content of its file; None: there was none.
 _Undone: TypeAlias = tuple[Row, bytes | None]
-_OF_EDITS: Final = (*EDIT_KINDS, EDIT_UNDONE, NOTE_EDITED, TEXT, f"{TEXT}{REMOVED}")
 
 
 def undo(
@@ -56,16 +56,16 @@ def undo(
 
     def prepare(asked: Asked) -> list[_Undone] | UndoneEdit | UndoneMark:
         row = _row_of(asked, journal)
-        if row.kind in _MARKED:
+        if row.kind in MARKED:
             return withdrawing.to_undo(row)
-        if row.kind in _OF_EDITS:
+        if row.kind in OF_EDITS:
             files.load(row.file)
             return undone_edit(journal, row)
-        rows = [row] if row.kind in _NOTES else _with_entry(row, read_request(journal, row))
+        rows = [row] if row.kind in NOTES else _with_entry(row, read_request(journal, row))
         for row in rows:
             files.load(row.file)
-        if row.kind in _NOTES:
-            files.load(_archive_of(row))
+        if row.kind in NOTES:
+            files.load(archive_of(row))
         befores = [_before(row, journal) if row.kind in (ENTRY, ARCHIVED) else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
@@ -76,7 +76,7 @@ def undo(
             return Outcome({"file": found.row.file, "did": did}, withdrawing.undone(asked, found, now))
         if isinstance(found, UndoneEdit):
             undone = [put_back(found, files.view(found.event.file))]
-        elif found[0][0].kind in _NOTES:
+        elif found[0][0].kind in NOTES:
             undone = _undone_notes(asked, found[0][0], now)
         else:
             undone = [_undone(asked, row, before) for row, before in found]
@@ -91,7 +91,7 @@ def undo(
             gone = [note for note in revision_of(row.data).notes if not _stands(note.data, held)]
             if not gone:
                 raise _conflict(f"what change {row.seq} took out of {MEMORY} stands there")
-            changes = bring_back_notes(asked.group, held, files.view(_archive_of(row)), gone)
+            changes = bring_back_notes(asked.group, held, files.view(archive_of(row)), gone)
             return [(change, "restored") for change in changes]
         changes = archive_standing(asked.group, held, _notes_of(row), f"change {row.seq} was undone", asked.sender, now)
         if changes:
@@ -103,11 +103,11 @@ def undo(
     def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str]:
         """Return the change that undoes a change, and what it does. Raises Refusal."""
         held = files.view(row.file)
+        kind: WholeKind = "archived" if row.kind.startswith(ARCHIVED) else ENTRY
         if row.kind.endswith(REMOVED):
             if held is not None:
                 raise _conflict(f"{row.file} is there again, and nothing is written over it: move it away first")
-            return FileWritten(asked.group, ENTRY, row.file, row.data, None), "restored"
-        kind: WholeKind = "archived" if row.kind == ARCHIVED else ENTRY
+            return FileWritten(asked.group, kind, row.file, row.data, None), "restored"
         if held != row.data:
             raise _conflict(f"{row.file} {'is gone' if held is None else 'was changed'} since change {row.seq}")
         if before is None:
@@ -128,24 +128,11 @@ def _row_of(asked: Asked, journal: Path) -> Row:
     is_tidied = event.sender == OPERATOR and FORGOTTEN.encode() in event.data
     if is_tidied or read_emptied(journal, [event.seq]):
         raise _conflict(f"something of change {event.seq} was forgotten, and that is for good")
-    check_kind(event)
+    if (why := why_never_undone(event)) is not None:
+        raise Refusal("invalid", why, field="payload.seq")
     if event.kind == NOTE_ARCHIVED:
         raise _conflict(f"change {event.seq} took no note out of {MEMORY}")
     return event
-
-
-def check_kind(row: Row) -> None:
-    """Raise Refusal where a change is of a kind that is never undone."""
-    if row.kind in (*_OF_EDITS, *_MARKED):
-        return
-    why = "only notes, entries, withdrawn turns and people's edits are"
-    is_note = row.kind in _NOTES
-    if row.kind == NOTE_ARCHIVED:
-        return
-    if row.file == _archive_of(row):
-        is_note, why = False, f"undo the change of {MEMORY} that came with it"
-    if not is_note and row.kind.removesuffix(REMOVED) != ENTRY:
-        raise Refusal("invalid", f"change {row.seq} ({row.kind}) cannot be undone: {why}", field="payload.seq")
 
 
 def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
@@ -192,10 +179,6 @@ def _stands(note: bytes, held: bytes | None) -> bool:
 def _notes_of(row: Row) -> list[bytes]:
     """Return the notes of a change, as they are appended."""
     return [row.data] if row.kind == NOTE else [*count_notes(row.kind, row.data)]
-
-
-def _archive_of(row: Row) -> str:
-    return f"groups/{row.group}/{ARCHIVE}"
 
 
 def _before(row: Row, journal: Path) -> bytes | None:

@@ -23,7 +23,7 @@ class _Found:
     """The state of a session before turns are taken back.
 
     Args:
-        turns: the turns that are not withdrawn yet, from the first that is to be withdrawn.
+        turns: the turns that are not withdrawn yet, from the first one to withdraw.
         told: number of the last turn that is consolidated.
     """
 

@@ -14,13 +14,14 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.errors import NotFound
 from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
-from honeybadger_host.journal.changes import NOTE_EDITED, REMOVED
+from honeybadger_host.journal.changes import NOTE_EDITED
 from honeybadger_host.journal.edits import edit_of, is_edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.position import read_position
 from honeybadger_host.journal.reader import LogFilter, read_change, read_log
 from honeybadger_host.journal.revised import REVISED_KINDS, revision_of
-from honeybadger_host.journal.schema import EDIT_KINDS, Row
+from honeybadger_host.journal.schema import Row
+from honeybadger_host.journal.undoable import why_never_undone
 from honeybadger_host.memory.blame import Blamed, blame_of
 from honeybadger_host.ops.gist import gist_of
 from honeybadger_host.web.asking import Home
@@ -28,11 +29,6 @@ from honeybadger_host.web.rendering import MAX_FIRST_CHARACTERS
 
 _MAX_LOOKED_AT: Final = 20_000  # changes that one page looks at, in 20 ms
 _MAX_LINES: Final = 400
-_UNDOABLE: Final = REVISED_KINDS | {
-    *EDIT_KINDS,
-    "note",
-    *(f"{kind}{end}" for kind in ("entry", "archived", "text") for end in ("", REMOVED)),
-}
 # Kind of a change -> what its author did.
 _TOLD: Final = {
     "note": "noted",
@@ -145,7 +141,7 @@ def note_history(journal: Path, group: str, note: str) -> list[Line]:
 
 def _line(row: Row) -> Line:
     gist = gist_of(row, MAX_FIRST_CHARACTERS)
-    return Line(row.seq, row.at, row.group, row.sender, row.kind, row.file, gist, row.kind in _UNDOABLE)
+    return Line(row.seq, row.at, row.group, row.sender, row.kind, row.file, gist, why_never_undone(row) is None)
 
 
 class Difference(NamedTuple):

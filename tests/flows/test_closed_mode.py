@@ -452,4 +452,4 @@ def test_the_host_does_not_speak_for_another_users_sender(place: Place) -> None:
     (folder / "bob.json").write_text("{}")
     wait_for(lambda: "bob" in status_of(place.home)["agents"]["known"])
     *_, other = run_as(ALICE, CHATTING, home=str(place.home), who="alice")
-    assert "bob is a sender of its own here" in other
+    assert "bob was added with `honeybadger-host sender add`" in other

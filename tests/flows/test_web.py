@@ -270,6 +270,11 @@ def test_an_entry_is_edited_pinned_archived_and_undone(browser: Browser, client:
         client.edit_memory(entry.id, content="x")
     assert "It is in the archive" in read(browser, f"/g/{group}/entry?id={entry.id}").words
     browser.press(archived, "Undo")
+    for each in (0, 1):  # the change of the archive, and that of the entry
+        browser.press(read(browser, f"/g/{group}/entry?id={entry.id}"), "Archive")
+        page = read(browser, f"/g/{group}/entry?id={entry.id}")
+        browser.press(page, re.findall(r'aria-label="(Undo change \d+)"', page.text)[each])
+        assert client.get_memory(entry.id).archived is False
     page = read(browser, f"/g/{group}/entry?id={entry.id}")
     page = browser.press(page, "Save", content="works in Bonn")
     assert "Saved." in page.words

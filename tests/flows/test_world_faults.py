@@ -208,9 +208,9 @@ def test_a_paused_host_continues_with_one_reply(make_host: HostFactory, stranger
         stranger.wait_until_taken(name)
         assert _count(stranger, name) == 1
     wait_for(lambda: "WATCHDOG=1" in host.notifications.poll()[heard:])
+    host.stop()
     answered = [line["id"] for line in host.events("request.answered")]
     assert sorted(answered) == ["before", "during", "slow"]
-    host.stop()
 
 
 REPLACING = """

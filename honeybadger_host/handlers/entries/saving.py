@@ -179,7 +179,7 @@ def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
     def _found(group: str, id_: str) -> Mapping[str, Any]:
         found = index.opened(group, id_)
         if found is None:
-            raise Refusal("not_found", f"nothing has the id {id_} by now: search again", field="payload.id")
+            raise Refusal("not_found", f"nothing has the id {id_} any more: search again", field="payload.id")
         at = None if found.at is None else time_stamp(datetime.fromtimestamp(found.at, UTC))
         entry = Entry(id_, "", found.text, by=found.author or None, pinned=is_pinned_note(found))
         of_entries = {"origin": None, "version": ""}

@@ -91,6 +91,6 @@ def chosen(deps: TurnDependencies, group: str, asked_for: str | None) -> Agent:
         known = ", ".join(sorted(agents)[:20])
         raise Refusal("not_found", f"there is no agent {asked_for!r}; there are: {known}", field="payload.agent")
     if not deps.runtime.is_ours(group, agent.id):
-        why = f"{agent.id} is a sender of its own here (`honeybadger-host sender add`): the host does not speak as it"
+        why = f"{agent.id} was added with `honeybadger-host sender add`, so the host does not speak as it"
         raise Refusal("forbidden", why, field="payload.agent")
     return agent

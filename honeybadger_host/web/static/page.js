@@ -1,4 +1,4 @@
-// What the page does beside HTML: times in the reader's zone, the slider, what is live. Reading works without it.
+// The parts that need a script: times in the reader's zone, the slider, live updates. Reading works without it.
 "use strict";
 
 function localTimes(root) {
@@ -18,7 +18,7 @@ function localTimes(root) {
   }
 }
 
-// A range of changes beside the field "As of": moving it shows the context of then.
+// A slider for the field "As of": moving it shows the context at that change.
 function slider(input) {
   const form = document.querySelector("form input[name=as_of]").form;
   const output = input.closest("label").querySelector("output");
@@ -87,7 +87,7 @@ function refreshing() {
   }
 }
 
-// A page that shows the newest is told when there is something newer. A tab nobody looks at listens to nothing.
+// A page of the newest changes is updated when there are newer ones. A hidden tab does not listen.
 function live() {
   let source = null;
   const listen = () => {
