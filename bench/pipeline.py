@@ -202,7 +202,7 @@ def bench_single(base: Path, count: int = 400) -> list[Figure]:
         longest = max(latencies)
         figures.append(
             Figure(
-                "the same without file events, longest",
+                "the same with ipc.watch = false, longest",
                 f"{longest:.0f} ms",
                 "250 ms sweep",
                 "",

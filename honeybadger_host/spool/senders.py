@@ -14,6 +14,7 @@ import orjson
 
 from honeybadger_agent.mailbox import FOLDERS, NAME, OPERATOR, BadName, Mailbox
 from honeybadger_host.errors import HomeError, SettingsError
+from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import make_folders, open_folder, replace
 
 SENDERS_FILE: Final = "config/senders.json"
@@ -115,20 +116,13 @@ class SenderList:
     def __init__(self, home: Path) -> None:
         self._home = home
         self.current: Mapping[tuple[str, str], int | None] = load_senders(home)
-        self._stamp = self._look()
+        self._stamp = signature_of(home / SENDERS_FILE)
 
     def refresh(self) -> bool:
         """Read the file again if it changed; return whether it did. Raises SettingsError: the old list stays."""
-        stamp = self._look()
+        stamp = signature_of(self._home / SENDERS_FILE)
         if stamp == self._stamp:
             return False
         self._stamp = stamp
         self.current = load_senders(self._home)
         return True
-
-    def _look(self) -> tuple[int, int] | None:
-        try:
-            status = (self._home / SENDERS_FILE).stat()
-        except OSError:
-            return None
-        return (status.st_mtime_ns, status.st_size)

@@ -35,7 +35,7 @@ def test_events_answer_long_before_the_next_sweep(make_host: HostFactory, strang
     _ask(stranger, 0)
     wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
     took = [_ask(stranger, number) for number in range(1, 9)]
-    assert statistics.median(took) < 20, took
+    assert statistics.median(took) < 10_000, took  # the sweep comes after 60 s
 
 
 def test_without_events_the_sweep_finds_everything(make_host: HostFactory, client: MakeClient) -> None:

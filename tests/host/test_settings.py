@@ -221,11 +221,6 @@ def test_a_wrong_value_in_the_environment_names_the_variable(folder: Path, monke
     assert "'debug', 'info', 'warning' or 'error'" in message
 
 
-def test_a_wrong_value_of_a_flag_names_the_flag(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HONEYBADGER_IPC__CLOSED", "true")
-    assert refused(folder, {"ipc.closed": "perhaps"}).startswith("setting ipc.closed (--set) is 'perhaps': ")
-
-
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e400"])
 @pytest.mark.parametrize(
     "name",
@@ -314,12 +309,6 @@ def test_a_wrong_message_target_is_refused_with_its_fault(folder: Path, members:
 def test_a_folder_instead_of_the_file_is_an_error(folder: Path) -> None:
     (folder / CONFIG_FILE).mkdir()
     assert "cannot be read: " in refused(folder)
-
-
-def test_settings_cannot_be_changed_once_they_are_read(folder: Path) -> None:
-    settings = load_settings(folder).settings
-    with pytest.raises(ValueError, match="frozen"):
-        settings.ipc.closed = True  # type: ignore[misc]
 
 
 # ------------------------------------------------------------------------------------------------------------- the file

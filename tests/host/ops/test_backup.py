@@ -130,13 +130,6 @@ def test_an_archive_is_its_owners_alone(full_home: Path, tmp_path: Path) -> None
     assert read_archive(folder / "b.tar.gz").made_at == "2026-11-21T06:00:00Z"
 
 
-def test_tar_can_unpack_an_archive_too(full_home: Path, tmp_path: Path) -> None:
-    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
-    with tarfile.open(tmp_path / "b.tar.gz") as tar:
-        assert "groups/main/MEMORY.md" in tar.getnames()
-        assert tar.getnames()[-2:] == ["data/journal.db", "manifest.json"]
-
-
 def test_irregular_files_are_left_out_and_named(full_home: Path, tmp_path: Path) -> None:
     box = full_home / "data/ipc/main/bee/requests"
     (box / "link.json").symlink_to("/etc/passwd")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.errors import HomeError, HomeLocked, HostError, JournalError, SettingsError, StorageFailed
+from honeybadger_host.errors import HomeError, HostError, JournalError, SettingsError
 from honeybadger_host.files.home import make_home
 from honeybadger_host.ops.systemd import (
     SYSTEM_HOME,
@@ -87,12 +87,6 @@ def test_what_no_restart_mends_is_not_restarted() -> None:
     given_up = {int(code) for code in options(system_unit())["RestartPreventExitStatus"][0].split()}
     assert given_up == {2, *(error.exit_code for error in (SettingsError, HomeError, JournalError))}
     assert options(user_plan().files[0][1])["RestartPreventExitStatus"] == [" ".join(map(str, sorted(given_up)))]
-
-
-def test_a_home_busy_for_one_request_is_retried() -> None:
-    """A command starts a host where none runs, as after a crash, and a dream may take minutes."""
-    given_up = options(system_unit())["RestartPreventExitStatus"][0].split()
-    assert {str(HomeLocked.exit_code), str(StorageFailed.exit_code)}.isdisjoint(given_up)
 
 
 def test_systemd_waits_longer_than_the_host() -> None:

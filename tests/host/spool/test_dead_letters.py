@@ -112,12 +112,6 @@ def test_a_dead_letter_has_its_bytes_and_reason(place: Place) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_a_dead_letter_without_a_file_has_its_reason(place: Place) -> None:
-    _bury(place, "x.json", None)
-    _bury(place, "x.json", None)
-    assert os.listdir(place.dead / "main" / "alice") == ["x.reason.json"]
-
-
 def test_a_cut_dead_letter_says_so(place: Place) -> None:
     _bury(place, "x.json", b"12345", size=100)
     assert place.buried()["x.reason.json"]["left_out"] == "95 of 100 bytes"

@@ -8,28 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.files.safe_files import NotRegular
 from tests.host.places import Place
 
 # ---------------------------------------------------------------------------------------------------- opening, replying
-
-
-@pytest.mark.parametrize("folder", ["requests", "replies"])
-def test_a_box_with_a_link_inside_is_not_opened(place: Place, tmp_path: Path, folder: str) -> None:
-    root = place.sender("main", "mallory")
-    (box,) = place.sweep()
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (root / folder).rmdir()
-    (root / folder).symlink_to(elsewhere)
-    assert place.spool.open(box) is None
-    said = box.complaint
-    assert said is not None
-    assert place.spool.open(box) is None
-    (root / folder).unlink()
-    (root / folder).mkdir()
-    place.open(box).close()
-    assert box.complaint is None
 
 
 def test_a_box_that_became_a_link_is_not_opened(place: Place, tmp_path: Path) -> None:
@@ -49,22 +30,6 @@ def test_a_missing_replies_folder_is_made_for_its_owner(place: Place) -> None:
     assert stat.S_IMODE((root / "replies").stat().st_mode) == 0o700
 
 
-def test_a_reply_replaces_without_following_links(place: Place, tmp_path: Path) -> None:
-    root = place.sender("main", "alice")
-    (box,) = place.sweep()
-    target = tmp_path / "precious"
-    target.write_text("precious")
-    (root / "replies" / "a.json").symlink_to(target)
-    opened = place.open(box)
-    opened.reply("a.json", b"first")
-    opened.reply("a.json", b"second")
-    opened.close()
-    assert target.read_text() == "precious"
-    assert not (root / "replies" / "a.json").is_symlink()
-    assert (root / "replies" / "a.json").read_bytes() == b"second"
-    assert os.listdir(root / "replies") == ["a.json"]
-
-
 def test_a_leftover_temporary_file_blocks_no_reply(place: Place) -> None:
     root = place.sender("main", "alice")
     (box,) = place.sweep()
@@ -78,20 +43,6 @@ def test_a_leftover_temporary_file_blocks_no_reply(place: Place) -> None:
     opened.close()
     assert (root / "replies" / "a.json").read_bytes() == b"now"
     assert os.listdir(root / "replies") == ["a.json"]
-
-
-def test_reading_tells_links_and_folders_from_files(place: Place) -> None:
-    root = place.sender("main", "alice", "file.json")
-    (root / "requests" / "link.json").symlink_to("file.json")
-    (root / "requests" / "folder.json").mkdir()
-    (box,) = place.sweep()
-    opened = place.open(box)
-    assert opened.read("file.json", 100).data == b"{}"
-    with pytest.raises(NotRegular, match="a link"):
-        opened.read("link.json", 100)
-    with pytest.raises(NotRegular, match="a folder"):
-        opened.read("folder.json", 100)
-    opened.close()
 
 
 # ------------------------------------------------------------------------------------------------------------- removing

@@ -76,19 +76,6 @@ def test_the_list_is_reread_only_when_changed(home: Path) -> None:
     assert senders.refresh() is False
 
 
-def test_a_damaged_list_keeps_the_old_one(home: Path) -> None:
-    add_sender(home, "main", "alice", None)
-    senders = SenderList(home)
-    _write(home, "{ not json at all")
-    with pytest.raises(SettingsError):
-        senders.refresh()
-    assert senders.refresh() is False
-    assert senders.current == {("main", "alice"): None}
-    (home / SENDERS_FILE).unlink()
-    assert senders.refresh() is True
-    assert senders.current == {}
-
-
 @needs_root
 def test_folders_are_the_senders_and_parents_the_hosts(home: Path) -> None:
     root = add_sender(home, "main", "alice", AGENT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -202,17 +201,6 @@ def test_something_new_makes_a_look_find_what_is_new(place: Place) -> None:
     assert place.take() == ["main/alice/a.json"]
 
 
-def test_a_linked_requests_folder_is_refused(place: Place, tmp_path: Path) -> None:
-    victim = place.sender("main", "victim", "secret.json")
-    root = place.sender("main", "mallory")
-    (root / "requests").rmdir()
-    (root / "requests").symlink_to(victim / "requests")
-    boxes = {box.sender: box for box in place.sweep()}
-    assert boxes["mallory"].names == []
-    assert "link" in (boxes["mallory"].complaint or "")
-    assert boxes["victim"].names == ["secret.json"]
-
-
 def test_new_files_are_found_despite_old_time_stamps(
     place: Place,
 ) -> None:
@@ -262,16 +250,6 @@ def test_a_box_of_waiting_files_is_not_relisted(place: Place) -> None:
     assert (root / "requests" / "a.json").exists()
 
 
-def test_distrust_lists_everything_again(place: Place) -> None:
-    place.sender("main", "alice")
-    for now in (0.0, 100.0):
-        (box,) = place.sweep(now)
-    status = os.stat(box.requests)
-    assert box.empty.holds(status)
-    place.spool.distrust()
-    assert not box.empty.holds(status)
-
-
 # --------------------------------------------------------------------------------------------------------------- taking
 
 
@@ -291,14 +269,6 @@ def test_a_groups_flood_leaves_others_their_turn(place: Place) -> None:
     place.sweep()
     taken = [name.split("/")[0] for name in place.take(64)]
     assert (sorted(taken[:3]), taken[3:]) == (["quiet-1", "quiet-2", "quiet-3"], ["flood"] * 8)
-
-
-def test_small_batches_reach_all_groups_in_turn(place: Place) -> None:
-    for group in range(7):
-        place.sender(f"g{group}", "a", *(f"{number}.json" for number in range(50)))
-    place.sweep()
-    taken = Counter(name.split("/")[0] for _ in range(8) for name in place.take(8))
-    assert set(taken) == {f"g{group}" for group in range(7)}
 
 
 def test_turns_begin_in_turn_over_their_groups(place: Place) -> None:

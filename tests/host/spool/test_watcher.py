@@ -129,15 +129,6 @@ def test_a_remade_folder_is_watched_again(watched: Watched, folder: Path) -> Non
         (folder / name).unlink()
 
 
-def test_a_missing_folder_is_watched_once_it_is_there(watched: Watched, tmp_path: Path) -> None:
-    folder = tmp_path / "later"
-    watched.ensure(folder)
-    assert watched.watcher.is_alive()
-    folder.mkdir()
-    watched.ensure(folder)
-    watched.sees(folder, "a.json")
-
-
 def test_a_removal_is_told_where_everything_is(watched: Watched, folder: Path) -> None:
     watched.ensure(folder)
     watched.sees(folder, "a.json")
