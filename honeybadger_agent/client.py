@@ -48,7 +48,7 @@ from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult, Request
 
 if TYPE_CHECKING:
     from honeybadger_agent.methods import AwaitedMethods, Methods
-    from honeybadger_agent.relay import OwnRelay
+    from honeybadger_agent.relay import Relay
 else:
     Methods = AwaitedMethods = object  # they are added below, from the request types
 
@@ -136,17 +136,17 @@ class _Clients(ABC):
             NoMailbox: the folder cannot be made or written, or a name is not allowed.
             Invalid: the session is not a name the protocol allows.
         """
-        self._relay: OwnRelay | None = None
+        self._relay: Relay | None = None
         if server is None and box is None and home is None:
             server = os.environ.get("HONEYBADGER_SERVER") or None
         if server is None and box is None and home is None and group is None and sender is None:
             box = os.environ.get("HONEYBADGER_BOX") or None
         if server is not None:
             place = place_of(server, home, group, sender, credentials)
-            from honeybadger_agent.relay import OwnRelay
+            from honeybadger_agent.relay import own_relay
 
-            self._relay = OwnRelay(place)
-            weakref.finalize(self, self._relay.close)
+            self._relay, close = own_relay(place)
+            weakref.finalize(self, close)
             self.mailbox, sent = self._relay.mailbox, self._relay.wake
         else:
             self.mailbox = box_at(box) if box is not None else box_in(home, group, sender)

@@ -17,10 +17,10 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import nats.errors
 import nkeys
@@ -41,8 +41,7 @@ ANSWER_SECONDS: Final = 2.0  # seconds until a request is sent again: its owner 
 REPLY_PREFIX: Final = "_INBOX."
 _AGAIN_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 2.0
-_MAX_AT_ONCE: Final = 64
-_MAX_IGNORED: Final = 1000
+MAX_AT_ONCE: Final = 512  # requests of one carrier that are under way
 _HOME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -160,52 +159,187 @@ class Place:
         return {"servers": self.servers.split(","), "inbox_prefix": self.inbox, **key}
 
 
-class Relay:
-    """Carries the requests of a mailbox to the owner of a home, and the replies back, on a separate thread.
+class Waiting(Protocol):
+    """A request that waits in a folder."""
+
+    subject: str
+    box: str
+    request_id: str
+
+    def read(self) -> bytes | None:
+        """Return the request, up to one byte more than may be carried; None: it is gone, or may not be carried.
+
+        Whoever takes a message back from now on finds that its answer was begun. Raises OSError.
+        """
+
+    def answer(self, reply: bytes) -> None:
+        """Write the reply, then remove the request unless another one has its name by now. Raises OSError."""
+
+    def close(self, *, is_begun: bool) -> None:
+        """End an attempt.
+
+        Args:
+            is_begun: a host may have begun to answer.
+        """
+
+
+Key: TypeAlias = tuple[str, str, str]  # subject, box and id of a request
+
+
+class Carrier:
+    """Carries requests from folders to the owner of a home, and its replies back. One event loop.
+
+    Args:
+        look: returns the requests that wait; those that are under way may be among them.
+        look_seconds: how often it is called when nobody wakes the carrier.
 
     Attributes:
+        client: the connection.
+        woken: set to look for requests now.
         trouble: why nothing is answered just now; empty: nothing is known to be wrong.
-        ignored: files that are no requests by their names, each once, in the order they were seen.
+        refusal: what requests are answered with that were not sent before; None: they are sent.
+        unclear: requests that a host may have taken, or may get in this moment.
+        sent_before: requests that are not refused: a host may have taken them.
     """
 
-    _is_patient = True
-    """Servers that are not there are waited for."""
+    def __init__(self, client: Client, look: Callable[[], Iterable[Waiting]], look_seconds: float) -> None:
+        self.client, self._look, self._look_seconds = client, look, look_seconds
+        self.woken = asyncio.Event()
+        self.trouble = ""
+        self.refusal: Refusal | None = None
+        self.unclear: set[Key] = set()
+        self.sent_before: set[Key] = set()
+        self.under_way: dict[Key, asyncio.Task[None]] = {}
 
-    def __init__(self, mailbox: Mailbox, place: Place, *, look_seconds: float) -> None:
+    async def run(self) -> None:
+        """Carry until it is cancelled."""
+        try:
+            while True:
+                self.woken.clear()
+                for one in self._look():
+                    key = one.subject, one.box, one.request_id
+                    if key not in self.under_way and len(self.under_way) < MAX_AT_ONCE:
+                        self.under_way[key] = asyncio.create_task(self._carry(one, key))
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self.woken.wait(), self._look_seconds)
+        finally:
+            tasks = [*self.under_way.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _carry(self, one: Waiting, key: Key) -> None:
+        try:
+            while True:
+                if await self._is_done(one, key):
+                    return
+                await asyncio.sleep(_AGAIN_SECONDS)  # it may be taken back meanwhile
+        finally:
+            del self.under_way[key]
+            self.woken.set()
+
+    async def _is_done(self, one: Waiting, key: Key) -> bool:
+        """Try once; return whether a request is answered, or there is none any more."""
+        is_unclear = was_unclear = key in self.unclear
+        try:
+            refusal = None if key in self.sent_before else self.refusal
+            if refusal is None and not self.client.is_connected:
+                return False
+            self.unclear.add(key)
+            if (data := one.read()) is None:
+                return True
+            if len(data) > MOST_BYTES:
+                refusal = Refusal("too_large", f"the request has over {MOST_BYTES} bytes, which no server passes on")
+            if refusal is not None:
+                reply = wire.dump_error(one.request_id, refusal)
+            else:
+                is_unclear = True
+                headers = {BOX_HEADER: one.box, ID_HEADER: one.request_id}
+                answer = await self.client.request(one.subject, data, timeout=ANSWER_SECONDS, headers=headers)
+                reply, self.trouble = answer.data, ""
+            one.answer(reply)
+            is_unclear = False
+            return True
+        except nats.errors.NoRespondersError:
+            is_unclear = was_unclear
+            self.trouble = "no host owns the home just now, or it has another identity"
+        except (nats.errors.Error, OSError) as error:
+            if self.refusal is None:
+                self.trouble = f"{str(error) or type(error).__name__}, from the host that owns the home"
+        finally:
+            if not is_unclear:
+                self.unclear.discard(key)
+            one.close(is_begun=is_unclear)
+        return False
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A request in the mailbox of a relay."""
+
+    mailbox: Mailbox
+    subject: str
+    box: str
+    request_id: str
+    seen: os.stat_result | None = None
+
+    def read(self) -> bytes | None:
+        if self.box == TURNS:
+            self.mailbox.stream_path(self.request_id).touch(0o600)
+        if (fd := open_regular(self.mailbox.path(self.box, self.request_id))) is None:
+            return None
+        with os.fdopen(fd, "rb") as file:
+            self.seen = os.fstat(fd)
+            return file.read(MOST_BYTES + 1)
+
+    def answer(self, reply: bytes) -> None:
+        self.mailbox.publish(self.request_id, reply, REPLIES, is_durable=False)
+        path = self.mailbox.path(self.box, self.request_id)
+        with contextlib.suppress(OSError):
+            if self.seen is not None and os.path.samestat(os.lstat(path), self.seen):
+                path.unlink()
+
+    def close(self, *, is_begun: bool) -> None:
+        if not is_begun:
+            self.mailbox.stream_path(self.request_id).unlink(missing_ok=True)
+
+
+class Relay:
+    """Carries the requests of a mailbox to the owner of a home, and the replies back, on a separate thread."""
+
+    def __init__(self, mailbox: Mailbox, place: Place, *, look_seconds: float, is_patient: bool = True) -> None:
         """Begin. Raises NoMailbox.
 
         Args:
             look_seconds: how often the mailbox is looked into when nobody wakes it.
+            is_patient: servers that are not there are waited for.
         """
-        self.mailbox, self._place, self._look_seconds = mailbox, place, look_seconds
-        self.trouble = f"not connected to {place.servers} yet"
-        self.ignored: dict[str, None] = {}
-        self._refusal: Refusal | None = None
-        """Subjects that the servers refused since the last connection."""
-        self._unclear: set[str] = set()
-        """Ids that a host may have taken, or may get in this moment."""
-        self._sent_before: set[str] = set()
-        """Requests sent before a refusal, or on an earlier connection: they are not refused."""
-        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self.mailbox, self._place, self._is_patient = mailbox, place, is_patient
         self._options = place.options()
-        self._client = Client()
-        self._loop = asyncio.new_event_loop()
-        self._woken = asyncio.Event()
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
+        self._carrier = Carrier(Client(), self._look, look_seconds)
+        self._carrier.trouble = f"not connected to {place.servers} yet"
         self._task = self._loop.create_task(self._run())
         self._thread = threading.Thread(target=self._serve, name="relay", daemon=True)
         self._thread.start()
 
+    @property
+    def trouble(self) -> str:
+        """Return why nothing is answered just now; empty: nothing is known to be wrong."""
+        return self._carrier.trouble
+
     def wake(self) -> None:
         """Look into the mailbox now. Any thread."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._woken.set)
+            self._loop.call_soon_threadsafe(self._carrier.woken.set)
 
     def give_up(self, request_id: str, box: Box) -> bool:
         """Send a request no more; return whether it is sure that no host got it. Any thread."""
         with contextlib.suppress(OSError):
             self.mailbox.path(box, request_id).unlink()
         until = time.monotonic() + _AGAIN_SECONDS  # an attempt that is under way ends with an answer: there is no host
-        while request_id in self._unclear:  # it is entered before the file is read
+        while (self._place.subject, box, request_id) in self._carrier.unclear:  # it is entered before the file is read
             if time.monotonic() > until:
                 return False
             time.sleep(0.005)
@@ -219,147 +353,81 @@ class Relay:
             self._thread.join(_CLOSE_SECONDS)
 
     def _serve(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
+        with self._runner, contextlib.suppress(asyncio.CancelledError):
             self._loop.run_until_complete(self._task)
-        self._loop.close()
 
     async def _run(self) -> None:
-        connecting: asyncio.Task[None] | None = None
+        connecting = asyncio.create_task(self._stay_connected())
         try:
-            while True:
-                if connecting is None or (connecting.done() and self._client.is_closed):
-                    self._client = Client()
-                    connecting = asyncio.create_task(self._connect(self._client))
-                self._woken.clear()
-                for box, request_id in self._waiting():
-                    if len(self._under_way) < _MAX_AT_ONCE and request_id not in self._under_way:
-                        self._under_way[request_id] = asyncio.create_task(self._carry(box, request_id))
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), self._look_seconds)
+            await self._carrier.run()
         finally:
+            connecting.cancel()
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._client.close(), _CLOSE_SECONDS / 2)
-            rest = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in rest:
-                task.cancel()
-            await asyncio.gather(*rest, return_exceptions=True)
+                await asyncio.wait_for(self._carrier.client.close(), _CLOSE_SECONDS / 2)
 
-    async def _connect(self, client: Client) -> None:
-        try:
-            await connect(client, error_cb=self._note, reconnected_cb=self._begin, **self._options)
-            await self._begin()
-        except Exception as error:  # noqa: BLE001  also of the library: it is said to whoever waits
-            await self._note(error)
-            await asyncio.sleep(_AGAIN_SECONDS)
-            with contextlib.suppress(Exception):
-                await client.close()
+    async def _stay_connected(self) -> None:
+        """Connect, and again when the servers ended the connection for good."""
+        client = self._carrier.client
+        while True:
+            try:
+                await connect(client, error_cb=self._note, reconnected_cb=self._begin, **self._options)
+                await self._begin()
+                while not client.is_closed:  # noqa: ASYNC110  the library tells nobody in every case
+                    await asyncio.sleep(_AGAIN_SECONDS)
+            except Exception as error:  # noqa: BLE001  also of the library: it is said to whoever waits
+                await self._note(error)
+                await asyncio.sleep(_AGAIN_SECONDS)
+                with contextlib.suppress(Exception):
+                    await client.close()
+            self._carrier.client = client = Client()
 
     async def _begin(self) -> None:
-        self.trouble, self._refusal = "", None
-        self._sent_before = set(self._unclear)
-        self._woken.set()
+        self._carrier.trouble, self._carrier.refusal = "", None
+        self._carrier.sent_before = set(self._carrier.unclear)
+        self._carrier.woken.set()
 
     async def _note(self, error: Exception) -> None:
         said = str(error) or type(error).__name__
         told = f"the servers {self._place.servers}: {said}"
         if "permissions violation" in said.lower():
-            self.trouble = told
+            self._carrier.trouble = told
             why = f"this key may not ask as {self._place.sender} in {self._place.group}: {said}; see its permissions"
-            self._refusal = Refusal("forbidden", why)
+            self._carrier.refusal = Refusal("forbidden", why)
         elif "authorization" in said.lower():
             self._refuse(f"{told}; the credentials are not accepted")
-        elif self._refusal is None:  # else it is known why the connection ended
-            self.trouble = told
+        elif self._carrier.refusal is None:  # else it is known why the connection ended
+            self._carrier.trouble = told
             if isinstance(error, NoServer):
-                self.trouble = said
+                self._carrier.trouble = said
                 if not self._is_patient:
                     self._refuse(said)
-        self._woken.set()
+        self._carrier.woken.set()
 
     def _refuse(self, why: str) -> None:
-        self.trouble = why
-        self._refusal = Refusal("unavailable", why)
-        self._sent_before |= self._unclear
+        self._carrier.trouble = why
+        self._carrier.refusal = Refusal("unavailable", why)
+        self._carrier.sent_before |= self._carrier.unclear
 
-    def _waiting(self) -> Iterator[tuple[Box, str]]:
+    def _look(self) -> Iterator[_Sent]:
         boxes: tuple[Box, Box] = (REQUESTS, TURNS)
         for box in boxes:
             with contextlib.suppress(OSError):
                 for name in sorted(os.listdir(self.mailbox.root / box)):
-                    if not name.endswith(".json"):
-                        continue
-                    if REQUEST_ID.fullmatch(name.removesuffix(".json")):
-                        yield box, name.removesuffix(".json")
-                    elif len(self.ignored) < _MAX_IGNORED:
-                        self.ignored[f"{box}/{name}"] = None
-
-    async def _carry(self, box: Box, request_id: str) -> None:
-        path, stream = self.mailbox.path(box, request_id), self.mailbox.stream_path(request_id)
-        is_unclear = was_unclear = request_id in self._unclear
-        pause = 0.0
-        try:
-            refusal = None if request_id in self._sent_before else self._refusal
-            if refusal is None and not self._client.is_connected:
-                await asyncio.sleep(_AGAIN_SECONDS)
-                return
-            self._unclear.add(request_id)
-            if box == TURNS:  # who takes the message back from now on finds that it was begun
-                stream.touch(0o600)
-            if (fd := open_regular(path)) is None:
-                return
-            with os.fdopen(fd, "rb") as file:
-                data, seen = file.read(MOST_BYTES + 1), os.fstat(fd)
-            if len(data) > MOST_BYTES:
-                refusal = Refusal("too_large", f"the request has over {MOST_BYTES} bytes, which no server passes on")
-            if refusal is not None:
-                reply = wire.dump_error(request_id, refusal)
-            else:
-                is_unclear = True
-                reply = await self._ask(box, request_id, data)
-                self.trouble = ""
-            self.mailbox.publish(request_id, reply, REPLIES, is_durable=False)
-            is_unclear = False
-            with contextlib.suppress(OSError):
-                now = os.lstat(path)
-                if (now.st_ino, now.st_size, now.st_mtime_ns) == (seen.st_ino, seen.st_size, seen.st_mtime_ns):
-                    path.unlink()
-        except nats.errors.NoRespondersError:
-            is_unclear, pause = was_unclear, _AGAIN_SECONDS
-            self.trouble = f"no host owns the home {self._place.home} just now, or it has another identity"
-        except (nats.errors.Error, OSError) as error:
-            pause = _AGAIN_SECONDS
-            if self._refusal is None:
-                self.trouble = f"{str(error) or type(error).__name__}, from the host that owns the home"
-        finally:
-            if not is_unclear:
-                self._unclear.discard(request_id)
-                with contextlib.suppress(OSError):
-                    stream.unlink()
-            try:
-                await asyncio.sleep(pause)  # it may be taken back meanwhile
-            finally:
-                self._under_way.pop(request_id, None)
-                self._woken.set()
-
-    async def _ask(self, box: Box, request_id: str, data: bytes) -> bytes:
-        headers = {BOX_HEADER: box, ID_HEADER: request_id}
-        answer = await self._client.request(self._place.subject, data, timeout=ANSWER_SECONDS, headers=headers)
-        return answer.data
+                    request_id = name.removesuffix(".json")
+                    if request_id != name and REQUEST_ID.fullmatch(request_id):
+                        yield _Sent(self.mailbox, self._place.subject, box, request_id)
 
 
-class OwnRelay(Relay):
-    """The same for one program: its mailbox is a folder that goes with it."""
+def own_relay(place: Place) -> tuple[Relay, Callable[[], None]]:
+    """Return a relay for one program, and what ends it: its mailbox is a folder that goes with it. Raises NoMailbox."""
+    place.options()
+    folder = Path(tempfile.mkdtemp(prefix="honeybadger-"))
+    mailbox = Mailbox(folder / place.group / place.sender)
+    mailbox.create()
+    relay = Relay(mailbox, place, look_seconds=_AGAIN_SECONDS, is_patient=False)
 
-    _is_patient = False
+    def close() -> None:
+        relay.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
-    def __init__(self, place: Place) -> None:
-        """Begin. Raises NoMailbox."""
-        place.options()
-        self._folder = tempfile.mkdtemp(prefix="honeybadger-")
-        mailbox = Mailbox(Path(self._folder) / place.group / place.sender)
-        mailbox.create()
-        super().__init__(mailbox, place, look_seconds=0.2)
-
-    def close(self) -> None:
-        super().close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+    return relay, close

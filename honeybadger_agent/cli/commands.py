@@ -281,11 +281,8 @@ def _relay(options: Mapping[str, Any]) -> None:
         signal.signal(number, lambda *_: ended.set())
     with contextlib.closing(Relay(mailbox, where, look_seconds=_RELAY_LOOK_SECONDS)) as relay:
         complain(f"carries {mailbox.root} to {where.servers} as {where.sender} in {where.group}")
-        said, ignored = "", 0
+        said = ""
         while not ended.wait(0.2):
-            for path in list(relay.ignored)[ignored:]:
-                ignored += 1
-                complain(f"{path!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json; ignored")
             if relay.trouble != said:
                 said = relay.trouble
                 complain(said or "requests are answered")

@@ -104,10 +104,11 @@ class Presence:
 
     async def _say_name(self) -> bool:
         """Return whether the servers keep it: the owner makes the stream for it."""
-        node = self._state().node.encode()
-        subject = f"{self._names.machine}.{hashlib.sha256(node).hexdigest()[:16]}"
+        node = self._state().node
+        place = ":".join(place_of(node))  # a machine that joins anew in its folder takes the place of its old name
+        subject = f"{self._names.machine}.{hashlib.sha256(place.encode()).hexdigest()[:16]}"
         try:
-            await self._servers.client.jetstream().publish(subject, node)
+            await self._servers.client.jetstream().publish(subject, node.encode())
         except (nats.errors.Error, OSError) as error:
             log.debug("cluster.name_not_kept", error=str(error))
             return False

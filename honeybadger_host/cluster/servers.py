@@ -57,7 +57,8 @@ class Servers:
         """Connect. Raises SettingsError: they do not let us in; Unreachable."""
         self.replicas = 3 if len(urls) >= 3 else 1
         self._urls, self._credentials = list(urls), credentials
-        self._loop = asyncio.new_event_loop()
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
         self._thread.start()
         self.client = Client()
@@ -127,10 +128,10 @@ class Servers:
         except Exception as error:  # also a bug of the library is an answer that did not come
             raise Unreachable(f"{type(error).__name__}: {error}") from error
 
-    def soon(self, call: Callable[[str], None], value: str) -> None:
+    def soon(self, call: Callable[[], None]) -> None:
         """Call something where the connection is served. Any thread."""
         with contextlib.suppress(RuntimeError):  # it is closed
-            self._loop.call_soon_threadsafe(call, value)
+            self._loop.call_soon_threadsafe(call)
 
     def start(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         """Begin what goes on until it is cancelled."""
@@ -144,20 +145,12 @@ class Servers:
                 self._call(asyncio.sleep(0))
 
     def close(self) -> None:
-        async def close() -> None:
-            with contextlib.suppress(Exception):
-                await self.client.close()
-            rest = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in rest:
-                task.cancel()
-            await asyncio.gather(*rest, return_exceptions=True)
-
-        with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(asyncio.wait_for(close(), 2), self._loop).result(3)
+        with contextlib.suppress(Unreachable):
+            self._call(self.client.close(), 2)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(3)
         if not self._thread.is_alive():
-            self._loop.close()
+            self._runner.close()
 
     # ---------------------------------------------------------------------------------------------------- messages
 

@@ -15,7 +15,14 @@ import structlog
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
 from honeybadger_host.files.file_cache import Unchanged
-from honeybadger_host.files.safe_files import Incoming, Signature, identity_of, open_folder, open_new, read_incoming
+from honeybadger_host.files.safe_files import (
+    Incoming,
+    Signature,
+    identity_of,
+    open_folder,
+    open_new,
+    read_incoming,
+)
 from honeybadger_host.spool.rate_limits import LimitName
 
 log = structlog.get_logger()
@@ -99,21 +106,28 @@ class OpenInbox:
 
     def reply(self, name: str, data: bytes) -> None:
         """Write a reply under the request's name, complete or not at all. Raises OSError."""
+        self._write(self.replies_fd, name, data)
+
+    def publish(self, name: str, data: bytes) -> None:
+        """Put a request into the folder, complete or not at all. Raises OSError."""
+        self._write(self.requests_fd, name, data)
+
+    def _write(self, folder_fd: int, name: str, data: bytes) -> None:
         temporary = f".{threading.get_ident():x}.tmp"  # a short name: a rename costs by its directory entry
         try:
-            fd = open_new(temporary, within=self.replies_fd)
+            fd = open_new(temporary, within=folder_fd)
         except FileExistsError:
-            os.unlink(temporary, dir_fd=self.replies_fd)
-            fd = open_new(temporary, within=self.replies_fd)
+            os.unlink(temporary, dir_fd=folder_fd)
+            fd = open_new(temporary, within=folder_fd)
         try:
             written = os.write(fd, data)
             _give(fd, self.inbox.uid)
         finally:
             os.close(fd)
         if written != len(data):
-            os.unlink(temporary, dir_fd=self.replies_fd)
-            raise OSError(28, "no space for the whole reply")
-        os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
+            os.unlink(temporary, dir_fd=folder_fd)
+            raise OSError(28, "no space for the whole file")
+        os.rename(temporary, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
 
     def open_stream(self, stem: str) -> int:
         """Return a descriptor of a new `replies/<stem>.stream`; what has that name goes. Raises OSError."""
@@ -132,6 +146,15 @@ class OpenInbox:
         """Remove what `open_stream` made; the expiry of replies takes what cannot be removed."""
         with contextlib.suppress(OSError):
             os.unlink(f"{stem}{STREAM}", dir_fd=self.replies_fd)
+
+    def read_reply(self, name: str, max_bytes: int) -> bytes:
+        """Return a reply, up to a byte more than `max_bytes`; see `files.read_incoming`."""
+        return read_incoming(self.replies_fd, name, max_bytes).data
+
+    def remove_reply(self, name: str) -> None:
+        """Remove a reply; the expiry of replies takes what cannot be removed."""
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=self.replies_fd)
 
     def look(self, name: str) -> Signature | None:
         """Return what has this name among the requests now, None when nothing has."""

@@ -235,6 +235,18 @@ def test_a_reply_goes_nowhere_but_into_an_inbox(guarded: Guarded) -> None:
     assert a.command("verify").startswith("ok: ")
 
 
+def test_a_linked_inbox_lets_nobody_ask_as_another(guarded: Guarded) -> None:
+    a, _ = guarded.machines
+    guarded.client("scout").update_memory("of the scout")
+    scout, spy = RawSender(a.home, sender="scout"), RawSender(a.home, sender="spy").make()
+    spy.requests.rmdir()
+    spy.requests.symlink_to(scout.requests)
+    with pytest.raises(ReplyTimeout):
+        guarded.client("spy", timeout_seconds=3).update_memory("forged")
+    assert a.events("cluster.not_taken")
+    assert notes(a, "of the scout", "forged") == [1, 0]
+
+
 def test_an_unanswered_request_says_why_and_is_done_once(guarded: Guarded) -> None:
     a, b = guarded.machines
     client = guarded.client("scout", timeout_seconds=1.0)
@@ -323,7 +335,7 @@ def test_a_flooding_sender_waits_and_another_is_served(guarded: Guarded) -> None
         flooding.start()
         for number in range(20):
             box.note(f"r{number}", "of the flooding sender, through a folder")
-        assert [box.reply(f"r{number}")["ok"] for number in range(20)] == [True] * 20
+        assert [box.reply(f"r{number}", 180)["ok"] for number in range(20)] == [True] * 20
         flooding.join()
     assert asked == [{"ok"}]
     assert max(notes(machine, "in the flood") for machine in guarded.machines) == [1]  # of whoever owned the home
@@ -454,7 +466,6 @@ def test_an_unsent_message_elsewhere_can_be_withdrawn(
     folder = guarded.folder / "elsewhere"
     with relayed(guarded.arguments("spy"), "spy", folder) as box:
         mailbox = Mailbox(box.root)
-        (box.requests / "a note.json").write_bytes(request("n1"))
         box.say("t1", "what is taken back")
         wait_for(lambda: b"no host owns" in (folder / "said").read_bytes(), what="it is said that nobody answers")
         wait_for(lambda: mailbox.withdraw("t1"), what="it was not under way just then")
@@ -464,7 +475,3 @@ def test_an_unsent_message_elsewhere_can_be_withdrawn(
         assert box.peek("t1") is None
         text = "".join(path.read_text() for path in (a.home / "data" / "sessions").rglob("*.jsonl"))
         assert ("what is taken back" in text, "what stays" in text) == (False, True)
-        told = [line for line in (folder / "said").read_text().splitlines() if "a note.json" in line]
-        assert len(told) == 1
-        assert "not a request id" in told[0]
-        assert (box.requests / "a note.json").exists()
