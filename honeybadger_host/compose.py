@@ -37,6 +37,7 @@ from honeybadger_host.files.home import (
     HomeLock,
     check_home,
 )
+from honeybadger_host.files.moved import Moved
 from honeybadger_host.files.safe_files import remove_leftovers
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
@@ -199,7 +200,7 @@ def _put_together(
     )
     keeps_secrets = settings.security.secrets == "off"
     turns = turn_dependencies(settings, memory, runtime)
-    counters = Counters()
+    counters, moved = Counters(), Moved(home)
     pipeline = Pipeline(
         settings,
         spool,
@@ -210,7 +211,7 @@ def _put_together(
             DeadLetters(home / "data" / "dead", keeps_secrets=keeps_secrets),
             memory.sessions.write_out,
         ),
-        Serving(build_table(settings, memory, jobs, turns, tasks), agents.forbids, memory.ledger.note),
+        Serving(build_table(settings, memory, jobs, turns, tasks), agents.forbids, moved.why, memory.ledger.note),
         counters,
         passed,
     )
@@ -221,6 +222,7 @@ def _put_together(
         tasks.states,
         memory.turn_logs,
         tasks.schedule,
+        moved.why,
         tasks.why_idle,
         handler_of=lambda run: run_of(run, turns, tasks.files, tasks.states, journal),
         turn=pipeline.turn,
@@ -246,6 +248,7 @@ def _put_together(
         counters=counters,
         senders=senders,
         agents=agents,
+        moved=moved,
         models=models,
         metrics=metrics,
         ages=clock.Ages.of(clock.RECEIPT_SECONDS, journal.kept_ages()),

@@ -346,6 +346,7 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> fl
     """Read agents that changed; watch the inboxes and the groups' folders. Returns the processor time that it took."""
     begun = time.thread_time()
     host.agents.refresh()
+    host.moved.refresh()
     host.scheduler.look_at_folders()
     if not (HAS_INOTIFY and host.settings.ipc.watch):
         return 0.0

@@ -12,6 +12,7 @@ from honeybadger_host.documents.store import Documents
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.group_places import groups_in
 from honeybadger_host.files.home import ROOT_GLOBAL_FILE
+from honeybadger_host.files.moved import MOVED_FOLDER
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -60,6 +61,7 @@ class ChangedFiles:
         ]
         for agent in names_in(f"{self._home}/{_AGENTS}"):
             files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(f"{self._home}/{_AGENTS}/{agent}"))
+        files += (f"{MOVED_FOLDER}/{name}" for name in names_in(f"{self._home}/{MOVED_FOLDER}"))
         return files
 
     def _json_folders(self) -> list[str]:

@@ -38,6 +38,8 @@ def group_of(file: str) -> str | None:
             return GLOBAL_GROUP
         case ["config", "agents", agent, name] if name.endswith(".md") and NAME.fullmatch(agent):
             return GLOBAL_GROUP if _is_text(file) else None
+        case ["config", "moved", name] if name.endswith(".md") and NAME.fullmatch(name[:-3]):
+            return GLOBAL_GROUP
         case ["groups", group, "memory", *_, name] if is_json_name(name):
             return group if NAME.fullmatch(group) and _is_text(file) else None
         case ["groups", group, *rest] if "/".join(rest) in TEXTS:

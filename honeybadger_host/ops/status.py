@@ -97,6 +97,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "waiting": sum(len(one.names) for inbox in inboxes for one in inbox.both[1:]),
         },
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
+        "moved": dict(host.moved.current),
         "requests": {
             "total": counters.total,
             "by_outcome": outcomes,

@@ -80,11 +80,13 @@ class Serving(NamedTuple):
     Args:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
+        moved: group -> why only the operator may ask there, None when all may.
         note: takes what a query put before a model, before its reply is written.
     """
 
     handlers: Mapping[str, Handler]
     forbids: Callable[[str, str], str | None]
+    moved: Callable[[str], str | None]
     note: Callable[[Served], None]
 
 
@@ -134,7 +136,7 @@ class Pipeline:
         self._own: list[QueuedRequest] = []
         """Changes of the host itself that wait."""
         self._requests = RequestReader(
-            serving.handlers, serving.forbids, counters, throttle, spool.shares.request_bytes
+            serving.handlers, serving.forbids, serving.moved, counters, throttle, spool.shares.request_bytes
         )
         self._is_accepting = True
         self.ended = anyio.Event()

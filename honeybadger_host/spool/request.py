@@ -181,12 +181,14 @@ class RequestReader:
     Args:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
+        moved: group -> why only the operator may ask there, None when all may.
         most_bytes: of one file; more is refused.
         throttle: limits the log lines about an unreadable inbox, by kind of error.
     """
 
     handlers: Mapping[str, Handler]
     forbids: Callable[[str, str], str | None]
+    moved: Callable[[str], str | None]
     counters: Counters
     throttle: Throttle
     most_bytes: int
@@ -308,6 +310,8 @@ class RequestReader:
         kind = types.get(envelope.type)
         if kind is not None and kind.audience == "operator" and inbox.sender != OPERATOR:
             raise _forbidden("type", f"only the operator may ask for {envelope.type}: see honeybadger-host --help")
+        if inbox.sender != OPERATOR and (went := self.moved(inbox.group)) is not None:
+            raise Refusal("not_found", went, field="group")
         if (why_not := self.forbids(inbox.sender, envelope.type)) is not None:
             raise _forbidden("type", why_not)
         payload = wire.parse_payload(envelope, types)

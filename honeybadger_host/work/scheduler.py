@@ -98,6 +98,7 @@ class SchedulerUses:
 
     Args:
         schedule_of: (task, now) -> when it runs. Raises WrongSchedule.
+        moved: group -> why its tasks do not run; None: they do.
         why_idle: task -> why it does not run, though nothing is wrong with its file; None: it runs.
         handler_of: run -> the handler of its turn.
         turn, change: see `Pipeline`.
@@ -108,6 +109,7 @@ class SchedulerUses:
     states: TaskStates
     turn_logs: TurnLogs
     schedule_of: Callable[[TaskFile, datetime], Schedule]
+    moved: Callable[[str], str | None]
     why_idle: Callable[[TaskFile], str | None]
     handler_of: Callable[[Run], TurnHandler]
     turn: Callable[[Asked, str, TurnHandler], Awaitable[bytes | None]]
@@ -345,7 +347,7 @@ class Scheduler:
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
         """Return whether a task does not run though its file is right; say why once."""
-        why = self._uses.why_idle(task) or ""
+        why = self._uses.moved(key[0]) or self._uses.why_idle(task) or ""
         if why and why != known.problem:
             log.warning("task.refused", file=task_file(*key), why=why, now_what="until then it does not run")
         known.problem = why

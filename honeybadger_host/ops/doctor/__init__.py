@@ -26,6 +26,7 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     home_checks.group_files,
     home_checks.entries,
     home_checks.inboxes,
+    home_checks.moved,
     home_checks.running,
     home_checks.dead_letters,
     agent_checks.agents,

@@ -25,6 +25,7 @@ from honeybadger_host.files.home import (
     is_served,
     read_holder,
 )
+from honeybadger_host.files.moved import Moved
 from honeybadger_host.files.safe_files import names_in, printable
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.position import DAMAGED_NOW_WHAT, check_journal
@@ -51,6 +52,12 @@ def home_folder(home: Path) -> Iterator[Finding]:
             yield warning("permissions", f"others may write into {folder}", f"chmod go-w {folder}")
         elif name == "data" and folder.is_dir() and folder.stat().st_mode & 0o044:
             yield warning("permissions", f"others may list {folder}", f"chmod 700 {folder} (711 in closed mode)")
+
+
+def moved(home: Path) -> Iterator[Finding]:
+    """Name the groups that went into another home."""
+    for group, where in Moved(home).current.items():
+        yield ok("groups", f"{group} went to another home: {where}; to be served here again, remove its file")
 
 
 def settings(home: Path) -> Iterator[Finding]:
