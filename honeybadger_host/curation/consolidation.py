@@ -28,7 +28,6 @@ from honeybadger_host.curation.said import (
     newest_lines,
     numbered_turn,
     picked,
-    place_line,
     sentences_of,
     whole,
 )
@@ -220,7 +219,7 @@ def _fact(wanted: _Wanted, material: Material) -> Iterator[Operation]:
         n=1,
         op="add",
         sources=wanted.changes,
-        result="\n".join((text, *lines, place_line(pick))),
+        result="\n".join((text, *lines, f"({pick.session}#{pick.turn.number})")),
         title=wanted.section if wanted.section in material.sections else SECTIONS[0],
         evidence=tuple(evidence),
         why="a person said it",

@@ -1,11 +1,12 @@
 """The prompts of curation: built in, or a file in `config/directives/` instead (RB12).
 
-A file is checked when it is read. A broken file is logged once, and the built-in prompt is used until it is mended.
+A file is checked when it is read. A broken file is logged, and the built-in prompt is used until it is mended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -33,12 +34,11 @@ _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Directives:
     """The present prompts of a home. Any thread."""
 
-    def __init__(self, group_files: GroupFiles) -> None:
-        self._files = group_files
-        self._said: dict[DirectiveName, str] = {}  # problems that were logged and remain
+    _files: GroupFiles
 
     def read(self, name: DirectiveName) -> str:
         """Return a prompt with its rules: from its file if that is good, else the built-in one."""
@@ -46,15 +46,11 @@ class Directives:
 
     def _one(self, name: DirectiveName) -> str:
         try:
-            own = _own_text(self._files, name)
+            return _own_text(self._files, name) or built_in(name)
         except FileProblem as problem:
-            if self._said.get(name) != problem.message:
-                now_what = "mend or remove it; until then the built-in prompt is used"
-                log.error("directive.refused", file=problem.file, why=problem.message, now_what=now_what)
-            self._said[name] = problem.message
+            now_what = "mend or remove it; until then the built-in prompt is used"
+            log.error("directive.refused", file=problem.file, why=problem.message, now_what=now_what)
             return built_in(name)
-        self._said.pop(name, None)
-        return own or built_in(name)
 
 
 def directive_file(name: DirectiveName) -> str:

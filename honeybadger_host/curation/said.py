@@ -217,11 +217,6 @@ def fact(pick: Pick, before: Turn | None) -> tuple[str, list[Evidence]]:
     return "\n".join(lines), evidence
 
 
-def place_line(pick: Pick) -> str:
-    """Return the line of a note that names its session and turn."""
-    return f"({pick.session}#{pick.turn.number})"
-
-
 def places_in(refs: Iterable[str]) -> list[tuple[str, int]]:
     """Return (session, turn) of the refs that name a session."""
     found = (_REF.fullmatch(ref) for ref in refs)

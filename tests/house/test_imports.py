@@ -84,7 +84,7 @@ PURE = [
         "memory.markdown.budget",
     ),
     *("context.text", "memory.working_memory"),
-    *(f"curation.{name}" for name in ("proposal", "said", "texts", "gates", "candidates")),
+    *(f"curation.{name}" for name in ("proposal", "said", "gates", "candidates")),
     *(f"curation.{name}" for name in ("consolidation", "dream")),
     *(f"search.{name}" for name in ("layout", "corpus", "asked_terms", "signals", "scoring", "ranking")),
     "spool.rate_limits",

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from honeybadger_host.curation.candidates import Item, alike, identical
+from honeybadger_host.curation.candidates import Item, alike
 
 
 def items(*texts: str) -> list[Item]:
     return [Item(f"e{n}", text) for n, text in enumerate(texts)]
-
-
-def test_identical_texts_are_found_byte_for_byte() -> None:
-    found = identical(
-        items("User prefers tea.", "Other", "User prefers tea.", "user prefers tea.", "User prefers tea.")
-    )
-    assert found == [("e0", "e2", "e4")]
 
 
 @pytest.mark.parametrize(

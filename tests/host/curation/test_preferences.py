@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -16,36 +15,26 @@ from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 SAID = [
-    ("user", "ann", "Short answers, please."),
-    ("user", "ann", "I said short answers!"),
-    ("user", "bob", "Short answers for me, too."),
-    ("assistant", "bee", "You like short answers."),
-    ("user", "bee", "Ann wants short answers."),
-    ("user", "ann", "Short answers, as always."),
-    ("user", "ann", "Bezahle Rechnungen mit der blauen Karte."),
-    ("user", "ann", "请用我的密码登录。"),
+    ("ann", "Short answers, please."),
+    ("ann", "I said short answers!"),
+    ("bob", "Short answers for me, too."),
+    ("bee", "Ann wants short answers."),
+    ("ann", "Short answers, as always."),
+    ("ann", "Bezahle Rechnungen mit der blauen Karte."),
+    ("ann", "请用我的密码登录。"),
 ]
+TURNS = {("main", n): Turn(n, NOW, "user", by, by, text, 9) for n, (by, text) in enumerate(SAID, 1)}
 
 
-def known() -> Known:
-    turns = {
-        ("main", n): Turn(n, NOW, role, by, by, text, 9)  # type: ignore[arg-type]
-        for n, (role, by, text) in enumerate(SAID, 1)
-    }
-    return Known({}, lambda turn: turn.role == "user" and turn.by != "bee", turns, group_size=10)
-
-
-def preference(strength: str, *turns: int, **more: Any) -> dict[str, Any]:
-    return {"take": [f"main#{turn}.1" for turn in turns], "strength": strength, **more}
-
-
-def decided(row: dict[str, Any]) -> Operation | None:
+def decided(strength: str, *turns: int) -> Operation | None:
+    """Return what becomes of a preference that a model found in turns."""
+    row = {"take": [f"main#{turn}.1" for turn in turns], "strength": strength}
     (said,) = read_answer(json.dumps({"preferences": [row]}), PreferenceAnswer).preferences
-    made = operation_of(said, known().turns)
+    made = operation_of(said, TURNS)
     if made is None:
         return None
     proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=(made,))
-    return check(proposal, known()).operations[0]
+    return check(proposal, Known({}, lambda turn: turn.by != "bee", TURNS, group_size=10)).operations[0]
 
 
 @pytest.mark.parametrize(
@@ -54,24 +43,23 @@ def decided(row: dict[str, Any]) -> Operation | None:
         ("strong", (1,), True),
         ("strong", (), False),
         ("strong", (9,), False),
-        ("strong", (4,), False),  # an assistant's
-        ("strong", (5,), False),  # an agent's
+        ("strong", (4,), False),  # an agent's
         ("mild", (1,), False),
         ("mild", (1, 1), False),  # the same turn twice
         ("mild", (1, 3), False),  # two people
         ("mild", (1, 2), True),
         ("casual", (1, 2), False),
         ("casual", (1, 2, 3), False),
-        ("casual", (1, 2, 6), True),
+        ("casual", (1, 2, 5), True),
     ],
 )
 def test_so_many_turns_of_one_person_must_be_quoted(strength: str, turns: tuple[int, ...], is_enough: bool) -> None:
-    operation = decided(preference(strength, *turns))
+    operation = decided(strength, *turns)
     assert (operation is not None and operation.state == "waiting") == is_enough
 
 
 def test_a_preference_uses_the_turns_own_words() -> None:
-    early = decided(preference("casual", 1, 2))
+    early = decided("casual", 1, 2)
     assert early is not None
     assert early.result == "Short answers, please.\nI said short answers!"
     assert [each.gate for each in early.gates.failed] == ["too_few"]
@@ -79,9 +67,9 @@ def test_a_preference_uses_the_turns_own_words() -> None:
     assert seen_before([proposal]) == [("main", 1), ("main", 2)]
 
 
-@pytest.mark.parametrize(("turn", "asks"), [(7, True), (8, True), (1, False)])
+@pytest.mark.parametrize(("turn", "asks"), [(6, True), (7, True), (1, False)])
 def test_what_touches_security_credentials_or_money_needs_permission(turn: int, asks: bool) -> None:
-    operation = decided(preference("strong", turn, requires_user_permission=False))
+    operation = decided("strong", turn)
     assert operation is not None
     assert ("requires_user_permission" in operation.metadata) == asks
 
