@@ -151,10 +151,6 @@ class Answers:
             return
         with contextlib.closing(opened):
             self.reply(opened, request)
-        self.flush()
-
-    def flush(self) -> None:
-        """Write the lines of the log."""
         self.request_log.flush()
 
 

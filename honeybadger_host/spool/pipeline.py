@@ -427,4 +427,4 @@ class Pipeline:
         for request in received.requests:
             if not isinstance(request.state, Asking) and request.answer_to is None:
                 self._answers.reply(received.opened[request.inbox], request)
-        self._answers.flush()
+        self._answers.request_log.flush()

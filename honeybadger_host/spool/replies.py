@@ -26,7 +26,6 @@ from honeybadger_host.spool.spool import Spool
 log = structlog.get_logger()
 
 TMP_KEPT_SECONDS: Final = 86_400.0
-_AT_ONCE: Final = 512
 _FUTURE_SECONDS: Final = 60.0  # the clocks of two machines on one file system may differ by less
 
 
@@ -57,18 +56,16 @@ class ReplyRetention:
             if opened is None:
                 continue
             with contextlib.closing(opened):
-                for start in range(0, len(names), _AT_ONCE):
-                    some = names[start : start + _AT_ONCE]
-                    done = journal.receipts_of(inbox.group, inbox.sender, [name.removesuffix(SUFFIX) for name in some])
-                    for name in some:
-                        with contextlib.suppress(OSError):
-                            receipt = done.get(name.removesuffix(SUFFIX))
-                            if receipt is not None:
-                                opened.reply(name, receipt[1])
-                                given_again += 1
-                            else:
-                                os.unlink(name, dir_fd=opened.replies_fd)
-                                removed += 1
+                for name in names:
+                    stem = name.removesuffix(SUFFIX)
+                    receipt = journal.receipts_of(inbox.group, inbox.sender, [stem]).get(stem)
+                    with contextlib.suppress(OSError):
+                        if receipt is not None:
+                            opened.reply(name, receipt[1])
+                            given_again += 1
+                        else:
+                            os.unlink(name, dir_fd=opened.replies_fd)
+                            removed += 1
         if given_again or removed:
             log.warning("replies.mended", given_again=given_again, removed=removed)
 
