@@ -18,7 +18,6 @@ from honeybadger_host.context.recall import ContextRecall, Recalled
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
-from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.session_files import session_file
@@ -220,7 +219,7 @@ class ContextMaker:
         if not self.settings.shows_document:
             return {"no_session": "document.in_context is false"}
         try:
-            told = digest(self.memory.documents.standing(group, session))
+            told = self.memory.documents.digest(group, session)
             return {"session": replace(told, prose=(), said=()) if is_summarised else told}
         except WorldFailed as error:
             log.warning("session.passed_over", group=group, session=session, error=str(error))

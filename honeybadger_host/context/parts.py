@@ -132,16 +132,17 @@ def parts_of(
     return [part for name, some in parts.items() if name in names for part in some]
 
 
-def _file(title: str, source: str, loaded: Loaded) -> Part:
+def _file(title: str, source: str, loaded: Loaded, weight: float = 0.0) -> Part:
     match loaded:
         case None:
-            return Part(title, source, why="there is no such file")
+            return Part(title, source, weight=weight, why="there is no such file")
         case FileProblem():
-            return Part(title, source, state="unreadable", left_out="the file", why=f"it {loaded.message}")
-        case _ if not loaded.clean.strip():
-            return Part(title, source, why="the file is blank")
+            why = f"it {loaded.message}"
+            return Part(title, source, weight=weight, state="unreadable", left_out="the file", why=why)
+        case _ if not loaded.clean or loaded.clean.isspace():
+            return Part(title, source, weight=weight, why="the file is blank")
         case _:
-            return Part(title, source, loaded.clean, "whole")
+            return Part(title, source, loaded.clean, "whole", weight=weight)
 
 
 def _without(part: Part, what: str) -> Part:
@@ -154,7 +155,7 @@ def _without(part: Part, what: str) -> Part:
 
 def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     """Return the group's notes; when not all fit, the newest of each author."""
-    part = replace(_file(FACTS, source, loaded), weight=WEIGHTS[FACTS])
+    part = _file(FACTS, source, loaded, WEIGHTS[FACTS])
     if not isinstance(loaded, GroupText) or part.state != "whole":
         return part
     if not 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # a larger file is always cut
@@ -211,7 +212,7 @@ def _by_author(made: CutNotes) -> str:
 
 def _summary(source: str, loaded: Loaded) -> Part:
     """Return the summary, or its beginning when not all of it fits."""
-    part = replace(_file(SUMMARY, source, loaded), weight=WEIGHTS[SUMMARY])
+    part = _file(SUMMARY, source, loaded, WEIGHTS[SUMMARY])
     if not isinstance(loaded, GroupText) or not part.text:
         return part
     part = replace(part, text=loaded.set_apart)

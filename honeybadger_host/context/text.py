@@ -78,16 +78,18 @@ class Part:
     @property
     def block(self) -> str:
         """The part with its heading, as a context shows it; empty for a blank part."""
+        if not self.text or self.text.isspace():
+            return ""
         text = self.text.strip("\n")
-        return f"\n{self.above}{text}\n" if text.strip() else ""
+        return f"\n{self.above}{text}\n"
 
-    @property
-    def row(self) -> ContextSection:
+    def row(self, block: str) -> ContextSection:
+        """Return how the part is explained; `block` is its own."""
         return ContextSection(
             title=self.title,
             source=self.source,
             state=self.state,
-            tokens=estimate_tokens(self.block),
+            tokens=estimate_tokens(block),
             left_out=self.left_out,
             why=self.why,
         )
@@ -150,11 +152,12 @@ def build_context(
         fixed = estimate_tokens(head) + sum(part.need for part in parts if part.fit is None)
         parts = _fitted(parts, stable_parts, message_tokens or 0, budget_tokens, fixed)
     if any(part.settle is not None for part in parts):
-        others = _joined([part for part in parts if part.settle is None])
+        others = _joined([(part.title, part.block) for part in parts if part.settle is None])
         parts = [part if part.settle is None else part.settle(part.most, others) for part in parts]
-    stable = head + _joined(parts[:stable_parts])
-    system = stable + _joined(parts[stable_parts:])
-    rows = [part.row for part in parts]
+    blocks = [(part.title, part.block) for part in parts]
+    stable = head + _joined(blocks[:stable_parts])
+    system = stable + _joined(blocks[stable_parts:])
+    rows = [part.row(block) for part, (_, block) in zip(parts, blocks, strict=True)]
     if head:
         rows.insert(
             0, ContextSection(title=head.strip(), source="request", state="whole", tokens=estimate_tokens(head))
@@ -192,12 +195,12 @@ def _shares(parts: Sequence[Part], needs: Sequence[int], room: int) -> list[int]
     return [shares[str(place)] for place in range(len(parts))]
 
 
-def _joined(parts: Sequence[Part]) -> str:
-    """Return the blocks in order; two parts under the same heading share it."""
-    blocks: list[str] = []
+def _joined(blocks: Sequence[tuple[str, str]]) -> str:
+    """Return the blocks, each with its title, in order; two with the same heading share it."""
+    shown: list[str] = []
     last_title = ""
-    for part in parts:
-        if block := part.block:
-            blocks.append(block.removeprefix(f"\n{part.title}") if part.title == last_title else block)
-            last_title = part.title
-    return "".join(blocks)
+    for title, block in blocks:
+        if block:
+            shown.append(block.removeprefix(f"\n{title}") if title == last_title else block)
+            last_title = title
+    return "".join(shown)

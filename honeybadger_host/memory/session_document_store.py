@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
-from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
+from honeybadger_host.memory.compaction import Compacted, CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
     READABLE,
     SessionDocument,
@@ -76,6 +76,18 @@ class View:
     def is_new(self) -> bool:
         """Whether nothing was ever said or kept in the session."""
         return self.data is None and not self.document.recent_history
+
+
+@dataclass(frozen=True)
+class _Version:
+    """The newest version of a document, and as it is; without data there is none."""
+
+    document: SessionDocument
+    data: bytes | None
+
+    @cached_property
+    def digest(self) -> Digest:
+        return digest(self.document)
 
 
 @dataclass(slots=True)
@@ -151,9 +163,10 @@ class Sessions:
         window = self._turn_logs.load(group, session)
         return View(self._folded(base, behind), data, window.skipped, window.fault)
 
-    def standing(self, group: str, session: str) -> SessionDocument:
-        """Return the newest version: turns add nothing to its facts, tasks and summary. Raises WorldFailed."""
-        return self._version(group, session)[0]
+    def digest(self, group: str, session: str) -> Digest:
+        """Return the facts, tasks and summary of a document; turns add nothing to them. Raises WorldFailed."""
+        file = session_file(group, session)
+        return self._kept.value(file, partial(self._read, file, session)).digest
 
     def as_file(self, file: str, version: bytes) -> bytes:
         """Return a version with the turns of the log, as its file is to hold it."""
@@ -170,17 +183,16 @@ class Sessions:
     def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
         """Return the newest version, parsed and as it is. Raises WorldFailed: nobody knows a good one."""
         file = session_file(group, session)
-        document, data = self._kept.value(file, partial(self._read, file, session))
-        if document is None:
-            return empty_document(session, self.deletion(group, session).turns), None
+        found = self._kept.value(file, partial(self._read, file, session))
+        document = found.document
         if document.turns is None and not document.recent_history:
             document = document.up_to(self.deletion(group, session).turns)
-        return document, data
+        return document, found.data
 
-    def _read(self, file: str, session: str) -> tuple[SessionDocument | None, bytes | None]:
+    def _read(self, file: str, session: str) -> _Version:
         data = self._current(file)
         try:
-            return None if data is None else parse_document(data, session), data
+            return _Version(parse_document(b"{}" if data is None else data, session), data)
         except ValueError as error:
             raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
 
@@ -192,7 +204,7 @@ class Sessions:
         """Return what the last deletion of a document left, from the journal when its file is damaged."""
         file = deleted_file(group, session)
         with contextlib.suppress(ValueError):
-            return parse_deletion(read_whole(self._home / file))
+            return self._kept.value(file, lambda: parse_deletion(read_whole(self._home / file)))
         with contextlib.suppress(ValueError):
             if (last := self._last_written(file)) is not None:
                 return parse_deletion(last)
