@@ -110,7 +110,7 @@ class ContextMaker:
         group, session = question.group, question.session
         mark = memory.watermarks.read(group, session)
         after, kept = self._conversation(group, session, mark)
-        begun_after, window = memory.documents.in_context(group, session, kept)
+        begun_after, window = memory.documents.deletion(group, session).left(kept)
         is_told = mark is None or begun_after < mark.turn
         said = window[:-1] if _is_newest(question.message, window) else window
         turns = (

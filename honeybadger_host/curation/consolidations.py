@@ -75,7 +75,7 @@ class Consolidations:
         """Return the turns to consolidate; None when there are none. Raises WorldFailed."""
         uses = self._uses
         mark = uses.watermarks.read(group, session)
-        begun_again = uses.documents.begins_after(group, session)
+        begun_again = uses.documents.deletion(group, session).context_begins_after
         known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS)
         last = uses.turn_logs.load(group, session).last_number
         after = begins_after(last, mark, uses.memory_window)

@@ -196,12 +196,11 @@ class Sessions:
         except ValueError as error:
             raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
 
-    def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
-        """Return `begins_after`, and those of a session's turns that contexts show. Raises WorldFailed."""
-        return self.deletion(group, session).left(turns)
-
     def deletion(self, group: str, session: str) -> Deletion:
-        """Return what the last deletion of a document left, from the journal when its file is damaged."""
+        """Return what the last deletion of a document left, from the journal when its file is damaged.
+
+        Raises WorldFailed.
+        """
         file = deleted_file(group, session)
         with contextlib.suppress(ValueError):
             return self._kept.value(file, lambda: parse_deletion(read_whole(self._home / file)))
@@ -210,10 +209,6 @@ class Sessions:
                 return parse_deletion(last)
         log.warning("session.mark_lost", file=file)
         return Deletion()
-
-    def begins_after(self, group: str, session: str) -> int:
-        """Return the number of the turn behind which contexts begin afresh; 0: they never did. Raises WorldFailed."""
-        return self.deletion(group, session).context_begins_after
 
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
