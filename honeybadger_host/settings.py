@@ -188,9 +188,8 @@ class Recall(Section):
     max_memory_bytes: int = Field(
         268_435_456,
         ge=0,
-        description="Bytes of search structures kept in memory, over all groups, about 230 for each document. A group "
-        "whose words need more than a quarter of it is searched from a temporary file in data/, with about 80 in "
-        "memory for each document; a larger group leaves memory when nobody searched it for a minute.",
+        description="Bytes of search structures kept in memory, over all groups, about 60 for each document. A larger "
+        "group leaves memory when nobody searched it for a minute.",
     )
 
     @field_validator("vectors", mode="before")

@@ -89,7 +89,6 @@ def documents_of(turns: Sequence[Turn]) -> list[Document]:
             Document(
                 number=number,
                 kind="turn",
-                key=str(number),
                 terms=terms,
                 length=length_in_words(terms),
                 session=turn.session,

@@ -1,43 +1,31 @@
-"""Documents loaded into an empty corpus, as the host loads a group's from its database."""
+"""Documents loaded from a database, as the host loads a group's."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 
-import numpy as np
-
-from honeybadger_host.search.corpus import Columns, Corpus, Names, view
+from honeybadger_host.search.blocks import Blocks
+from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import KINDS, Document
+from honeybadger_host.search.index_db import IndexFile
+from honeybadger_host.search.language.analyzer import marks_of
 
-_AT_ONCE = 2_000
+_INSERT = """INSERT INTO docs (number, source, terms, kind, key, author, role, at, category, tags, length, digest, name,
+    title, names, bytes, text) VALUES (?, ?, ?, ?, '', ?, ?, ?, ?, '', ?, '', '', '', '', 0, '')"""
 
 
-def load_documents(corpus: Corpus, documents: Sequence[Document], at_once: int = _AT_ONCE) -> Corpus:
-    """Load documents whose numbers ascend, and return the corpus."""
-    terms = Names()
-
-    def slices() -> Iterator[Columns]:
-        waiting = iter(documents)
-        while some := list(islice(waiting, at_once)):
-            said = array("I")
-            for document in some:
-                said.extend(map(terms.number, document.terms))
-            yield Columns(
-                numbers=[document.number for document in some],
-                kinds=[KINDS.index(document.kind) for document in some],
-                keys=[document.key for document in some],
-                terms=view(said, np.uint32),
-                counts=[len(document.terms) for document in some],
-                lengths=[document.length for document in some],
-                sessions=[document.session for document in some],
-                authors=[document.author for document in some],
-                roles=[document.role for document in some],
-                at=[document.at for document in some],
-                categories=[document.category for document in some],
-                tags=[document.tags for document in some],
-            )
-
-    corpus.load(slices(), lambda numbers: [terms.names[number] for number in numbers.tolist()])
+def load_documents(db: IndexFile, documents: Sequence[Document]) -> Corpus:
+    """Return a corpus of documents from an empty database; their numbers, and names of sessions, are above 0."""
+    with db.transaction() as connection:
+        texts = [[*each.terms, *marks_of(each.terms, each.tags)] for each in documents]
+        for each, terms in zip(documents, db.packed(connection, texts), strict=True):
+            kind, at = KINDS.index(each.kind), None if each.at != each.at else each.at
+            row = (each.number, int(each.session or 0), terms, kind, each.author, each.role, at, each.category)
+            connection.execute(_INSERT, (*row, each.length))
+    blocks = Blocks(db, [0])
+    while blocks.pack():
+        pass
+    corpus = Corpus(blocks)
+    for block in blocks.read():
+        corpus.load(block)
     return corpus

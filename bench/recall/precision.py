@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.recall.cases import Conversation, Question, Turn
-from bench.recall.loading import load_documents
 from bench.recall.measures import mean, measure
 from bench.recall.systems import System
 from honeybadger_host.search.corpus import Corpus
@@ -82,7 +81,7 @@ def load(folder: Path) -> Bench:
 def honeybadger(beliefs: Sequence[Belief], *, with_names: bool = True) -> Callable[[str], list[str]]:
     """Return our ranking of beliefs for a question."""
     corpus = _corpus(beliefs, with_names=with_names)
-    return lambda text: [hit.key for hit in search(corpus, text, now=_NOW, limit=40)]
+    return lambda text: [beliefs[hit.number].key for hit in search(corpus, text, now=_NOW, limit=40)]
 
 
 def with_vectors(
@@ -91,11 +90,16 @@ def with_vectors(
     """Return our ranking with vectors, of beliefs with their names or of their content alone."""
     corpus = Corpus()
     corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
-    load_documents(corpus, _documents(beliefs, with_names=True))
+    corpus.add(_documents(beliefs, with_names=True))
     texts = [embedded_text("entry", "", each.content, each.names if with_names else ()) for each in beliefs]
     for place, vector in enumerate(embedder.embed_documents(texts)):
         corpus.vectors.put(place, vector)
-    return lambda text: [hit.key for hit in search(corpus, text, now=_NOW, limit=40, vector=embedder.embed_query(text))]
+
+    def rank(text: str) -> list[str]:
+        hits = search(corpus, text, now=_NOW, limit=40, vector=embedder.embed_query(text))
+        return [beliefs[hit.number].key for hit in hits]
+
+    return rank
 
 
 def other(system: System, beliefs: Sequence[Belief]) -> Callable[[str], list[str]]:
@@ -128,7 +132,7 @@ def floor_row(bench: Bench) -> str:
         beliefs = bench.seen_by(case)
         pinned = {belief.key for belief in beliefs if belief.is_pinned}
         hits = search(_corpus(beliefs), case.text, now=_NOW, limit=8, filters=Filters(needs_word=True))
-        passing = {hit.key for hit in hits if hit.key not in pinned and objection(hit) is None}
+        passing = {beliefs[hit.number].key for hit in hits if objection(hit) is None} - pinned
         if case.wanted:
             kept += len(passing & case.wanted)
             wanted += len(case.wanted)
@@ -143,12 +147,14 @@ def floor_row(bench: Bench) -> str:
 
 
 def _corpus(beliefs: Sequence[Belief], *, with_names: bool = True) -> Corpus:
-    return load_documents(Corpus(), _documents(beliefs, with_names=with_names))
+    corpus = Corpus()
+    corpus.add(_documents(beliefs, with_names=with_names))
+    return corpus
 
 
 def _documents(beliefs: Sequence[Belief], *, with_names: bool) -> list[Document]:
     return [
-        Document(number, "entry", belief.key, terms, length_in_words(terms))
+        Document(number, "entry", terms, length_in_words(terms))
         for number, belief in enumerate(beliefs)
         for terms in [entry_terms(belief.content, names=belief.names if with_names else ())]
     ]

@@ -9,16 +9,18 @@ import random
 import resource
 import sqlite3
 import statistics
+import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from bench.recall.loading import load_documents
 from bench.recall.synthetic import vocabulary
-from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
+from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import document_terms, length_in_words
 from honeybadger_host.search.ranking import search
 
@@ -111,29 +113,32 @@ def _honeybadger(given: Texts) -> tuple[float, Find, Add]:
     entries = [document_terms(text) for text in given.entries]
     turns = [document_terms(text) for text in given.turns]
     analysed = time.perf_counter() - began
-    corpus = Corpus()
     size = len(entries)
-    load_documents(
-        corpus,
+    folder = tempfile.TemporaryDirectory()
+    db = IndexFile(Path(folder.name) / "index.db", lambda: None)
+    corpus = load_documents(
+        db,
         [
-            *(
-                Document(place, "entry", f"e{place}", terms, length_in_words(terms))
-                for place, terms in enumerate(entries)
-            ),
-            *(_turn(size + place, terms) for place, terms in enumerate(turns)),
+            *(Document(place, "entry", terms, length_in_words(terms)) for place, terms in enumerate(entries, 1)),
+            *(_turn(size + place, terms) for place, terms in enumerate(turns, 1)),
         ],
     )
 
     def add(number: int, text: str) -> None:
         corpus.add([_turn(number, document_terms(text))])
 
-    return analysed, lambda question: search(corpus, question, now=_NOW, limit=10), add
+    def find(question: str) -> Sequence[object]:
+        return search(corpus, question, now=_NOW, limit=10)
+
+    weakref.finalize(find, folder.cleanup)
+    weakref.finalize(find, db.close)
+    return analysed, find, add
 
 
 def _turn(number: int, terms: list[str]) -> Document:
     author = ("Ada", "Bob")[number % 2]
     at = 1.7e9 + number * 600
-    return Document(number, "turn", str(number), terms, length_in_words(terms), f"s{number // 40}", author, "user", at)
+    return Document(number, "turn", terms, length_in_words(terms), str(number // 40 + 1), author, "user", at)
 
 
 def _fts5(given: Texts) -> tuple[float, Find, Add]:

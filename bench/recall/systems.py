@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 
 from bench.recall.cases import Conversation, Question, documents_of
-from bench.recall.loading import load_documents
 from honeybadger_host.search.asked_terms import look_up
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.embeddings import Embedder
@@ -34,7 +33,8 @@ class System(Protocol):
 
 def honeybadger(conversation: Conversation) -> Ranker:
     """Ours, as the host ranks."""
-    corpus = load_documents(Corpus(), documents_of(conversation.turns))
+    corpus = Corpus()
+    corpus.add(documents_of(conversation.turns))
 
     def rank(question: Question, limit: int) -> Sequence[int]:
         now = conversation.now(question)
@@ -49,7 +49,7 @@ def with_vectors(embedder: Embedder) -> System:
     def system(conversation: Conversation) -> Ranker:
         corpus = Corpus()
         corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
-        load_documents(corpus, documents_of(conversation.turns))
+        corpus.add(documents_of(conversation.turns))
         texts = [embedded_text("turn", turn.author, turn.text) for turn in conversation.turns]
         for row, vector in enumerate(embedder.embed_documents(texts)):
             corpus.vectors.put(row, vector)
@@ -88,8 +88,9 @@ def fts5_porter(conversation: Conversation) -> Ranker:
 
 def fts5_with_signals(conversation: Conversation) -> Ranker:
     """FTS5 for the words alone: its 300 best by own words and by words around, ranked with our analyser and signals."""
-    corpus = load_documents(Corpus(), documents_of(conversation.turns))
-    layout, session_of = corpus.layout(), corpus.session_of
+    corpus = Corpus()
+    corpus.add(documents_of(conversation.turns))
+    layout, session_of = corpus.laid().layout, corpus.session_of
     texts = [" ".join(document.terms).replace("'", "") for document in documents_of(conversation.turns)]
     sessions: dict[int, list[str]] = {}
     around = {}

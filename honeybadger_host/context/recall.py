@@ -68,14 +68,14 @@ class Recalled:
     Args:
         recollections: the most important first; there may be more than fit.
         why_none: why there are none.
-        near_misses: the best of the entries that were not good enough, with the reason.
+        near_misses: id, hit and reason of the best of the entries that were not good enough.
         injection: the ledger's note of them, written once a model has seen them; see `shown`.
         documents: id -> number in the index, for turns, notes and history.
     """
 
     recollections: Sequence[Recollection] = ()
     why_none: str | None = None
-    near_misses: Sequence[tuple[Hit, str]] = ()
+    near_misses: Sequence[tuple[str, Hit, str]] = ()
     injection: Injection | None = None
     documents: Mapping[str, int] = field(default_factory=dict)
 
@@ -117,8 +117,8 @@ class Recalled:
                 row |= {"state": "near_miss", "why": "no room in recall.budget_tokens or context.budget_tokens"}
             rows.append(row)
         return rows + [
-            {"id": hit.key, "kind": "entry", "state": "near_miss", **earned(hit), "why": why}
-            for hit, why in self.near_misses
+            {"id": id_, "kind": "entry", "state": "near_miss", **earned(hit), "why": why}
+            for id_, hit, why in self.near_misses
         ]
 
 
@@ -261,27 +261,27 @@ class ContextRecall:
         hits, _ = index.search(asked.group, ask)
         return hits
 
-    def _entries(self, asked: _Asked, hits: _Hits) -> tuple[list[Recollection], list[tuple[Hit, str]]]:
+    def _entries(self, asked: _Asked, hits: _Hits) -> tuple[list[Recollection], list[tuple[str, Hit, str]]]:
         """Return the entries, new ones first, and near misses."""
         from honeybadger_host.search.ranking import objection
 
         earlier, lookups = asked.entries, self.index.lookups
         if not hits.entries and not asked.entries:
             return [], []
-        good = {hit.key: hit for hit in hits.entries if objection(hit) is None}
-        new = [hit for hit in good.values() if hit.key not in earlier][:_FEW]
         known = lookups.entries(asked.group, earlier) if earlier else {}
         numbers = {key: number for key, number in known.items() if number not in hits.expired}
-        found = lookups.show([*(hit.number for hit in new), *numbers.values()])
-        shown = [hit for hit in new if hit.number in found]
-        recollections = [_recollection(found[hit.number], "new", asked.current, hit) for hit in shown]
+        found = lookups.show([*(hit.number for hit in hits.entries), *numbers.values()])
+        by_key = {found[hit.number].key: hit for hit in hits.entries if hit.number in found}
+        good = {key: hit for key, hit in by_key.items() if objection(hit) is None}
+        new = [hit for key, hit in good.items() if key not in earlier][:_FEW]
+        recollections = [_recollection(found[hit.number], "new", asked.current, hit) for hit in new]
         for key, turn in sorted(earlier.items(), key=lambda item: -item[1]):
             if key in numbers and numbers[key] in found:
                 recollections.append(_recollection(found[numbers[key]], "in_view", turn, good.get(key)))
         missed = [
-            (hit, objection(hit) or f"{_FEW} others match better")
-            for hit in hits.entries
-            if hit not in new and hit.key not in earlier
+            (key, hit, objection(hit) or f"{_FEW} others match better")
+            for key, hit in by_key.items()
+            if hit not in new and key not in earlier
         ]
         return recollections, missed[:_MAX_NEAR_MISSES]
 

@@ -80,12 +80,12 @@ class _Failing:
 async def _index(host: Host) -> None:
     """Index files that the search does not know yet, and look for changes without an event."""
     limiter = anyio.CapacityLimiter(1)
-    failing, is_warm = _Failing(host, "index.failed", file=INDEX_FILE), False
+    failing = _Failing(host, "index.failed", file=INDEX_FILE)
     all_at = told_at = 0.0
     while True:
         begun = time.monotonic()
         is_all, is_told = begun >= all_at, begun >= told_at
-        if is_warm and not is_all and host.memory.index.is_idle:  # no thread is woken for nothing
+        if not is_all and host.memory.index.is_idle:  # no thread is woken for nothing
             await anyio.sleep(_LOOK_SECONDS)
             continue
         with failing.logged():
@@ -105,8 +105,8 @@ async def _index(host: Host) -> None:
                 await anyio.lowlevel.checkpoint()
             if count:
                 log.info("index.finished", files=count)
-            while not is_warm:  # once after a start
-                is_warm = not await anyio.to_thread.run_sync(host.memory.index.warm, limiter=limiter)
+            while await anyio.to_thread.run_sync(host.memory.index.pack, limiter=limiter):
+                await anyio.lowlevel.checkpoint()
         await anyio.sleep(_LOOK_SECONDS)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from honeybadger_host.search.corpus import TURN, Corpus, Floats, view
+from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Packed
+from honeybadger_host.search.corpus import TURN, Corpus, Floats, Mask, Rows, view
 from honeybadger_host.search.language.analyzer import Query, QueryTerm, common_terms, document_terms, is_cjk, names_in
 from honeybadger_host.search.language.spelling import FIRST_HAN, guesses
-from honeybadger_host.search.postings import TF_BITS, TF_MASK
 from honeybadger_host.text.turn import VIA
 
 # Minimum rarity of a word that may be the group's subject, even if all documents have it; 1: only one has it.
@@ -21,8 +21,6 @@ MIN_SUBJECT_RARITY: Final = 0.5
 _MAX_GUESSED: Final = 64
 # A smaller group says little about how rare a word is: rarity is computed as if it had this many documents.
 _MIN_DOCUMENTS: Final = 40
-Rows: TypeAlias = npt.NDArray[np.intp]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 class AskedTerm(NamedTuple):
@@ -65,15 +63,17 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
     authors = view(corpus.author_of, np.int32)
     named: list[int] = []
     names: set[str] = set()
-    for number, name in enumerate(corpus.authors.names):
-        if corpus.turns_by_author[number] and _is_named(name, query):
+    for number in corpus.sums().speakers:
+        name = corpus.labels.names[number]
+        if _is_named(name, query):
             named.append(number)
             names.update(_label_terms(name))
     asked, missing = [], 0.0
-    heard = _heard(corpus, query)
+    postings = cache(corpus.postings)
+    heard = _heard(corpus, postings, query)
     is_name = [bool(names.intersection(term.forms)) for term in heard]
     for term, names_somebody in zip(heard, is_name, strict=True):
-        rows, counts, frequency = _found(corpus, term, alive)
+        rows, counts, frequency = _found([postings(form) for form in term.forms], alive if corpus.has_dead else None)
         if names_somebody and all(is_name):
             rows = np.union1d(rows, np.flatnonzero(np.isin(authors, named) & alive & (kinds == TURN)))
             counts, frequency = np.ones(len(rows), np.float32), len(rows)
@@ -103,31 +103,33 @@ def _rarity(term: QueryTerm, many: int, frequency: int) -> float:
     return term.weight * (idf_of(many, frequency) if frequency else MIN_SUBJECT_RARITY / 2 * most)
 
 
-def _found(corpus: Corpus, term: QueryTerm, alive: Mask) -> tuple[Rows, Floats, int]:
-    """Return the live rows that have a term, how often, and how many documents have its usual form."""
-    postings = [packed for form in term.forms if len(packed := corpus.postings(form))]
-    if not postings:
-        return np.zeros(0, np.intp), np.zeros(0, np.float32), 0
-    if corpus.has_dead:
+def _found(postings: Sequence[Packed], alive: Mask | None) -> tuple[Rows, Floats, int]:
+    """Return the live rows that have a term, how often, and how many documents have its most frequent form.
+
+    Args:
+        postings: of each form of the term.
+        alive: by row; None when all are.
+    """
+    if alive is not None:
         postings = [packed[alive[packed >> np.uint32(TF_BITS)]] for packed in postings]
     rows, counts = _merged(postings)
     return rows, counts, max(map(len, postings))
 
 
-def _heard(corpus: Corpus, query: Query) -> list[QueryTerm]:
+def _heard(corpus: Corpus, postings: Callable[[str], Packed], query: Query) -> list[QueryTerm]:
     """Return the question's terms, with guesses in place of words that the group does not know."""
     heard: dict[str, QueryTerm] = {}
     left = _MAX_GUESSED
     for term in query.terms:
-        is_guessed = left > 0 and not term.is_optional and not any(form in corpus for form in term.forms)
+        is_guessed = left > 0 and not term.is_optional and not any(len(postings(form)) for form in term.forms)
         left -= is_guessed
-        for each in (guesses(term, corpus) if is_guessed else ()) or [term]:
+        for each in (guesses(term, corpus.known) if is_guessed else ()) or [term]:
             if each.forms[0] not in heard or not each.is_optional:
                 heard[each.forms[0]] = each
     return list(heard.values())
 
 
-def _merged(postings: Sequence[npt.NDArray[np.uint32]]) -> tuple[Rows, Floats]:
+def _merged(postings: Sequence[Packed]) -> tuple[Rows, Floats]:
     """Return the rows in any of the postings, ascending, and how often."""
     if len(postings) == 1:
         packed = postings[0]

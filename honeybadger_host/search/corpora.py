@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
-from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-import orjson
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.search.documents import Document
-from honeybadger_host.search.index_db import FOUND, IndexFile
+from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
-from honeybadger_host.search.lookups import session_of
 
 if TYPE_CHECKING:
-    from honeybadger_host.search.corpus import Columns, Corpus
+    from honeybadger_host.search.corpus import Corpus
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-_LOADED_AT_ONCE: Final = 2000  # documents loaded at once: 15 ms; between two batches others may use the database
-# Bytes of terms loaded at once: 2000 documents have 0.3 MiB, 2000 notes of 32 KiB would have 35.
-_BYTES_AT_ONCE: Final = 1 << 19
-_LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
+# A corpus to which more documents were added is loaded again: then their postings are in the database.
+_MAX_LATER: Final = 4096
 
 
 class Delta(NamedTuple):
@@ -51,12 +44,14 @@ class _Held:
     """A group's corpus.
 
     Args:
+        generation: of the database when the corpus was loaded.
         deltas: changes not yet applied to the corpus, in order.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     corpus: Corpus | None = None
     size: int = 0
+    generation: int = 0
     is_loading: bool = False
     deltas: deque[Delta] = field(default_factory=deque)
 
@@ -66,15 +61,13 @@ class Corpora:
 
     Args:
         max_memory_bytes: beyond it the least recently searched are evicted. A single corpus that is larger stays until
-            `release` finds that it was not searched since the last `release`. Of one corpus, a quarter of this is for
-            terms and postings, and as much for those added after loading.
+            `release` finds that it was not searched since the last `release`.
     """
 
     def __init__(self, db: IndexFile, vectors: IndexVectors | None, max_memory_bytes: int) -> None:
         self._db = db
         self._vectors = vectors
         self.max_memory_bytes = max_memory_bytes
-        self._most_postings = max_memory_bytes // 4
         self._held: dict[str, _Held] = {}
         self._used: OrderedDict[str, bool] = OrderedDict()
         """Groups whose corpus is in memory, least recently searched first -> was it searched since `release`?"""
@@ -95,7 +88,7 @@ class Corpora:
         with held.lock:
             self._bring_up(group, held)
             corpus = held.corpus
-            if corpus is None:
+            if corpus is None or held.generation != self._db.generation:
                 corpus = self._load(group, held)
                 _apply(held.deltas, corpus)
             if held.corpus is corpus:
@@ -126,12 +119,6 @@ class Corpora:
                 else:
                     self._used[name] = False
 
-    def forget(self) -> None:
-        """Drop all: the database was rebuilt. A running search may hold any group's lock."""
-        with self._lock:
-            for name in list(self._used):
-                self._drop(name)
-
     def _use(self, group: str) -> None:
         """Note that a corpus was searched; evict others when all together are too large."""
         with self._lock:
@@ -149,7 +136,7 @@ class Corpora:
         with self._lock:
             if held.corpus is corpus:
                 held.size = corpus.memory_bytes
-                if corpus.later_bytes > self._most_postings:
+                if corpus.later > _MAX_LATER:
                     self._drop(group)
 
     def _drop(self, group: str) -> None:
@@ -163,57 +150,31 @@ class Corpora:
 
     def _load(self, group: str, held: _Held) -> Corpus:
         """Load and keep a corpus, with the global documents. The group's lock is held."""
+        from honeybadger_host.search.blocks import Blocks
         from honeybadger_host.search.corpus import Corpus
-        from honeybadger_host.search.postings import Filed
 
         started, generation = time.monotonic(), self._db.generation
         held.deltas.clear()
         held.is_loading = True  # from now on deltas are kept for it
         try:
-            corpus = Corpus()
+            numbers = sorted({self._db.group(name) for name in (GLOBAL_GROUP, group)})
+            blocks = Blocks(self._db, numbers)
+            while blocks.pack():
+                pass
+            corpus = Corpus(blocks)
             if self._vectors is not None:
                 corpus.vectors = self._vectors.empty()
-            numbers = sorted({self._db.group(name) for name in (GLOBAL_GROUP, group)})
-            slices = itertools.chain.from_iterable(map(self._columns, numbers))
-            corpus.load(slices, self._db.names, self._most_postings, partial(Filed, self._db, self._db.folder))
+            for block in blocks.read():
+                corpus.load(block)
+            corpus.remove(blocks.gone())
             if self._vectors is not None:
                 self._vectors.load(numbers, corpus)
             if generation == self._db.generation:  # else its database is gone
-                held.corpus, held.size = corpus, corpus.memory_bytes
+                held.corpus, held.size, held.generation = corpus, corpus.memory_bytes, generation
         finally:
             held.is_loading = False
         log.debug("index.loaded", group=group, documents=len(corpus), seconds=round(time.monotonic() - started, 3))
         return corpus
-
-    def _columns(self, group: int) -> Iterator[Columns]:
-        """Yield the documents of a group; the database is free for others between two batches."""
-        import numpy as np
-
-        from honeybadger_host.search.corpus import Columns
-
-        least, most = self._db.span(group)
-        query = "SELECT number, file FROM sources WHERE number BETWEEN ? AND ? AND file LIKE 'data/%'"
-        sessions = {number: session_of(file) for number, file in self._db.rows(query, (least, most))}
-        query = f"SELECT {_LOADED} FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number LIMIT ?"  # noqa: S608  constants
-        while rows := self._db.first_rows(query, (least, most, _LOADED_AT_ONCE), _BYTES_AT_ONCE):
-            numbers, kinds, keys, files, authors, roles, times, categories, tags, lengths, terms = zip(
-                *rows, strict=True
-            )
-            yield Columns(
-                numbers=numbers,
-                kinds=kinds,
-                keys=keys,
-                terms=np.frombuffer(b"".join(terms), np.uint32),
-                counts=[len(each) // array("I").itemsize for each in terms],
-                lengths=lengths,
-                sessions=[sessions.get(file, "") for file in files],
-                authors=authors,
-                roles=roles,
-                at=[float("nan") if at is None else at for at in times],
-                categories=categories,
-                tags=[tuple(orjson.loads(each)) if each else () for each in tags],
-            )
-            least = numbers[-1]
 
 
 def _apply(deltas: deque[Delta], corpus: Corpus) -> None:

@@ -20,10 +20,9 @@ class Document:
 
     Args:
         number: its row in the index, unique in the group; turns of one session are numbered in order.
-        key: an entry's id, a turn's number, a note's hash.
         terms: from `document_terms` or `entry_terms`.
         length: in words, see `analyzer.length_in_words`.
-        session: of a turn; else empty.
+        session: the name of a turn's session, unique in the group; ignored of others.
         author: as shown; empty when unknown.
         role: of a turn (`user`, `assistant`, ...); else empty.
         at: seconds since the epoch, UTC; NaN when unknown.
@@ -32,7 +31,6 @@ class Document:
 
     number: int
     kind: Kind
-    key: str
     terms: Sequence[str]
     length: int
     session: str = ""

@@ -5,7 +5,7 @@ everything it has saved. Changes from outside (an editor, a sync tool, a run tha
 every file's signature with the one it was indexed with. `work` reads large amounts in batches, while searches are
 answered from the indexed part.
 
-`warm` loads large groups in the background; `embed` embeds texts when there is an embedder.
+`pack` writes the postings of large groups in the background; `embed` embeds texts when there is an embedder.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors
 from honeybadger_host.search.index_writer import IndexWriter
 from honeybadger_host.search.lookups import Found, Lookups
-from honeybadger_host.search.sources import archive_of, files_called, groups_of, is_archive, source_of
+from honeybadger_host.search.sources import archive_of, files_called, groups_of, source_of
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
@@ -46,7 +47,8 @@ _MAX_FILES_NOW: Final = 2000
 _MAX_PARTS_NOW: Final = 16
 # When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
 _MAX_COMPARED_NOW: Final = 20_000
-_WORTH_WARMING: Final = 5000  # groups of at least this many documents are loaded in advance; smaller ones load in 0.1 s
+_WORTH_PACKING: Final = 4096  # new documents of a group from which a block may be written
+_MAX_GONE: Final = 4096  # removed documents in the blocks of a group; with more, all are written again
 _MAX_FILES_QUICKLY: Final = 32  # files that are read while somebody waits who does not search: 3 ms
 _MAX_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
 
@@ -97,6 +99,8 @@ class Index:
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)
         self._writer.count()
+        self._unpacked = Counter(self._writer.documents)
+        """Documents by group number that may be in no block."""
         if self._vectors is not None:
             self._vectors.find()
 
@@ -207,21 +211,16 @@ class Index:
         """Erase from the database what is no longer indexed. Raises WorldFailed."""
         self._db.scrub()
 
-    def warm(self) -> bool:
-        """Load the most recently used large group that is not in memory; return whether one was found and fitted.
+    def pack(self) -> bool:
+        """Write a block of a group with many new documents; return whether there was one. Raises WorldFailed."""
+        self._db.drop_blocks(_MAX_GONE)
+        for number, count in list(self._unpacked.items()):
+            if count >= _WORTH_PACKING:
+                from honeybadger_host.search.blocks import Blocks  # with numpy
 
-        Half of the memory is left for groups that are searched. Raises WorldFailed.
-        """
-        query = "SELECT number >> 40, max(mtime_ns) FROM sources GROUP BY 1 ORDER BY 2 DESC"
-        for number, _ in self._db.rows(query):
-            if self.resident_bytes > self._corpora.max_memory_bytes // 2:
-                return False
-            name = self._db.group_of(number << 40)
-            documents = self._writer.documents[number] + self._writer.documents[0]  # with the global documents
-            is_searched = name != GLOBAL_GROUP and not is_archive(name)
-            if documents >= _WORTH_WARMING and name and is_searched and name not in self._corpora:
-                self.search(name, len)
-                return True
+                if Blocks(self._db, [number]).pack():
+                    return True
+                del self._unpacked[number]
         return False
 
     def embed(self) -> bool:
@@ -313,6 +312,7 @@ class Index:
             queue.update(dict.fromkeys(files))
             raise
         queue.update(dict.fromkeys(left))
+        self._unpacked[self._db.group(group)] += len(changes.added)
         added = [each for each in changes.added if not is_store(each.piece.category)]
         if added or changes.removed:
             self._corpora.tell(group, lambda: Delta([each.document() for each in added], changes.removed))
@@ -322,7 +322,7 @@ class Index:
     def _emptied(self) -> None:
         """Start over: the files are read in the background, or before the next search."""
         self._writer.forget()
-        self._corpora.forget()
+        self._unpacked.clear()
         if self._vectors is not None:
             self._vectors.forget()
         for state in list(self._groups.values()):

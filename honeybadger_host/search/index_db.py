@@ -13,9 +13,10 @@ import sqlite3
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import structlog
 
@@ -25,16 +26,12 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import FILE_MODE, identity_of
 from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 10
+_SCHEMA_VERSION: Final = 11
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
@@ -77,13 +74,24 @@ CREATE TABLE sketches (           -- by which entries that say nearly the same a
     pair INTEGER NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (pair, doc)
 ) WITHOUT ROWID;
 CREATE INDEX sketches_doc ON sketches (doc);
+CREATE TABLE blocks (             -- documents whose postings are written, see `blocks`
+    first INTEGER PRIMARY KEY, last INTEGER NOT NULL,  -- numbers of documents
+    labels TEXT NOT NULL, rows BLOB NOT NULL
+);
+CREATE TABLE postings (
+    block INTEGER NOT NULL, term INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (block, term)
+) WITHOUT ROWID;
+CREATE TABLE gone (doc INTEGER PRIMARY KEY);  -- documents of blocks that were removed
 CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN
     DELETE FROM vectors WHERE doc = old.number; DELETE FROM sketches WHERE doc = old.number;
+    INSERT INTO gone SELECT old.number FROM (
+        SELECT last FROM blocks WHERE first <= old.number ORDER BY first DESC LIMIT 1
+    ) WHERE last >= old.number;
 END;
 """
 # The condition of documents that are searched and recalled; `LIKE` does not tell upper and lower case.
 FOUND: Final = f"category NOT LIKE '{STORE}%'"
-_TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "sketches")
+_TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "sketches", "blocks", "postings", "gone")
 _REMEMBERED_TERMS: Final = 100_000  # terms whose id is cached: about 15 MiB
 IN_ONE_QUERY: Final = 500  # values of one query, or files compared with it
 
@@ -109,7 +117,7 @@ class IndexFile:
         self._last_term: int | None = None
         self.rebuilds = 0
         self.generation = 0
-        """Raised by every rebuild: data read from an earlier generation is void."""
+        """Raised by every rebuild, and when blocks are deleted: data read from an earlier generation is void."""
         self._db = self._open()
         self._look_up_groups()
         self._emptied = emptied
@@ -239,8 +247,22 @@ class IndexFile:
         db.executemany("INSERT INTO terms VALUES (?, ?)", numbered)
         self._terms.update((term, number) for number, term in numbered)
 
+    def drop_blocks(self, most_gone: int) -> None:
+        """Delete the blocks of groups from whose blocks more documents were removed. Raises WorldFailed."""
+        query = "SELECT doc >> 40 FROM gone GROUP BY 1 HAVING count(*) > ?"
+        for (group,) in self.rows(query, (most_gone,)):
+            self.guarded(partial(self._drop_blocks, self.span(group)))
+
+    def _drop_blocks(self, span: tuple[int, int]) -> None:
+        with self.transaction() as db:
+            db.execute("DELETE FROM postings WHERE block BETWEEN ? AND ?", span)
+            db.execute("DELETE FROM blocks WHERE first BETWEEN ? AND ?", span)
+            db.execute("DELETE FROM gone WHERE doc BETWEEN ? AND ?", span)
+            self.generation += 1
+
     def scrub(self) -> None:
         """Remove words that are in no text, and overwrite deleted data. Raises WorldFailed."""
+        self.drop_blocks(0)
         self.guarded(self._scrub)
 
     def _scrub(self) -> None:
@@ -266,26 +288,7 @@ class IndexFile:
             self._groups = {name: number for number, name in self._names.items()}
             self._forget_terms()
 
-    # -- words ------------------------------------------------------------------------------------------------------
-
-    def names(self, ids: npt.NDArray[np.int64]) -> list[str]:
-        """Return the terms of ascending term ids. Raises WorldFailed."""
-        rows = dict(self.rows_in("SELECT number, term FROM terms WHERE number IN", ids.tolist()))
-        if len(rows) < len(ids):
-            self.make_anew("it is damaged (terms are missing)")
-        return [rows.get(number, f"?{number}") for number in ids.tolist()]
-
-    def number(self, word: str) -> int | None:
-        """Return the id of a term; None when there is none. Raises WorldFailed."""
-        rows = self.rows("SELECT number FROM terms WHERE term = ?", (word,))
-        return int(rows[0][0]) if rows else None
-
     # -- the file ---------------------------------------------------------------------------------------------------
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of its file; None when it is in memory."""
-        return None if self._path is None else self._path.parent
 
     @property
     def is_gone(self) -> bool:

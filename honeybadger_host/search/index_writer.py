@@ -126,7 +126,7 @@ class IndexWriter:
             if self._db.generation != generation:
                 return False
             with self._db.transaction() as db:
-                packed = self._db.packed(db, [each.terms for each in changes.added])
+                packed = self._db.packed(db, [each.marked_terms() for each in changes.added])
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))

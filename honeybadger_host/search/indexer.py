@@ -287,7 +287,7 @@ class Reader:
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file with this number; return the document's number."""
         document, terms = self.take_document(), terms_of(source.kind, piece)
-        added = Added(document, number, source.kind, source.session, piece, digest, terms, length_in_words(terms))
+        added = Added(document, number, source.kind, piece, digest, terms, length_in_words(terms))
         changes.added.append(added)
         return document
 

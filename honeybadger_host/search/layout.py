@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,49 +17,51 @@ LONG_TURN: Final = 80  # A turn of more words has no text around it, and ends th
 SITTING_SECONDS: Final = 3600.0  # turns separated by a longer pause do not count as text around each other
 
 
-class Layout(NamedTuple):
-    """Turns in the order in which they were said: sessions one after another, then turns that came since.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Turns in the order in which they were said, one session after another.
 
     A *place* is a turn's position in that order. The text around a turn is a stretch of places; the relation is
-    symmetric: a turn lies in the stretch of each turn in its own stretch. Later turns have a stretch of themselves
-    alone, and pairs of neighbours in `Corpus.sources`.
+    symmetric: a turn lies in the stretch of each turn in its own stretch.
 
     Args:
-        rows: row of every place; of a type that numpy takes as it is, which saves 3 ms of a million turns.
-        sizes: turns of each session, in this order; later ones come behind them all.
+        rows: row of every place.
         first, behind: the stretch around each place, itself included; `behind` is not part of it.
+        words: of each stretch.
     """
 
     rows: npt.NDArray[np.intp]
-    sizes: npt.NDArray[np.intp]
     first: Ints
     behind: Ints
+    words: npt.NDArray[np.float32]
 
-    def with_later(self, rows: Ints) -> Layout:
-        """Return it with turns that came since."""
-        alone = np.arange(len(self.rows), len(self.rows) + len(rows), dtype=np.int32)
-        return self._replace(
-            rows=np.concatenate((self.rows, rows)),
-            first=np.concatenate((self.first, alone)),
-            behind=np.concatenate((self.behind, alone + np.int32(1))),
+    def and_then(self, other: Layout) -> Layout:
+        """Return it with the places of another behind its own."""
+        many = np.int32(len(self.rows))
+        return Layout(
+            np.concatenate((self.rows, other.rows)),
+            np.concatenate((self.first, other.first + many)),
+            np.concatenate((self.behind, other.behind + many)),
+            np.concatenate((self.words, other.words)),
         )
 
-
-NO_TURNS: Final = Layout(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32))
-
-
-def is_long(words: float) -> bool:
-    """Return whether a turn is too long to have text around it."""
-    return words > LONG_TURN
+    def places(self, size: int) -> Ints:
+        """Return the place of each of `size` rows, the last if it has two; -1 for those that are not turns."""
+        places = np.full(size, -1, np.int32)
+        places[self.rows] = np.arange(len(self.rows), dtype=np.int32)
+        return places
 
 
-def stretches(
-    sessions: Ints, at: npt.NDArray[np.float64], words: npt.NDArray[np.float64]
-) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
-    """Return first and behind of the stretch around each place, see `Layout`, and how many words it has.
+NO_LAYOUT: Final = Layout(np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
+
+
+def laid_out(
+    rows: npt.NDArray[np.intp], sessions: Ints, at: npt.NDArray[np.float64], words: npt.NDArray[np.float64]
+) -> Layout:
+    """Return the layout of turns that are in order.
 
     Args:
-        sessions, at, words: of the turn of each place: the number of its session, its time, its length.
+        rows, sessions, at, words: of each turn: its row, the number of its session, its time, its length.
     """
     many = len(words)
     pauses = np.abs(np.diff(at)) > SITTING_SECONDS
@@ -77,4 +80,4 @@ def stretches(
         first[is_back & short[np.maximum(back, 0)]] -= 1
         behind[is_ahead & short[np.minimum(ahead, many - 1)]] += 1
     around = np.cumsum(np.bincount(first, words, many + 1) - np.bincount(behind, words, many + 1))[:-1]
-    return first.astype(np.int32), behind.astype(np.int32), around
+    return Layout(rows, first.astype(np.int32), behind.astype(np.int32), around.astype(np.float32))

@@ -10,7 +10,7 @@ import orjson
 
 from honeybadger_agent.wire import is_store
 from honeybadger_host.search.documents import KINDS, Document, Kind
-from honeybadger_host.search.language.analyzer import document_terms, entry_terms
+from honeybadger_host.search.language.analyzer import document_terms, entry_terms, marks_of
 from honeybadger_host.search.pieces import Piece
 
 # The columns of `Added.row`.
@@ -25,7 +25,6 @@ class Added(NamedTuple):
 
     Args:
         number, source: ids of the document and of its file.
-        session: of its log, or empty.
         digest: of all that the file says of it; empty for a turn, which never changes.
         length: words, see `analyzer.length_in_words`.
     """
@@ -33,7 +32,6 @@ class Added(NamedTuple):
     number: int
     source: int
     kind: Kind
-    session: str
     piece: Piece
     digest: bytes
     terms: Sequence[str]
@@ -65,16 +63,19 @@ class Added(NamedTuple):
             piece.text,
         )
 
+    def marked_terms(self) -> list[str]:
+        """Return the terms to store, with marks."""
+        return [*self.terms, *marks_of(self.terms, self.piece.tags)]
+
     def document(self) -> Document:
         """Return the document that ranking works on."""
         piece = self.piece
         return Document(
             number=self.number,
             kind=self.kind,
-            key=piece.key,
             terms=self.terms,
             length=self.length,
-            session=self.session,
+            session=str(self.source),
             author=piece.author,
             role=piece.role,
             at=float("nan") if piece.at is None else piece.at,

@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from honeybadger_host.search.blocks import TF_BITS
 from honeybadger_host.search.corpus import Corpus, Floats, view
 from honeybadger_host.search.documents import KINDS, TWO_RARE_WORDS, Kind
-from honeybadger_host.search.language.analyzer import analyse_query
+from honeybadger_host.search.language.analyzer import analyse_query, tag_mark
 from honeybadger_host.search.scoring import Hit, Scoring
-from honeybadger_host.text.labels import folded, is_below
+from honeybadger_host.text.labels import is_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,12 @@ def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
         kinds = view(corpus.kinds, np.int8)
         masks.append(np.logical_or.reduce([kinds == KINDS.index(kind) for kind in filters.kinds]))
     if filters.category:
-        names = corpus.categories.names
+        names = corpus.labels.names
         wanted = [number for number, name in enumerate(names) if is_below(name, filters.category)]
         masks.append(np.isin(view(corpus.category_of, np.int32), wanted))
-    for tag in map(folded, filters.tags):
+    for tag in filters.tags:
         tagged = np.zeros(corpus.size, np.bool_)
-        if tag in corpus.tagged:
-            tagged[view(corpus.tagged[tag], np.int32)] = True
+        tagged[corpus.postings(tag_mark(tag)) >> np.uint32(TF_BITS)] = True
         masks.append(tagged)
     if filters.hidden or filters.only_hidden:
         stands = np.ones(corpus.size, np.bool_)

@@ -18,11 +18,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.search.asked_terms import Asked, AskedTerm, Mask, Rows, idf_of, look_up
-from honeybadger_host.search.corpus import ENTRY, TURN, Corpus, Floats, view
+from honeybadger_host.search.asked_terms import Asked, AskedTerm, idf_of, look_up
+from honeybadger_host.search.corpus import ENTRY, NO_TURNS, TURN, Corpus, Floats, Mask, Rows, view
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.language.analyzer import CATEGORY_STOP_TERMS, Query, category_terms
-from honeybadger_host.search.layout import NO_TURNS, Layout
 from honeybadger_host.search.signals import WEIGHTS, Signal, Signals
 
 K1: Final = 0.9
@@ -35,8 +34,6 @@ _TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
 _VECTOR_WEIGHT: Final = 0.5
 MIN_SPREADS: Final = 3.0  # minimum for a document found by its vector alone
 _SPARSE: Final = 3  # A word around more than 1 in this many turns is summed over all turns, which is then cheaper
-# Number of the best texts that are scored in full first; documents that cannot reach them are skipped.
-_SCORED_FIRST: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,6 @@ class Hit:
     """
 
     number: int
-    key: str
     kind: Kind
     score: float
     parts: Mapping[Signal, float]
@@ -88,17 +84,16 @@ class Scoring:
         self._allowed = allowed
         self._kinds = view(corpus.kinds, np.int8)
         self._finds_turns = allowed is None or bool((allowed & (self._kinds == TURN)).any())
-        self._layout = corpus.layout() if self._finds_turns else NO_TURNS
-        self._place_of = view(corpus.place_of, np.int32)
+        self._laid = corpus.laid() if self._finds_turns else NO_TURNS
         self._lengths = view(corpus.lengths, np.float32)
-        self._averages = corpus.average_lengths
+        self._sums = corpus.sums()
         self._asked: Asked = look_up(corpus, query)
         self._many = self._asked.many
         self._signals = Signals(corpus, query, now, self._asked.named)
         self._own: Floats = np.zeros(corpus.size, np.float32)  # by row
-        self._around: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place
-        self._near: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place, zero between two uses
-        self._session: Floats = np.zeros(len(corpus.session_lengths), np.float32)  # by session
+        self._around: Floats = np.zeros(len(self._laid.layout.rows), np.float32)  # by place
+        self._near: Floats = np.zeros(len(self._laid.layout.rows), np.float32)  # by place, zero between two uses
+        self._session: Floats = np.zeros(len(self._sums.session_lengths), np.float32)  # by session
         self._score_text()
         self._spreads, self._needs_word = vectors, needs_word
         self._vector: Floats | None = None  # points by row
@@ -120,22 +115,8 @@ class Scoring:
             scores = text + self._rest(np.arange(len(text)), text) * self._mask()
             rows: Rows = np.flatnonzero(scores > 0)
             return self._ordered(rows, scores[rows], limit)
-        sure = self._top(text, max(_SCORED_FIRST, limit))
-        reached = text[sure] + self._rest(sure, text[sure])
-        last = len(sure) - limit
-        least = self._least(float(np.partition(reached, last)[last])) if last >= 0 else 0.0
-        rows = np.flatnonzero((text > least) | (self._dated & self._mask()))
+        rows = np.flatnonzero((text > self._least(text, limit)) | (self._dated & self._mask()))
         return self._ordered(rows, text[rows] + self._rest(rows, text[rows]), limit)
-
-    def _top(self, text: Floats, count: int) -> Rows:
-        """Return about `count` rows with the highest text scores; fewer when few have any."""
-        for share in (0.6, 0.4, 0.2, 0.1, 0.0):
-            rows = np.flatnonzero(text > share * self._scale)
-            if len(rows) >= count:
-                break
-        if len(rows) > count:
-            rows = rows[np.argpartition(text[rows], len(rows) - count)[-count:]]
-        return rows
 
     def hits(self, rows: Sequence[int]) -> list[Hit]:
         """Return rows as hits; after `best`."""
@@ -164,7 +145,6 @@ class Scoring:
             found.append(
                 Hit(
                     number=corpus.numbers[row],
-                    key=corpus.key(row),
                     kind=KINDS[corpus.kinds[row]],
                     score=sum(parts.values()),
                     parts=parts,
@@ -190,24 +170,21 @@ class Scoring:
                 rows = asked.rows[keep]
                 self._own[rows] += self._points(asked, rows, asked.counts[keep])
             return
-        corpus, layout = self._corpus, self._layout
-        around_lengths = view(corpus.around_lengths, np.float32)
-        around_average = corpus.around_total / max(1, corpus.turns)
-        session_lengths = view(corpus.session_lengths, np.float32)
+        session_lengths = self._sums.session_lengths
         living = int(np.count_nonzero(session_lengths))
         session_norm = _norm(session_lengths, float(session_lengths.sum()) / max(1, living))
-        session_of = view(corpus.session_of, np.int32)
+        session_of = view(self._corpus.session_of, np.int32)
         for asked in self._asked.terms:
             self._own[asked.rows] += self._points(asked, asked.rows, asked.counts)
-            places: Rows = self._place_of[asked.rows].astype(np.intp)
+            places: Rows = self._laid.places[asked.rows].astype(np.intp)
             is_turn = places >= 0
             if not is_turn.any():
                 continue
             turns, counts = asked.rows, asked.counts
             if not is_turn.all():
                 turns, counts, places = turns[is_turn], counts[is_turn], places[is_turn]
-            where, said = self._said_around(places, counts, layout)
-            norm = _norm(around_lengths[where], around_average)
+            where, said = self._said_around(places, counts)
+            norm = _norm(self._laid.layout.words[where], self._laid.average)
             norm += said
             said /= norm
             said *= np.float32(asked.idf * (K1 + 1))
@@ -216,43 +193,29 @@ class Scoring:
             idf = asked.term.weight * idf_of(living, int(np.count_nonzero(in_session)))
             self._session += in_session / (in_session + session_norm) * np.float32(idf * (K1 + 1))
 
-    def _said_around(self, places: Rows, counts: Floats, layout: Layout) -> tuple[Rows | slice, Floats]:
+    def _said_around(self, places: Rows, counts: Floats) -> tuple[Rows | slice, Floats]:
         """Return places, some more than once, and how often a term occurs in and around the turn there.
 
         Other places have none. A rare word costs the stretches around it, a common one a running sum over all places.
         """
-        corpus = self._corpus
-        first, behind = layout.first[places], layout.behind[places]
+        first, behind = self._laid.layout.first[places], self._laid.layout.behind[places]
         widths = behind - first
-        more: Rows = np.zeros(0, np.intp)
-        if corpus.sources:
-            self._near[places] = counts
-            neighbours = self._near[view(corpus.sources, np.int32)]
-            self._near[places] = 0
-            has = np.flatnonzero(neighbours)
-            more, neighbours = view(corpus.targets, np.int32)[has].astype(np.intp), neighbours[has]
         total = int(widths.sum())
         if total * _SPARSE > len(self._near):
             around = np.zeros(len(self._near) + 1, np.float32)
             np.add.at(around, first, counts)
             np.subtract.at(around, behind, counts)
-            around = np.cumsum(around, out=around)[:-1]
-            if len(more):
-                np.add.at(around, more, neighbours)
-            return slice(None), around
+            return slice(None), np.cumsum(around, out=around)[:-1]
         begins = np.cumsum(widths) - widths
         where: Rows = np.repeat(first - begins, widths) + np.arange(total)
         np.add.at(self._near, where, np.repeat(counts, widths))
-        if len(more):
-            np.add.at(self._near, more, neighbours)
-            where = np.concatenate((where, more))
         said = self._near[where]
         self._near[where] = 0
         return where, said
 
     def _points(self, asked: AskedTerm, rows: Rows, counts: Floats) -> Floats:
         """Return the BM25 points of a term for documents that have it `counts` times."""
-        average = self._averages[self._kinds[rows]]
+        average = self._sums.average_lengths[self._kinds[rows]]
         norm = np.float32(K1 * (1 - B)) + np.float32(K1 * B) * self._lengths[rows] / average
         points: Floats = np.asarray(counts / (counts + norm) * np.float32(asked.idf * (K1 + 1)), np.float32)
         return points
@@ -263,16 +226,12 @@ class Scoring:
 
     def _text(self) -> Floats:
         """Return the weighted text score of every row, 0 for rows that are not allowed."""
-        layout = self._layout
         text: Floats = self._own * np.float32(sum(WEIGHTS[signal] for signal in _TEXT))
-        turns = np.take(self._own, layout.rows)
-        turns *= np.float32(WEIGHTS["terms"])
-        turns += self._around * np.float32(WEIGHTS["around"])
-        sessions = self._session * np.float32(WEIGHTS["session"])
-        later = layout.rows[layout.sizes.sum() :]
-        turns[: len(turns) - len(later)] += np.repeat(sessions[: len(layout.sizes)], layout.sizes)
-        turns[len(turns) - len(later) :] += sessions[view(self._corpus.session_of, np.int32)[later]]
-        text[layout.rows] = turns
+        rows = self._laid.rows
+        turns = self._own[rows] * np.float32(WEIGHTS["terms"])
+        turns += self._around[self._laid.places[rows]] * np.float32(WEIGHTS["around"])
+        turns += self._session[view(self._corpus.session_of, np.int32)[rows]] * np.float32(WEIGHTS["session"])
+        text[rows] = turns
         if self._allowed is not None or self._corpus.has_dead:
             text *= self._mask()
         return text
@@ -281,7 +240,7 @@ class Scoring:
         own = self._own[rows].astype(np.float64)
         is_turn = self._kinds[rows] == TURN
         around, session = own.copy(), own.copy()
-        around[is_turn] = self._around[self._place_of[rows[is_turn]]]
+        around[is_turn] = self._around[self._laid.places[rows[is_turn]]]
         session[is_turn] = self._session[view(self._corpus.session_of, np.int32)[rows[is_turn]]]
         return {"terms": own, "around": around, "session": session}
 
@@ -296,14 +255,16 @@ class Scoring:
 
     # -- the rest -----------------------------------------------------------------------------------------------
 
-    def _least(self, reached: float) -> float:
-        """Return a lower bound for the text score of rows that score `reached` or more in all."""
-        peak = self._scale
+    def _least(self, text: Floats, limit: int) -> float:
+        """Return a lower bound for the text scores of the best: other signals cannot lift less text among them."""
+        if len(text) <= limit:
+            return 0.0
+        reached = float(np.partition(text, len(text) - limit)[len(text) - limit])
         more = sum(WEIGHTS[signal] for signal in self._signals.active)
-        least = reached - peak * more
-        if least < GATE * peak:
+        least = reached - self._scale * more
+        if least < GATE * self._scale:
             least = reached / (1 + more / GATE)
-        return max(0.0, least * 0.999)  # rounding
+        return least * 0.999  # rounding
 
     def _share(self, text: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         """Return the worth of a signal other than text: the best text score, less where the text matches little."""
@@ -342,7 +303,7 @@ class Scoring:
         """Return the rarity of a term for each row, in the unit of `AskedTerm.rarity`."""
         rarities = [asked.rarity] * len(rows)
         for place, row in enumerate(rows):
-            category = self._corpus.categories.names[self._corpus.category_of[row]]
+            category = self._corpus.labels.names[self._corpus.category_of[row]]
             if counts[place] and category:
                 by_category = sum(category_terms(category).count(form) for form in asked.term.forms)
                 if counts[place] <= by_category:
@@ -352,7 +313,7 @@ class Scoring:
     def _rarity_in_categories(self, asked: AskedTerm) -> float:
         if CATEGORY_STOP_TERMS.intersection(asked.term.forms):
             return 0.0
-        entries = self._corpus.entries
+        entries = self._sums.counts[ENTRY]
         having = int(np.count_nonzero(self._kinds[asked.rows] == ENTRY))
         return asked.term.weight * idf_of(self._many, 1) * idf_of(entries, having) / idf_of(entries, 1)
 

@@ -13,9 +13,9 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.search.asked_terms import Mask, Rows
-from honeybadger_host.search.corpus import ASKS, SAYS_TIME, TURN, Corpus, view
-from honeybadger_host.search.language.analyzer import Query
+from honeybadger_host.search.blocks import TF_BITS
+from honeybadger_host.search.corpus import TURN, Corpus, Mask, Rows, view
+from honeybadger_host.search.language.analyzer import QUESTION_MARK, TIME_MARK, Query
 from honeybadger_host.search.language.dates import dates_said
 
 Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "statement", "vector"]
@@ -43,7 +43,7 @@ class Signals:
     def __init__(self, corpus: Corpus, query: Query, now: datetime, named: Collection[int]) -> None:
         self._corpus = corpus
         self._authors = named
-        self._role = corpus.roles.numbers.get("user") if query.is_first_person else None
+        self._role = corpus.labels.numbers.get("user") if query.is_first_person else None
         self._dates = dates_said(query.text, now)
         self.asks_date = bool(self._dates)
         self.active: list[Signal] = ["statement"]
@@ -51,8 +51,16 @@ class Signals:
             self.active.append("author")
         if self.asks_date:
             self.active.append("date")
+        self._asks = self._marked(QUESTION_MARK)
         if query.asks_time:
             self.active.append("time")
+            self._says_time = self._marked(TIME_MARK)
+
+    def _marked(self, mark: str) -> Mask:
+        """Return which rows have a mark."""
+        marked = np.zeros(self._corpus.size, np.bool_)
+        marked[self._corpus.postings(mark) >> np.uint32(TF_BITS)] = True
+        return marked
 
     def parts(self, rows: Rows, *, has_words: bool) -> dict[Signal, Shares]:
         """Return what each row has of every signal, 0 to 1.
@@ -61,7 +69,6 @@ class Signals:
             has_words: else author and date are all there is, and the other signals only rank what has one of these.
         """
         corpus = self._corpus
-        says = view(corpus.says, np.int8)[rows]
         parts: dict[Signal, Shares] = {}
         if "author" in self.active:
             meant = np.isin(view(corpus.author_of, np.int32)[rows], [*self._authors])
@@ -73,9 +80,9 @@ class Signals:
         counts: Mask = np.ones(len(rows), np.bool_)
         if not has_words:
             counts = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(scores > 0 for scores in parts.values())])
-        parts["statement"] = ((says & ASKS == 0) & counts).astype(np.float64)
+        parts["statement"] = (~self._asks[rows] & counts).astype(np.float64)
         if "time" in self.active:
-            parts["time"] = ((says & SAYS_TIME != 0) & counts).astype(np.float64)
+            parts["time"] = (self._says_time[rows] & counts).astype(np.float64)
         return parts
 
     def dates(self, rows: Rows) -> Shares:

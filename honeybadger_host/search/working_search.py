@@ -45,9 +45,7 @@ def _document(number: int, entry: WorkingEntry) -> Document:
     category = label.category or ""
     terms = entry_terms(entry.data, category, (label.key, *label.tags))
     at = label.stored_at.timestamp()
-    return Document(
-        number, "entry", label.key, terms, length_in_words(terms), at=at, category=category, tags=label.tags
-    )
+    return Document(number, "entry", terms, length_in_words(terms), at=at, category=category, tags=label.tags)
 
 
 def preview(entry: WorkingEntry, query: str) -> str:

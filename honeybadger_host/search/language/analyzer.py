@@ -30,12 +30,15 @@ from honeybadger_host.search.language.lexicon import (
     STOP,
     TIME_WORDS,
 )
+from honeybadger_host.text.labels import folded
 
 ANALYZER_VERSION: Final = 5  # raised whenever the terms of any text change: an index of another version is rebuilt
 
 # The term of a short text that ends with a question; a long one says something before it asks.
 QUESTION_MARK: Final = "?"
 _MAX_QUESTION_LENGTH: Final = 30  # words
+TIME_MARK: Final = "@"  # the mark of a text that says a time
+_TAG_MARK: Final = "#"  # begins the mark of a tag
 
 _CJK: Final = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
@@ -182,6 +185,16 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
         terms += named
         terms += named
     return terms
+
+
+def marks_of(terms: Iterable[str], tags: Iterable[str]) -> list[str]:
+    """Return further terms of a document, which no question has: by tag, and whether its terms say a time."""
+    marks = [tag_mark(tag) for tag in tags]
+    return marks if time_terms().isdisjoint(terms) else [TIME_MARK, *marks]
+
+
+def tag_mark(tag: str) -> str:
+    return _TAG_MARK + folded(tag)
 
 
 def category_terms(category: str) -> tuple[str, ...]:

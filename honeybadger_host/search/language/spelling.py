@@ -6,7 +6,7 @@ the group does not have are guessed at, so a correct word costs nothing and is n
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from string import ascii_lowercase
 from typing import Final
 
@@ -22,18 +22,21 @@ CHARACTER_WEIGHT: Final = 0.3  # weight of one Chinese character
 FIRST_HAN: Final = "\u3400"  # below are kana, which mean nothing alone
 
 
-def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
+def guesses(term: QueryTerm, known: Callable[[Collection[str]], set[str]]) -> list[QueryTerm]:
     """Return the known words that an unknown one may mean, if any.
 
     Single characters do not replace the word: it also stays, as missing.
+
+    Args:
+        known: returns those words that the group has.
     """
     word = term.forms[0]
     if len(word) == 2 and is_cjk(word):
-        characters = [letter for letter in word if letter >= FIRST_HAN and letter in vocabulary]
+        characters = [letter for letter in word if letter >= FIRST_HAN and known([letter])]
         return [term, *(QueryTerm(letter, (letter,), CHARACTER_WEIGHT, is_optional=True) for letter in characters)]
     if not MIN_LETTERS <= len(term.word) <= MAX_LETTERS or not (word.isascii() and word.isalpha()) or term.is_optional:
         return []
-    near = tuple(sorted({slip for slip in _slips(word) if slip in vocabulary}))
+    near = tuple(sorted(known({*_slips(word)})))
     return [QueryTerm(term.word, near, term.weight * WEIGHT)] if near else []
 
 

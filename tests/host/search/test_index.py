@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.search import index as index_module
 from honeybadger_host.search.corpus import Corpus
-from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.search.index_writer import IndexWriter
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
@@ -275,15 +275,9 @@ def make_it_of_the_schema_before(path: Path) -> None:
     db.close()
 
 
-def take_its_terms(path: Path) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("DELETE FROM terms")
-    db.close()
-
-
 @pytest.mark.parametrize(
     "spoil",
-    [spoil_with_garbage, spoil_a_page, make_it_old, make_it_of_the_schema_before, take_its_terms, Path.unlink],
+    [spoil_with_garbage, spoil_a_page, make_it_old, make_it_of_the_schema_before, Path.unlink],
 )
 def test_a_damaged_old_or_missing_index_is_rebuilt(world: World, spoil: Callable[[Path], None]) -> None:
     for number in range(50):
@@ -386,32 +380,6 @@ def test_a_long_log_is_read_to_its_end(world: World) -> None:
     assert world.find("weasel") == ["main#1001", "main#1002"]
 
 
-def test_recently_used_large_groups_are_loaded_in_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_module, "_WORTH_WARMING", 3)
-    world = World(tmp_path)
-    for age, group in enumerate(("newest", "older", "small")):
-        for number in range(4 if group != "small" else 2):
-            file = world.entry(f"e{number}", "badger " * 20, group)
-            os.utime(tmp_path / file, ns=(0, 10**18 - age * 10**12))
-    world.index.compare_all()
-    while world.index.work():
-        pass
-    assert world.index.resident_bytes == 0
-    assert world.index.warm()
-    one = world.index.resident_bytes
-    world.find("badger", "newest")
-    assert world.index.resident_bytes == one  # that one was there
-    assert world.index.warm()
-    assert world.index.resident_bytes > one
-    assert not world.index.warm()
-    world.index.close()
-    small = Index(tmp_path, tmp_path / INDEX_FILE, max_memory_bytes=1)
-    small.compare_all()
-    assert small.warm()
-    assert not small.warm()  # the other half is for what is searched
-    small.close()
-
-
 def test_a_very_long_text_is_searched_to_its_end(world: World) -> None:
     world.put("groups/main/MEMORY.md", "## A\n" + "badger " * 200_000 + "\nwolverine\n\n## B\n- marten\n")
     world.put("groups/main/HISTORY.md", "otter " * 200_000 + "\n\nweasel\n")
@@ -431,7 +399,7 @@ index = Index(Path(HOME), None, max_memory_bytes=1000)
 index.compare_all()
 while index.work():
     pass
-assert index.documents == 1 and not index.warm()
+assert index.documents == 1 and not index.pack()
 before = "numpy" in sys.modules
 assert index.search("main", len) == (1, True)
 print(before, "numpy" in sys.modules)

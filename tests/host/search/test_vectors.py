@@ -23,7 +23,7 @@ UNRELATED = (0.05, 0.1)
 
 def entry(number: int, text: str, category: str = "") -> Document:
     terms = document_terms(text)
-    return Document(number, "entry", f"e{number}", terms, length_in_words(terms), category=category)
+    return Document(number, "entry", terms, length_in_words(terms), category=category)
 
 
 def corpus_of(*texts: str, without: tuple[int, ...] = ()) -> Corpus:

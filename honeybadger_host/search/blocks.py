@@ -1,0 +1,199 @@
+"""The inverted index in `data/index.db`: blocks of documents, each with its columns and the postings of its terms.
+
+A block is written once, when a group has enough new documents; documents since its last block are read from their rows.
+Removed documents stay in their block and are listed in `gone`.
+
+Sources: docs/decisions/017-recall.md.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from honeybadger_host.search.documents import KINDS
+from honeybadger_host.search.index_db import FOUND, IndexFile
+
+# Postings, ascending: each is `row << TF_BITS | frequency`; a frequency of 63 means 63 or more.
+Packed: TypeAlias = npt.NDArray[np.uint32]
+TF_BITS: Final = 6
+TF_MASK: Final = (1 << TF_BITS) - 1
+
+BLOCK_DOCUMENTS: Final = 4096  # a block takes 50 ms to write; of fewer documents, a word is looked up in more blocks
+_BLOCK_TERM_BYTES: Final = 1 << 21  # a block of longer documents ends here: it takes at most 30 MiB to write
+_ROW: Final = np.dtype(
+    [
+        ("number", np.int64),
+        ("session", np.int64),  # the number of a turn's log; 0 of other documents
+        ("at", np.float64),
+        ("length", np.float32),
+        ("author", np.int32),  # this and the next two: places in the block's labels
+        ("role", np.int32),
+        ("category", np.int32),
+        ("kind", np.int8),
+    ]
+)
+_COLUMNS: Final = (
+    f"number, CASE kind WHEN {KINDS.index('turn')} THEN source ELSE 0 END, at, length, author, role, category, kind, "
+    "terms"
+)
+
+
+class Names:
+    """Numbers strings in order of first appearance."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.names: list[str] = []
+
+    def number(self, name: str) -> int:
+        """Return the number of a name; a new name gets a new one."""
+        found = self.numbers.get(name)
+        if found is None:
+            found = self.numbers[name] = len(self.names)
+            self.names.append(name)
+        return found
+
+
+class Postings(NamedTuple):
+    """The postings of some documents: sorted by term, then by row.
+
+    Args:
+        terms: term ids, each once, ascending.
+        starts: where the postings of each term begin, and the end of the last.
+    """
+
+    terms: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.int64]
+    packed: Packed
+
+    def of(self, term: int) -> Packed:
+        place = int(np.searchsorted(self.terms, term))
+        if place == len(self.terms) or self.terms[place] != term:
+            return self.packed[:0]
+        return self.packed[self.starts[place] : self.starts[place + 1]]
+
+
+class Block(NamedTuple):
+    """Documents of a group, ascending by number.
+
+    Args:
+        rows: of the type `_ROW`.
+        labels: authors, roles and categories.
+        postings: rows count from the block's first document; None when they are in the database.
+    """
+
+    rows: npt.NDArray[Any]
+    labels: Sequence[str]
+    postings: Postings | None
+
+
+def block_of(documents: Sequence[tuple[Any, ...]]) -> Block:
+    """Return a block of documents as the database has them, see `_COLUMNS`."""
+    names = Names()
+    columns, terms = [], []
+    for number, session, at, length, author, role, category, kind, said in documents:
+        labels = (names.number(author), names.number(role), names.number(category))
+        columns.append((number, session, np.nan if at is None else at, max(1, length), *labels, kind))
+        terms.append(said)
+    counts = [len(said) // array("I").itemsize for said in terms]
+    postings = _postings(np.frombuffer(b"".join(terms), np.uint32), counts)
+    return Block(np.array(columns, _ROW), names.names, postings)
+
+
+def _postings(terms: npt.NDArray[np.uint32], counts: Sequence[int]) -> Postings:
+    """Return the postings of documents.
+
+    Args:
+        terms: of all documents, one after another.
+        counts: how many terms each document has.
+    """
+    many = max(1, len(counts))
+    rows = np.repeat(np.arange(len(counts)), counts)
+    pairs, frequencies = np.unique(terms.astype(np.int64) * many + rows, return_counts=True)
+    terms_of, rows = pairs // many, pairs % many
+    begins = np.flatnonzero(np.diff(terms_of, prepend=-1))
+    packed = (rows << TF_BITS | np.minimum(frequencies, TF_MASK)).astype(np.uint32)
+    return Postings(terms_of[begins].astype(np.uint32), np.append(begins, len(packed)), packed)
+
+
+class Blocks:
+    """The blocks of some groups. Thread-safe; every method raises WorldFailed.
+
+    Args:
+        groups: numbers of groups, ascending.
+    """
+
+    def __init__(self, db: IndexFile, groups: Sequence[int]) -> None:
+        self._db = db
+        self._spans = [db.span(group) for group in groups]
+
+    def pack(self) -> bool:
+        """Write the next block of the first group that has enough documents for one; return whether one had."""
+        return any(self._db.guarded(partial(self._pack, span)) for span in self._spans)
+
+    def _pack(self, span: tuple[int, int]) -> bool:
+        with self._db.transaction() as db:
+            last = db.execute("SELECT max(last) FROM blocks WHERE first BETWEEN ? AND ?", span).fetchone()[0]
+            block, is_full = self._read(span[0] if last is None else last, span[1])
+            if is_full:
+                _write(db, block)
+            return is_full
+
+    def _read(self, after: int, most: int) -> tuple[Block, bool]:
+        """Return the documents after a number, as many as a block may have, and whether it is full."""
+        query = f"SELECT {_COLUMNS} FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number LIMIT ?"  # noqa: S608  constants
+        rows = self._db.first_rows(query, (after, most, BLOCK_DOCUMENTS), _BLOCK_TERM_BYTES)
+        is_full = len(rows) == BLOCK_DOCUMENTS or sum(len(row[-1]) for row in rows) >= _BLOCK_TERM_BYTES
+        return block_of(rows), is_full
+
+    def read(self) -> Iterator[Block]:
+        """Yield the blocks of the groups, each with the documents since its last, by ascending number."""
+        query = "SELECT last, labels, rows FROM blocks WHERE first > ? AND first <= ? ORDER BY first LIMIT 1"
+        for last, most in self._spans:
+            while rows := self._db.rows(query, (last, most)):
+                last, labels, data = rows[0]
+                yield Block(np.frombuffer(data, _ROW), orjson.loads(labels), None)
+            is_full = True
+            while is_full:
+                block, is_full = self._read(last, most)
+                if len(block.rows):
+                    last = int(block.rows["number"][-1])
+                    yield block
+
+    def gone(self) -> list[int]:
+        """Return the numbers of removed documents in the blocks."""
+        query = "SELECT doc FROM gone WHERE doc BETWEEN ? AND ?"
+        return [number for span in self._spans for (number,) in self._db.rows(query, span)]
+
+    def numbers(self, words: Collection[str]) -> dict[str, int]:
+        """Return word -> term id, for words that any group has."""
+        return dict(self._db.rows_in("SELECT term, number FROM terms WHERE term IN", list(words)))
+
+    def postings(self, term: int) -> list[tuple[int, bytes]]:
+        """Return the first document of each block that has a term, and the postings of the term there."""
+        query = (
+            "SELECT block, data FROM postings WHERE block IN (SELECT first FROM blocks WHERE first BETWEEN ? AND ?) "
+            "AND term = ?"
+        )
+        return [row for span in self._spans for row in self._db.rows(query, (*span, term))]
+
+
+def _write(db: sqlite3.Connection, block: Block) -> None:
+    """Write a block and its postings."""
+    assert block.postings is not None  # noqa: S101  they were just made
+    numbers, labels = block.rows["number"], orjson.dumps(block.labels)
+    first = int(numbers[0])
+    db.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (first, int(numbers[-1]), labels, block.rows.tobytes()))
+    terms, starts, packed = block.postings
+    data, bounds = packed.tobytes(), (starts * packed.itemsize).tolist()
+    slices = zip(terms.tolist(), bounds, bounds[1:], strict=False)
+    rows = ((first, term, data[begin:end]) for term, begin, end in slices)
+    db.executemany("INSERT INTO postings VALUES (?, ?, ?)", rows)
