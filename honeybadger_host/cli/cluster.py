@@ -160,7 +160,9 @@ def cluster_balance(home: Home = None, as_json: AsJson = False, overrides: Overr
 
 
 def _line_of(machine: Mapping[str, Any]) -> str:
-    does = "serves" if machine["serves"] else "begins to own the home" if machine["epoch"] else "follows"
+    does = "begins to own the home" if machine["epoch"] else "follows"
+    if machine["serves"]:
+        does = "serves"
     line = f"machine  {machine['node']} {does}, has {machine['seq']}, version {machine['version']}"
     return line + "".join(f"; of what was forgotten is left: {file} ({form})" for file, form in machine["left"])
 

@@ -129,7 +129,9 @@ def _change(group: str, back: Back) -> Change:
 
 
 def _told(back: Back) -> dict[str, Any]:
-    did = "restored" if back.held is None else "removed" if back.wanted is None else "put_back"
+    did = "restored" if back.held is None else "put_back"
+    if back.wanted is None:
+        did = "removed"
     hunks = hunks_between(lines_of(back.held or b""), lines_of(back.wanted or b""))
     added, removed = sum(len(hunk.added) for hunk in hunks), sum(len(hunk.removed) for hunk in hunks)
     return {"file": back.file, "did": did, "added": added, "removed": removed}

@@ -148,13 +148,12 @@ def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
         return entries
     alone = _retired_alone(rows)
     runs: list[dict[Row, str]] = []
-    of = 0
-    """The operation of the last run, where it writes no entry."""
+    operation = 0  # of the last run, where it writes no entry
     for each in entries:
         name = each.file.rpartition("/")[2]
         run = next((run for run in runs if name in run.values()), None)
-        if run is None and not (each.kind == ARCHIVED and runs and alone.get(name, 0) == of):
-            of = alone.get(name, 0)
+        if run is None and not (each.kind == ARCHIVED and runs and alone.get(name, 0) == operation):
+            operation = alone.get(name, 0)
             runs.append({})
         (runs[-1] if run is None else run)[each] = name
     return [*next(run for run in runs if row in run)]

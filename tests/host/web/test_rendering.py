@@ -47,29 +47,7 @@ class _Read(HTMLParser):
             self.text += data
 
 
-_TAGS = {
-    *[
-        "p",
-        "br",
-        "ul",
-        "ol",
-        "li",
-        "blockquote",
-        "pre",
-        "code",
-        "hr",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "strong",
-        "em",
-        "del",
-        "span",
-    ]
-}
+_TAGS = {*"p br ul ol li blockquote pre code hr table thead tbody tr th td strong em del span".split()}
 _MARKS = "`*_~|-#> 1.[]()!\\\n<script>&\"' a\u202e"
 
 
