@@ -47,7 +47,7 @@ class _Read(HTMLParser):
             self.text += data
 
 
-_TAGS = {*"p br ul ol li blockquote pre code hr table thead tbody tr th td strong em del span".split()}
+_TAGS = re.compile("p|br|ul|ol|li|blockquote|pre|code|hr|table|thead|tbody|tr|t[hd]|strong|em|del|span")
 _MARKS = "`*_~|-#> 1.[]()!\\\n<script>&\"' a\u202e"
 
 
@@ -57,7 +57,7 @@ def test_text_becomes_only_markdown_and_loses_no_word(text: str) -> None:
     read.feed(str(markdown(text, visible)))
     read.close()
     assert read.open == []
-    assert {tag for tag, _ in read.elements} <= _TAGS
+    assert [tag for tag, _ in read.elements if not _TAGS.fullmatch(tag)] == []
     assert {name for _, names in read.elements for name in names} <= {"class", "start", "scope"}
     letters = {each for each in text if each.isalpha()} - {*HIDDEN.findall(text)}  # numbers of lists are attributes
     assert letters <= {*read.text}
