@@ -76,10 +76,14 @@ def notes_rm(call: typer.Context, group: str, note: NoteId, home: Home = None, a
 
 
 def _notes_of(call: typer.Context, folder: Path, group: str) -> Mapping[str, NotePlace]:
-    """Return the notes of a group by id, oldest first."""
+    """Return the notes of a group by id, oldest first. Raises HostError."""
     from honeybadger_host.curation.notes import notes_of
+    from honeybadger_host.files.home import MEMORY
 
     files = asked_of(call, folder, group, "read_group_files", {})
+    for problem in files["problems"]:
+        if problem["file"] == MEMORY and files["memory"] is None:
+            raise HostError(f"groups/{group}/{MEMORY} {problem['message']}")
     return notes_of(group, (files["memory"] or "").encode())
 
 

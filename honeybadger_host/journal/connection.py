@@ -111,7 +111,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(connect_to_read(path)) as connection:
             yield connection
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the names of columns may be damaged, too
-        raise JournalError(f"cannot read {path}: {error}") from error
+        raise JournalError(f"cannot read {path}: {error}; see `honeybadger-host doctor`") from error
 
 
 def read_rows(path: Path, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:

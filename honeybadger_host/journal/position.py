@@ -84,7 +84,7 @@ def read_position(path: Path) -> JournalPosition:
         with closing(connect_to_read(path)) as connection:
             return _position_in(connection)
     except (sqlite3.Error, LookupError) as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+        raise JournalError(f"cannot read {path}: {error}; see `honeybadger-host doctor`") from error
 
 
 def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:

@@ -134,6 +134,19 @@ def test_notes_are_listed_shown_and_edited(make_host: HostFactory, home: Path, t
     assert "nothing was changed" in failed.stderr
 
 
+def test_notes_of_an_unreadable_file_are_not_called_none(home: Path) -> None:
+    (home / "groups/main/MEMORY.md").symlink_to("/nowhere")
+    refused = run_cli("notes", "list", "main", home=home)
+    assert refused.returncode == 1
+    assert "groups/main/MEMORY.md is a link, and the host reads plain files only" in refused.stderr
+
+
+def test_a_home_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    refused = run_cli("status", home=tmp_path / "gone")
+    assert refused.returncode == 4
+    assert f"{tmp_path / 'gone'} is not a folder: make a home with" in refused.stderr
+
+
 def test_the_status_is_printed_again_until_ctrl_c(home: Path, tmp_path: Path) -> None:
     with Terminal([*PLAIN, "status", "--watch", "--home", str(home)], tmp_path) as terminal:
         terminal.wait_for("no host serves")
