@@ -90,7 +90,9 @@ class KeptFiles:
                 value = make()
             except Changing:
                 continue
-            if signature != NEVER_SEEN and not is_young(signature, seen_ns):
+            if signature == NEVER_SEEN or is_young(signature, seen_ns):
+                self._reads.pop(file, None)
+            else:
                 self._keep(file, this_read, signature, value)
             return value
         raise Changing
