@@ -22,8 +22,7 @@ from honeybadger_host.files.safe_files import closing_fd, make_folders, path_in,
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.journal.changes import REMOVED
 from honeybadger_host.journal.connection import Transaction, connect, reading
-from honeybadger_host.journal.edits import digest_of, edit_of, is_edit
-from honeybadger_host.journal.revised import is_append
+from honeybadger_host.journal.edits import digest_of, edit_of, is_append, is_edit
 from honeybadger_host.journal.schema import FILES_BEHIND, LAST_SEQ, Marks, Row, read_marks, write_marks
 from honeybadger_host.memory.forgotten_files import REPLACED
 

@@ -20,12 +20,12 @@ from honeybadger_host.documents.document import merged_as
 from honeybadger_host.documents.history import text_before
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import values_in
+from honeybadger_host.documents.revising import Removal, removal_of, remove_notes
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles
 from honeybadger_host.journal.changes import NOTE_REMOVED, REMOVED, Added, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.journal.reader import read_requests_of
-from honeybadger_host.journal.revised import NotePlace, remove_notes, revision_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
 from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive, standing_span
@@ -45,7 +45,7 @@ class Prepared(NamedTuple):
     """
 
     added: Sequence[bytes]
-    removed: Sequence[NotePlace]
+    removed: Sequence[Removal]
     whole: Sequence[Sequence[tuple[Row, bytes | None]]]
 
 
@@ -76,7 +76,7 @@ class Reverting:
                 by_file[row.file].append((row, self._before(row)))
         return Prepared(
             [row.data for row in rows if row.kind == "note"],
-            [note for row in rows if row.kind == NOTE_REMOVED for note in revision_of(row.data).notes],
+            [removal_of(self.journal, row) for row in rows if row.kind == NOTE_REMOVED],
             [*by_file.values()],
         )
 
@@ -120,7 +120,7 @@ class Reverting:
         outcome = decided(self.proposal, states, self.kept, changes)
         return replace(outcome, result={**outcome.result, "kept": kept})
 
-    def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace]) -> tuple[list[Change], list[str]]:
+    def _notes(self, added: Sequence[bytes], removed: Sequence[Removal]) -> tuple[list[Change], list[str]]:
         """Return the changes that remove added notes and restore removed ones, and the places that changed since."""
         group = self.proposal.group
         file = f"groups/{group}/{MEMORY}"
@@ -129,10 +129,11 @@ class Reverting:
         has_changed = any(span is None and _heading(note) in held for note, span in zip(added, found, strict=True))
         kept = [file] if has_changed else []
         spans = {span for span in found if span is not None}
+        gone = [note for removal in removed for note in removal.notes]
         if not spans:
-            return [*(bring_back_notes(group, held, archive, removed) if removed else ())], kept
-        back = (Added.of("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
-        left = leave_archive(group, archive, [note.data for note in removed])
+            return [*(bring_back_notes(group, held, archive, removed, gone) if removed else ())], kept
+        back = (Added.of("note", group, b"\n" + note.strip(b"\r\n") + b"\n") for note in gone)
+        left = leave_archive(group, archive, gone)
         return [remove_notes(group, file, held, sorted(spans)), *back, *left], kept
 
     @property

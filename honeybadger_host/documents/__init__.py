@@ -2,7 +2,8 @@
 
 Imports: journal, files and below. Read in this order: `merge` and `merge_json` (three texts or objects made one),
 `versions` (earlier texts of a file, and the one that a save was made from), `history` (its text at any moment, and the
-author of each line), `document` and `in_use` (the newest versions and the marks of their files), `rendering` (files are
-written and recovered), `unread` (notes that a save took out), `saves` (a person's save becomes a version), `store` (the
-documents of a home, for other packages) and `projections` (all files that the journal may be ahead of).
+author of each line), `revising` (notes that leave, return or change), `document` and `in_use` (the newest versions and
+the marks of their files), `rendering` (files are written and recovered), `unread` (notes that a save took out), `saves`
+(a person's save becomes a version), `store` (the documents of a home, for other packages) and `projections` (all files
+that the journal may be ahead of).
 """

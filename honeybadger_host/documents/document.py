@@ -9,12 +9,10 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import merge_json
-from honeybadger_host.documents.versions import after
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS
 from honeybadger_host.journal.changes import REMOVED
-from honeybadger_host.journal.edits import Edit
-from honeybadger_host.journal.revised import is_append
+from honeybadger_host.journal.edits import Edit, is_append, text_after
 from honeybadger_host.journal.schema import Row
 
 # A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting.
@@ -94,7 +92,7 @@ class Document:
             if self.hash is not None:
                 self.hash.update(row.data)
         else:
-            self.text, self.hash = bytearray(after(bytes(self.text), row)), None
+            self.text, self.hash = bytearray(text_after(bytes(self.text), row)), None
         is_whole = row.kind in WHOLE_KINDS
         self.is_there = not (is_whole and row.kind.endswith(REMOVED))
         self.is_written = is_whole and self.is_there

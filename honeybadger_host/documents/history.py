@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.documents.versions import text_after
 from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
 from honeybadger_host.journal.changes import NOTE_RESTORED, REMOVED
-from honeybadger_host.journal.edits import EditReader, Seen, edit_of, is_edit
+from honeybadger_host.journal.edits import LINE_KINDS, EditReader, Seen, edit_of, is_append, is_edit, is_first
 from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
-from honeybadger_host.journal.revised import is_append, is_first
 from honeybadger_host.journal.schema import FORGOTTEN_BASE, LAST_SEQ, Row
 
 BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
@@ -151,18 +149,16 @@ def _take(now: Version, row: Row) -> None:
         _append(now, row)
         return
     origin: Origin = row
-    if is_edit(row):
+    if row.kind in LINE_KINDS:
         edit = edit_of(row)
-        if edit.before is None:
+        if row.kind == "edit_new":
             now.lines, now.origins, now.is_known = [], [], True
         hunks, now.is_known = edit.hunks or (), now.is_known and edit.hunks is not None
     else:
         held = now.text if now.is_known else None
-        is_whole = row.kind in WHOLE_KINDS
-        if is_whole and row.offset not in (ABSENT, FORGOTTEN_BASE, fingerprint(held)):
+        if row.offset not in (ABSENT, FORGOTTEN_BASE, fingerprint(held)):
             origin = NOT_KEPT  # somebody saved it just before the host wrote it, and that is not in the journal
-        text = text_after(now.text, [row]) if is_whole or now.is_known else None
-        hunks, now.is_known = hunks_between(now.lines, lines_of(text or b"")), text is not None
+        hunks, now.is_known = hunks_between(now.lines, lines_of(b"" if row.kind in _GONE else row.data)), True
     if now.is_known:
         _replace(now, origin, hunks)
 

@@ -25,9 +25,8 @@ from honeybadger_host.files.safe_files import (
     path_in,
 )
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS, fingerprint, read_whole
-from honeybadger_host.journal.edits import EditReader, Looked, Seen, digest_of, is_edit
+from honeybadger_host.journal.edits import EditReader, Looked, Seen, digest_of, is_append, is_edit
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.revised import is_append
 from honeybadger_host.journal.schema import LAST_SEQ, Row
 
 MAX_BYTES: Final = 8 << 20  # size limit of a document; a larger file is appended to, and its text is not kept

@@ -36,7 +36,7 @@ from honeybadger_host.files.safe_files import (
 )
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS, fingerprint, make_room, read_whole
-from honeybadger_host.journal.revised import is_append
+from honeybadger_host.journal.edits import is_append
 from honeybadger_host.journal.schema import Row
 
 log = structlog.get_logger()

@@ -42,10 +42,9 @@ from honeybadger_host.files.safe_files import (
 )
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.atomic_files import fingerprint, read_whole
-from honeybadger_host.journal.edits import Edit, Looked, SavedText, Seen, digest_of
+from honeybadger_host.journal.edits import Edit, Looked, SavedText, Seen, digest_of, is_append
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
-from honeybadger_host.journal.revised import is_append
 from honeybadger_host.journal.schema import Row
 
 QUIET_SECONDS = 0.5  # time without a change after which a changed file is read

@@ -13,54 +13,22 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.documents.merge import units_of
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS
-from honeybadger_host.journal.changes import REMOVED
-from honeybadger_host.journal.edits import EditReader, SavedText, digest_of, edit_of, is_edit
-from honeybadger_host.journal.line_hunks import apply_hunks, lines_of
-from honeybadger_host.journal.revised import REVISED_KINDS, is_append, new_text, old_text, undo_hunks
+from honeybadger_host.journal.edits import (
+    EditReader,
+    SavedText,
+    digest_of,
+    edit_of,
+    is_append,
+    is_edit,
+    text_after,
+    text_before,
+)
+from honeybadger_host.journal.line_hunks import lines_of
 from honeybadger_host.journal.schema import IS_EDIT, Row
 
 MAX_CANDIDATES: Final = 64
 _MAX_COMPARED_BYTES: Final = 4096  # size limit of lines that are compared character by character: 5 ms
 _MIN_RUN_BYTES: Final = 3  # fewer characters in a row are alike by chance
-
-
-def after(text: bytes, row: Row) -> bytes:
-    """Return a text after a change. Raises ValueError: the change is not about this text, or its own is not kept."""
-    if is_edit(row):
-        hunks = edit_of(row).hunks
-        if hunks is None:
-            raise ValueError("the text of an edit was not kept")
-        return b"".join(apply_hunks(lines_of(text), hunks))
-    if row.kind in WHOLE_KINDS:
-        return b"" if row.kind.endswith(REMOVED) else row.data
-    return new_text(text, row) if row.kind in REVISED_KINDS else text + row.data
-
-
-def text_after(text: bytes, rows: Iterable[Row]) -> bytes | None:
-    """Return a text after some changes; None: they are not about this text."""
-    try:
-        return reduce(after, rows, text)
-    except ValueError:
-        return None
-
-
-def before(text: bytes, row: Row) -> bytes:
-    """Return a text before a change. Raises ValueError: as `after`, or the file was written as a whole."""
-    if is_edit(row):
-        hunks = edit_of(row).hunks
-        if hunks is None:
-            raise ValueError("the text of an edit was not kept")
-        return undo_hunks(text, hunks)
-    if row.kind in WHOLE_KINDS:
-        raise ValueError("the file was written as a whole")
-    if row.kind in REVISED_KINDS:
-        made = old_text(text, row)
-        if new_text(made, row) != text:
-            raise ValueError("the notes are not where they were")
-        return made
-    if not text.endswith(row.data):
-        raise ValueError("what was added is not at the end")
-    return text[: -len(row.data)]
 
 
 def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Row]:
@@ -121,7 +89,7 @@ def versions_back(newest: bytes, events: Sequence[Row]) -> Iterator[Version]:
         at -= 1
         try:
             is_whole = events[at].kind in WHOLE_KINDS
-            text = _before_whole(events[:at]) if is_whole else before(text, events[at])
+            text = _before_whole(events[:at]) if is_whole else text_before(text, events[at])
         except ValueError:
             return
 
@@ -133,7 +101,7 @@ def objects_in(events: Sequence[Row], newest: bytes) -> list[bytes]:
     for row in (*reversed(events), *events):
         if is_edit(row):
             edit = edit_of(row)
-            for digest, other in ((edit.after, before), (edit.before, after)):
+            for digest, other in ((edit.after, text_before), (edit.before, text_after)):
                 if digest in known:
                     with suppress(ValueError):
                         text = other(known[digest], row)
@@ -145,7 +113,7 @@ def _before_whole(events: Sequence[Row]) -> bytes:
     """Return what a file held before it was written as a whole. Raises ValueError: it is not known."""
     for at in range(len(events) - 1, -1, -1):
         if events[at].kind in WHOLE_KINDS:
-            return reduce(after, events[at:], b"")
+            return reduce(text_after, events[at:], b"")
     raise ValueError("the text before is not known")
 
 

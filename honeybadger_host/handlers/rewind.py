@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from honeybadger_agent.wire import Refusal, Rewind
 from honeybadger_host.documents.history import read_past, version_at
+from honeybadger_host.documents.revising import revise
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import APPENDED, TEXT
 from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.journal.changes import EDIT_UNDONE, Added, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.reader import read_changed_files, read_first, read_last
-from honeybadger_host.journal.revised import put_back_lines
 from honeybadger_host.journal.schema import LAST_SEQ
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.moments import moment_of
@@ -116,11 +116,7 @@ def _change(group: str, back: Back) -> Change:
     """Return the change that brings a file back. Raises Refusal."""
     name = back.file.removeprefix(f"groups/{group}/")
     if name in APPENDED and back.held is not None:
-        hunks = hunks_between(lines_of(back.held), lines_of(back.wanted or b""))
-        try:
-            return put_back_lines(group, back.file, back.held, hunks)
-        except UnicodeDecodeError:
-            raise _refused([f"lines of {back.file} are not UTF-8"]) from None
+        return revise(group, back.file, back.held, back.wanted or b"", EDIT_UNDONE)
     if back.wanted is None:
         return FileRemoved(group, back.kind, back.file, back.held or b"")
     if name in APPENDED:

@@ -12,6 +12,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.curation.proposal import RETIRED, parse_proposal
 from honeybadger_host.documents.history import text_before
+from honeybadger_host.documents.revising import Removal, notes_in, removal_of
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.undo_edits import UndoneEdit, put_back, undone_edit
@@ -26,9 +27,9 @@ from honeybadger_host.journal.changes import (
     FileWritten,
     WholeKind,
 )
+from honeybadger_host.journal.edits import hunks_of
 from honeybadger_host.journal.forgetting import read_emptied
 from honeybadger_host.journal.reader import read_change, read_request
-from honeybadger_host.journal.revised import count_notes, revision_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.journal.undoable import (
     ARCHIVED,
@@ -47,51 +48,54 @@ from honeybadger_host.text.phrases import FORGOTTEN
 PROPOSAL: Final = "proposal"
 # A change to undo, and the earlier content of its file; None: there was none.
 _Undone: TypeAlias = tuple[Row, bytes | None]
+# A change of notes to undo, and what it took out; None: nothing.
+_UndoneNotes: TypeAlias = tuple[Row, Removal | None]
+_Found: TypeAlias = list[_Undone] | _UndoneNotes | UndoneEdit | UndoneMark
 
 
-def undo(
-    journal: Path, files: WholeFiles, withdrawing: Withdrawing
-) -> ChangeHandler[list[_Undone] | UndoneEdit | UndoneMark]:
+def undo(journal: Path, files: WholeFiles, withdrawing: Withdrawing) -> ChangeHandler[_Found]:
     """Return the handler of `undo`: one more change, by the operator, that has the opposite effect."""
 
-    def prepare(asked: Asked) -> list[_Undone] | UndoneEdit | UndoneMark:
+    def prepare(asked: Asked) -> _Found:
         row = _row_of(asked, journal)
         if row.kind in MARKED:
             return withdrawing.to_undo(row)
         if row.kind in OF_EDITS:
             files.load(row.file)
             return undone_edit(journal, row)
-        rows = [row] if row.kind in NOTES else _with_entry(row, read_request(journal, row))
+        if row.kind in NOTES:
+            files.load(row.file)
+            files.load(archive_of(row))
+            return row, removal_of(journal, row) if row.kind == NOTE_REMOVED else None
+        rows = _with_entry(row, read_request(journal, row))
         for row in rows:
             files.load(row.file)
-        if row.kind in NOTES:
-            files.load(archive_of(row))
         befores = [_before(row, journal) if row.kind in (ENTRY, ARCHIVED) else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
-    def decide(asked: Asked, found: list[_Undone] | UndoneEdit | UndoneMark, now: datetime) -> Outcome:
+    def decide(asked: Asked, found: _Found, now: datetime) -> Outcome:
         undone: list[tuple[Change, str]]
         if isinstance(found, UndoneMark):
             did = "restored" if found.mark.is_withdrawal else "removed"
             return Outcome({"file": found.row.file, "did": did}, withdrawing.undone(asked, found, now))
         if isinstance(found, UndoneEdit):
             undone = [put_back(found, files.view(found.event.file))]
-        elif found[0][0].kind in NOTES:
-            undone = _undone_notes(asked, found[0][0], now)
+        elif isinstance(found, tuple):
+            undone = _undone_notes(asked, *found, now)
         else:
             undone = [_undone(asked, row, before) for row, before in found]
         change, did = next((one for one in undone if one[1] == "restored"), undone[0])
         file = change.file.removeprefix(f"groups/{asked.group}/")
         return Outcome({"file": file, "did": did}, tuple(change for change, _ in undone))
 
-    def _undone_notes(asked: Asked, row: Row, now: datetime) -> list[tuple[Change, str]]:
+    def _undone_notes(asked: Asked, row: Row, removal: Removal | None, now: datetime) -> list[tuple[Change, str]]:
         """Return the changes that take notes of a change out of MEMORY.md, or put them back. Raises Refusal."""
         held = files.view(row.file)
-        if row.kind == NOTE_REMOVED:
-            gone = [note for note in revision_of(row.data).notes if not _stands(note.data, held)]
+        if removal is not None:
+            gone = [note for note in removal.notes if not _stands(note, held)]
             if not gone:
                 raise _conflict(f"what change {row.seq} took out of {MEMORY} stands there")
-            changes = bring_back_notes(asked.group, held, files.view(archive_of(row)), gone)
+            changes = bring_back_notes(asked.group, held, files.view(archive_of(row)), [removal], gone)
             return [(change, "restored") for change in changes]
         changes = archive_standing(asked.group, held, _notes_of(row), f"change {row.seq} was undone", asked.sender, now)
         if changes:
@@ -177,7 +181,7 @@ def _stands(note: bytes, held: bytes | None) -> bool:
 
 def _notes_of(row: Row) -> list[bytes]:
     """Return the notes of a change, as they are appended."""
-    return [row.data] if row.kind == NOTE else [*count_notes(row.kind, row.data)]
+    return [row.data] if row.kind == NOTE else [note for hunk in hunks_of(row) for note in notes_in(hunk.added)]
 
 
 def _before(row: Row, journal: Path) -> bytes | None:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.document import is_json
 from honeybadger_host.documents.history import around, read_past
 from honeybadger_host.documents.merge import Overlapping, merge_lines
 from honeybadger_host.documents.merge_json import merge_json, values_in
+from honeybadger_host.documents.revising import revise
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.journal.changes import (
     EDIT_UNDONE,
@@ -22,11 +23,11 @@ from honeybadger_host.journal.changes import (
     Change,
     FileRemoved,
     FileWritten,
+    RevisedKind,
     WholeKind,
 )
 from honeybadger_host.journal.edits import edit_of, edited_lines, is_edit
-from honeybadger_host.journal.line_hunks import hunks_between, lines_of
-from honeybadger_host.journal.revised import put_back_lines
+from honeybadger_host.journal.line_hunks import lines_of
 from honeybadger_host.journal.schema import Row
 
 TEXT: Final[WholeKind] = "text"
@@ -80,12 +81,8 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
     if name in APPENDED:
         if held is None:
             return Added.of(APPENDED[name], group, text), "restored"
-        try:
-            kind: Literal["note_edited", "edit_undone"] = NOTE_EDITED if event.kind == NOTE_EDITED else EDIT_UNDONE
-            hunks = hunks_between(lines_of(held), lines_of(text))
-            return put_back_lines(group, file, held, hunks, kind), "put_back"
-        except UnicodeDecodeError:
-            raise _conflict(event, f"lines of change {event.seq} are not UTF-8") from None
+        kind: RevisedKind = NOTE_EDITED if event.kind == NOTE_EDITED else EDIT_UNDONE
+        return revise(group, file, held, text, kind), "put_back"
     whole: WholeKind = "entry" if is_json(file) else TEXT
     if held is not None and not text and not undone.was_there:
         return FileRemoved(group, whole, file, held), "removed"

@@ -89,6 +89,7 @@ NOTE_REMOVED: Final = "note_removed"
 NOTE_RESTORED: Final = "note_restored"
 EDIT_UNDONE: Final = "edit_undone"
 NOTE_EDITED: Final = "note_edited"
+RevisedKind: TypeAlias = Literal["note_removed", "note_restored", "edit_undone", "note_edited"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +133,15 @@ class FileRemoved:
 
 @dataclass(frozen=True, slots=True)
 class NotesRevised:
-    """Notes of MEMORY.md or its archive are removed, restored or edited, or lines of a person's edit are undone.
+    """Notes of a file that the host adds to are removed, restored or edited, or lines of an edit are undone.
 
     It must be the first change of its file in a request: a batch takes it only before anything is appended to the file.
-    `journal.revised` makes one.
+    `documents.revising` makes one.
 
     Args:
         base: the file's bytes when this was decided; if the file has changed since then, nothing is written.
         text: the file's new bytes.
-        data: the notes and their places, as the journal keeps them.
+        data: the lines that take the place of others, as the journal keeps them.
     """
 
     group: str
@@ -148,7 +149,7 @@ class NotesRevised:
     base: bytes
     text: bytes
     data: bytes
-    row_kind: Literal["note_removed", "note_restored", "edit_undone", "note_edited"] = NOTE_REMOVED
+    row_kind: RevisedKind
 
 
 # `file` of each is a path below the home folder.

@@ -15,8 +15,7 @@ _COLUMNS: Final = {
     "changes": ("seq", "at", "grp", "sender", "request", "kind", "file", "offset", "data"),
     "receipts": ("seq", "at", "grp", "sender", "request", "digest", "reply"),
 }
-_EDITS_OF_9: Final = ("seq", "at", "grp", "author", "event", "file", "before", "after", "hunks", "unread")
-_NUMBERS: Final = {"changes": 0, "edits": 1, "receipts": 2}
+_NUMBERS: Final = {"changes": 0, "receipts": 2}
 
 
 def row_digest(*values: object) -> bytes:
@@ -52,7 +51,6 @@ CREATE TABLE digests (            -- of changes and receipts
 );
 """
 DIGESTS: Final = _TABLE + "".join(_triggers(table, columns) for table, columns in _COLUMNS.items())
-DIGESTS_OF_9: Final = DIGESTS + _triggers("edits", _EDITS_OF_9)
 
 
 def stretches_in(connection: sqlite3.Connection) -> list[range]:

@@ -1,7 +1,7 @@
-"""People's edits of their files, and what the host knows of those files (docs/decisions/027-edits.md).
+"""Changes of lines, and what the host knows of the files (docs/decisions/026-removing-notes.md, 027-edits.md).
 
-An edit is a row of `changes` that says which lines took the place of which. `seen` says how a file was when the host
-looked at it last, with all changes up to a seq.
+A person's edit, and a change of the host within a file, is a row of `changes` that says which lines took the place of
+which. `seen` says how a file was when the host looked at it last, with all changes up to a seq.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from honeybadger_host.files.safe_files import Signature
+from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS
+from honeybadger_host.journal.changes import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, REMOVED
 from honeybadger_host.journal.connection import read_meta, read_rows
-from honeybadger_host.journal.line_hunks import Hunk
+from honeybadger_host.journal.line_hunks import Hunk, reversed_hunks, text_with
 from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row, insert_changes
 
 # In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look at
@@ -29,6 +31,9 @@ LOOKED_AT: Final = "looked_at"
 # In `meta`: the files of all kinds of documents that were there are known since; else the value is another one.
 ADOPTED: Final = "adopted"
 ADOPTED_KINDS: Final = 4
+# Kinds of changes of the host within a file; `Row.offset` is the fingerprint of what was there.
+REVISED_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED))
+LINE_KINDS: Final = REVISED_KINDS | {*EDIT_KINDS}  # kinds of rows that name replaced lines
 KEPT_SAVED_MS: Final = 3_600_000  # age limit of texts that were saved, in milliseconds
 FORGOTTEN_DIGEST: Final = b""  # replaces the digest of a file that held text forgotten since
 
@@ -44,10 +49,10 @@ class Edit(NamedTuple):
         overtaken_by: the change that was decided upon this edit, and has a smaller number; 0: none.
     """
 
-    event: int
-    before: bytes | None
-    after: bytes | None
-    hunks: Sequence[Hunk] | None
+    event: int = 0
+    before: bytes | None = None
+    after: bytes | None = None
+    hunks: Sequence[Hunk] | None = None
     unread: int = 0
     overtaken_by: int = 0
 
@@ -69,9 +74,7 @@ class Edit(NamedTuple):
     def row(self, seq: int, at: int, group: str, author: str, file: str) -> Row:
         """Return the change that the journal keeps of it."""
         before, after = (None if digest is None else digest.hex() for digest in (self.before, self.after))
-        hunks: list[list[object]] | None = None
-        if self.hunks is not None:
-            hunks = [[hunk.at, *([*map(packed_line, side)] for side in hunk[1:])] for hunk in self.hunks]
+        hunks = None if self.hunks is None else packed_hunks(self.hunks)
         told = self._replace(hunks=None)._asdict() | {"before": before, "after": after, "hunks": hunks}
         return Row(seq, at, group, author, "", self.kind, file, fingerprint_of(self.before), orjson.dumps(told))
 
@@ -91,14 +94,55 @@ def is_edit(row: Row) -> bool:
     return row.kind in EDIT_KINDS
 
 
+def is_append(row: Row) -> bool:
+    """Return whether a change added something at the end of its file."""
+    return not (row.kind in WHOLE_KINDS or row.kind in LINE_KINDS)
+
+
+def is_first(row: Row) -> bool:
+    """Return whether there was no such file before a change, or an empty one."""
+    return row.kind not in REVISED_KINDS and row.offset == (0 if is_append(row) else ABSENT)
+
+
+def text_after(text: bytes, row: Row) -> bytes:
+    """Return a text after a change. Raises ValueError: the change is not about this text, or its own is not kept."""
+    if row.kind in WHOLE_KINDS:
+        return b"" if row.kind.endswith(REMOVED) else row.data
+    return text + row.data if is_append(row) else text_with(text, hunks_of(row))
+
+
+def text_before(text: bytes, row: Row) -> bytes:
+    """Return a text before a change. Raises ValueError: as `text_after`, or the file was written as a whole."""
+    if row.kind in WHOLE_KINDS:
+        raise ValueError("the file was written as a whole")
+    if not is_append(row):
+        return text_with(text, reversed_hunks(hunks_of(row)))
+    if not text.endswith(row.data):
+        raise ValueError("what was added is not at the end")
+    return text[: -len(row.data)]
+
+
+def hunks_of(row: Row) -> Sequence[Hunk]:
+    """Return what the row of a change of lines says. Raises ValueError: the text of an edit was not kept."""
+    hunks = edit_of(row).hunks
+    if hunks is None:
+        raise ValueError("the text of an edit was not kept")
+    return hunks
+
+
 def edit_of(row: Row) -> Edit:
-    """Return what the row of an edit says."""
+    """Return what the row of a change of lines says."""
     value = orjson.loads(row.data)
     for side in ("before", "after"):
-        value[side] = None if value[side] is None else bytes.fromhex(value[side])
+        value[side] = bytes.fromhex(value[side]) if value.get(side) is not None else None
     if value["hunks"] is not None:
         value["hunks"] = [Hunk(at, *([*map(unpacked_line, side)] for side in sides)) for at, *sides in value["hunks"]]
     return Edit(**value)
+
+
+def packed_hunks(hunks: Sequence[Hunk]) -> list[list[object]]:
+    """Return hunks as JSON has them."""
+    return [[hunk.at, *([*map(packed_line, side)] for side in hunk[1:])] for hunk in hunks]
 
 
 def packed_line(line: bytes) -> str | dict[str, str]:

@@ -1,62 +1,74 @@
-"""The journal of an earlier version, in which people's edits stood apart and the past of a file was followed back.
+"""The journal of an earlier version, in which people's edits stood apart and notes had rows of a form of their own.
 
-Each edit becomes a change with its number. Where the past of a file does not begin with the first change of it, the
-oldest text that is known is kept. Done once, by the first host of this version.
+Each edit becomes a change with its number, and each change within a file says which lines took the place of which.
+Where the past of a file does not begin with the first change of it, the oldest text that is known is kept. Done once,
+by the first host of this version.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import orjson
 
 from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
-from honeybadger_host.journal.changes import REMOVED
+from honeybadger_host.journal.changes import NOTE_REMOVED, REMOVED
 from honeybadger_host.journal.edits import (
     FORGOTTEN_DIGEST,
+    REVISED_KINDS,
     Edit,
     digest_of,
     edit_of,
     fingerprint_of,
     insert_texts,
+    is_append,
     is_edit,
+    is_first,
+    packed_hunks,
+    text_after,
+    text_before,
 )
-from honeybadger_host.journal.line_hunks import Hunk, apply_hunks, hunks_between, lines_of
-from honeybadger_host.journal.revised import LINE_KINDS, is_append, is_first, new_text, old_text, undo_hunks
-from honeybadger_host.journal.schema import FORGOTTEN_BASE, IS_EDIT, Row
+from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of, reversed_hunks, text_with
+from honeybadger_host.journal.schema import FORGOTTEN_BASE, Row
+
+_FORGOTTEN: Final = (FORGOTTEN_BASE, fingerprint_of(FORGOTTEN_DIGEST))  # fingerprints of what is not known any more
 
 
-class _Old(NamedTuple):
+@dataclass(slots=True)
+class _Old:
     """A file as an earlier version knew it.
 
     Args:
         seen: how it was found last, with all changes up to `seen_seq`; None: that was not kept.
-        texts: number of a change -> the text that it replaced.
+        begun: number and text of each place where its past begins with a text, oldest first.
     """
 
     file: str
     rows: list[Row]
     seen_seq: int
     seen: bytes | None
-    texts: Mapping[int, bytes]
+    begun: list[tuple[int, bytes]]
 
 
 def fold_edits(connection: sqlite3.Connection) -> None:
     """Make one table of changes, and let the past of each file begin where it is known. The transaction is open."""
-    for seq, at, group, author, event, file, before, after, packed, unread in connection.execute("SELECT * FROM edits"):
-        hunks = None if packed is None else [*_unpacked(connection, orjson.loads(packed))]
-        row = Edit(event, before, after, hunks, unread).row(seq, at, group, author, file)
-        connection.execute("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", row)
-    connection.execute("DELETE FROM digests WHERE id % 4 = 1")
-    connection.execute("DROP TABLE edits")
-    connection.execute("DROP TABLE lines")
-    query = f"SELECT file FROM seen UNION SELECT file FROM texts UNION SELECT file FROM changes WHERE {IS_EDIT}"  # noqa: S608  a constant
-    files = [file for (file,) in connection.execute(query)]
-    begin_pasts(connection, files)
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'edits'").fetchone() is not None:
+        for seq, at, group, author, event, file, before, after, packed in connection.execute("SELECT * FROM edits"):
+            hunks = None if packed is None else [*_unpacked(connection, orjson.loads(packed))]
+            row = Edit(event, before, after, hunks).row(seq, at, group, author, file)
+            connection.execute("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", row)
+        connection.execute("DROP TABLE edits")
+        connection.execute("DROP TABLE lines")
+        files = connection.execute("SELECT file FROM seen UNION SELECT file FROM changes WHERE kind LIKE 'edit%'")
+        begin_pasts(connection, [file for (file,) in files])
+    kinds = orjson.dumps([*REVISED_KINDS]).decode()
+    query = "SELECT DISTINCT file FROM changes WHERE kind IN (SELECT value FROM json_each(?))"
+    begin_pasts(connection, [file for (file,) in connection.execute(query, (kinds,))])
 
 
 def _unpacked(connection: sqlite3.Connection, packed: Iterable[Sequence[Any]]) -> Iterator[Hunk]:
@@ -70,80 +82,49 @@ def _line(connection: sqlite3.Connection, hash_: str) -> bytes:
 
 
 def begin_pasts(connection: sqlite3.Connection, files: Iterable[str]) -> None:
-    """Keep the texts with which the pasts of some files begin, and put overtaken edits where they belong."""
+    """Keep the texts with which the pasts of some files begin, and give their rows the form of this version."""
     names = orjson.dumps([*files]).decode()
-    known: dict[str, dict[int, bytes]] = {}
-    for file, seq, text in connection.execute("SELECT file, seq, text FROM texts"):
-        known.setdefault(file, {})[seq] = zlib.decompress(text)
-    connection.execute("DELETE FROM texts WHERE file IN (SELECT value FROM json_each(?))", (names,))
+    begun: dict[str, list[tuple[int, bytes]]] = {}
+    query = "SELECT file, seq, text FROM texts WHERE file IN (SELECT value FROM json_each(?)) ORDER BY seq"
+    for file, seq, text in connection.execute(query, (names,)):
+        begun.setdefault(file, []).append((seq, zlib.decompress(text)))
     query = "SELECT file, seq, text FROM seen WHERE file IN (SELECT value FROM json_each(?))"
     seen = {file: (seq, text and zlib.decompress(text)) for file, seq, text in connection.execute(query, (names,))}
     query = "SELECT * FROM changes WHERE file IN (SELECT value FROM json_each(?)) ORDER BY file, seq"
     rows = map(Row._make, connection.execute(query, (names,)).fetchall())
     for file, of_file in groupby(rows, lambda row: row.file):
-        old = _Old(file, _in_order(connection, [*of_file]), *seen.pop(file, (0, None)), known.get(file, {}))
-        _begin_past(connection, old)
+        _begin_past(connection, _Old(file, [*of_file], *seen.pop(file, (0, None)), begun.get(file, [])))
     unchanged = [(file, seq + 1, text) for file, (seq, text) in seen.items() if text is not None]
     insert_texts(connection, unchanged)
 
 
-def _in_order(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
-    """Return rows with edits that the host replaced before it looked at them before what replaced them."""
-    ordered: list[Row] = []
-    early: set[int] = set()
-    held: int | None = None
-    for number, row in enumerate(rows):
-        if row.seq in early:
-            continue
-        if row.kind in WHOLE_KINDS and held not in (None, row.offset):
-            later = next((other for other in rows[number + 1 :] if is_edit(other)), None)
-            if later is not None and later.offset == held and _made(edit_of(later)) == row.offset:
-                early.add(later.seq)
-                ordered.append(_rewrite(connection, later, edit_of(later)._replace(overtaken_by=row.seq)))
-        ordered.append(row)
-        held = _left(row)
-    return ordered
-
-
-def _left(row: Row) -> int | None:
-    """Return the fingerprint of the file after a change; None: the row alone does not tell."""
-    if is_edit(row):
-        return fingerprint_of(edit_of(row).after)
-    if row.kind not in WHOLE_KINDS:
-        return None
-    return fingerprint(None if row.kind.endswith(REMOVED) else row.data)
-
-
-def _made(edit: Edit) -> int | None:
-    """Return the fingerprint of the text after an edit; None: the edit is not kept."""
-    return None if edit.hunks is None else fingerprint_of(edit.after)
-
-
-def _rewrite(connection: sqlite3.Connection, row: Row, edit: Edit) -> Row:
-    made = edit.row(row.seq, row.at, row.group, row.sender, row.file)
-    connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (made.data, row.seq))
-    return made
-
-
 def _begin_past(connection: sqlite3.Connection, old: _Old) -> None:
     """Follow the past of a file, and keep a text where no change tells of it."""
-    known_from, oldest = _oldest_known(old)
-    now: bytearray | None = bytearray() if is_first(old.rows[0]) else None
+    known_from, oldest = _oldest_known(connection, old)
+    now: bytes | None = b"" if is_first(old.rows[0]) else None
     appended: list[Row] = []
     for number, row in enumerate(old.rows):
-        if number == known_from and (now is None or bytes(now) != oldest):
+        while old.begun and old.begun[0][0] <= row.seq:
+            now = old.begun.pop(0)[1]
+        if number == known_from and now != oldest:
             insert_texts(connection, [(old.file, row.seq, oldest)])
-            now = bytearray(oldest)
+            now = oldest
         if is_append(row):
             appended.append(row)
-            now = None if now is None and row.offset else (now or bytearray()) + row.data
+            now = None if now is None and row.offset else (now or b"") + row.data
             continue
+        row = _united(connection, row, now)
         if is_edit(row) and now is not None:
-            row = _upon(connection, row, bytes(now), appended)
+            row = _upon(connection, row, now, appended)
         now = _after(now, row)
         appended = []
-    if known_from == len(old.rows) and (now is None or bytes(now) != oldest):
+    if known_from == len(old.rows) and now != oldest and not old.begun:
         insert_texts(connection, [(old.file, max(old.seen_seq, old.rows[-1].seq) + 1, oldest)])
+
+
+def _rewrite(connection: sqlite3.Connection, row: Row, data: bytes) -> Row:
+    connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (data, row.seq))
+    return row._replace(data=data)
 
 
 def _upon(connection: sqlite3.Connection, row: Row, text: bytes, appended: Sequence[Row]) -> Row:
@@ -156,22 +137,18 @@ def _upon(connection: sqlite3.Connection, row: Row, text: bytes, appended: Seque
             return row
         kept = kept.removesuffix(late.data)
         if digest_of(kept) == edit.before:
-            made = b"".join(apply_hunks(lines_of(kept), edit.hunks)) + text[len(kept) :]
-            return _rewrite(connection, row, edit._replace(hunks=hunks_between(lines_of(text), lines_of(made))))
+            hunks = hunks_between(lines_of(text), lines_of(text_with(kept, edit.hunks) + text[len(kept) :]))
+            made = edit._replace(hunks=hunks).row(row.seq, row.at, row.group, row.sender, row.file)
+            return _rewrite(connection, row, made.data)
     return row
 
 
-def _after(text: bytearray | None, row: Row) -> bytearray | None:
+def _after(text: bytes | None, row: Row) -> bytes | None:
     """Return a text after a change that is no append; None: it is not known."""
-    if row.kind in WHOLE_KINDS:
-        return bytearray() if row.kind.endswith(REMOVED) else bytearray(row.data)
+    if text is None and row.kind not in (*WHOLE_KINDS, "edit_new"):
+        return None
     try:
-        if not is_edit(row):
-            return None if text is None else bytearray(new_text(bytes(text), row))
-        edit = edit_of(row)
-        if edit.hunks is None or (text is None and edit.before is not None):
-            return None
-        return bytearray(b"".join(apply_hunks(lines_of(bytes(text or b"")), edit.hunks)))
+        return text_after(text or b"", row)
     except ValueError:
         return None
 
@@ -179,7 +156,7 @@ def _after(text: bytearray | None, row: Row) -> bytearray | None:
 # ----------------------------------------------------------------------------------------------------------- backward
 
 
-def _oldest_known(old: _Old) -> tuple[int, bytes]:
+def _oldest_known(connection: sqlite3.Connection, old: _Old) -> tuple[int, bytes]:
     """Return where the text is known from, when the newest is followed back: how many changes before, and the text.
 
     -1: the newest is not known.
@@ -192,44 +169,72 @@ def _oldest_known(old: _Old) -> tuple[int, bytes]:
             return -1, b""
         last = whole[-1] + 1
         text = b"" if rows[whole[-1]].kind.endswith(REMOVED) else rows[whole[-1]].data
-    end = len(text)
     for number in range(last - 1, -1, -1):
         row = rows[number]
-        if last == len(rows) and old.seen is not None and not is_edit(row) and row.seq > old.seen_seq:
+        if old.seen is not None and row.seq > old.seen_seq and not is_edit(row):
             continue
-        if is_append(row):
-            is_more = number == 0 and is_first(row) and end > len(row.data)
-            if is_more or not text.endswith(row.data, 0, end):
-                return number + 1, text[:end]
-            end -= len(row.data)  # without a copy for each of 10,000 notes
-            continue
-        earlier = _before(text[:end], row, old.texts)
+        earlier = _before(text, row)
         if earlier is None:
-            return number + 1, text[:end]
-        text, end = earlier, len(earlier)
-    return 0, text[:end]
+            return number + 1, text
+        rows[number] = _united(connection, row, earlier)
+        text = earlier
+    return 0, text
 
 
-def _before(text: bytes, row: Row, texts: Mapping[int, bytes]) -> bytes | None:
+def _before(text: bytes, row: Row) -> bytes | None:
     """Return what a text was made of; None: that is not known."""
     if row.kind in WHOLE_KINDS:
-        return b"" if row.offset == ABSENT else texts.get(row.seq)
-    is_emptied = row.offset == FORGOTTEN_BASE
+        return b"" if row.offset == ABSENT else None
     try:
-        if is_edit(row):
-            return _before_edit(text, edit_of(row))
-        if is_emptied and row.kind not in LINE_KINDS:
-            return None  # where the notes stood is not known any more
-        found = old_text(text, row)
-        is_it = new_text(found, row) == text
+        notes = _notes_of(row)
+        found = text_before(text, row) if notes is None else _with_notes(text, row, notes, is_back=True)
     except ValueError:
         return None
-    return found if is_it and (is_emptied or row.offset == fingerprint(found)) else None
+    if is_append(row):
+        return None if found and is_first(row) else found
+    is_nothing = not found and row.offset == ABSENT
+    return found if is_nothing or row.offset in (*_FORGOTTEN, fingerprint(found)) else None
 
 
-def _before_edit(text: bytes, edit: Edit) -> bytes | None:
-    if edit.hunks is None:
-        return None
-    found = undo_hunks(text, edit.hunks)
-    sides = ((edit.before, found), (edit.after, text))
-    return found if all(digest in (None, FORGOTTEN_DIGEST, digest_of(side)) for digest, side in sides) else None
+# -------------------------------------------------------------------------------------------------------- rows of notes
+
+
+def _notes_of(row: Row) -> list[tuple[int, bytes]] | None:
+    """Return place and text of the notes that a row of the earlier form has; None: it has another form."""
+    value = orjson.loads(row.data) if row.kind in REVISED_KINDS else {}
+    return [(note["at"], note["text"].encode()) for note in value["notes"]] if "size" in value else None
+
+
+def _with_notes(text: bytes, row: Row, notes: Sequence[tuple[int, bytes]], *, is_back: bool = False) -> bytes:
+    """Return a text after a row of the earlier form, or before it."""
+    if (row.kind == NOTE_REMOVED) is is_back:
+        for at, note in notes:
+            text = text[:at] + note + text[at:]
+        return text
+    for at, note in reversed(notes):
+        text = text[:at] + text[at + len(note) :]
+    return text
+
+
+def _united(connection: sqlite3.Connection, row: Row, before: bytes | None) -> Row:
+    """Return a row in the form of this version.
+
+    Args:
+        before: the text right before it; None: not known, and then its lines have no place.
+    """
+    notes = _notes_of(row)
+    if notes is None:
+        return row
+    if not notes:
+        return _rewrite(connection, row, orjson.dumps({"hunks": orjson.loads(row.data).get("hunks", [])}))
+    text = before if row.kind == NOTE_REMOVED or before is None else _with_notes(before, row, notes)
+    removed: list[Hunk] = []
+    for at, note in notes:
+        if text is None:
+            removed.append(Hunk(0, lines_of(note), []))
+        else:
+            begin = text.rfind(b"\n", 0, at) + 1
+            lines, left = lines_of(text[begin : at + len(note)]), lines_of(text[begin:at])
+            removed.append(Hunk(text.count(b"\n", 0, begin), lines, left))
+    hunks = removed if row.kind == NOTE_REMOVED else reversed_hunks(removed)
+    return _rewrite(connection, row, orjson.dumps({"hunks": packed_hunks(hunks)}))

@@ -20,8 +20,7 @@ import orjson
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS
 from honeybadger_host.journal.connection import read_meta, read_rows
-from honeybadger_host.journal.edits import FORGOTTEN_DIGEST, Seen, digest_of, packed_line, unpacked_line
-from honeybadger_host.journal.revised import REVISED_KINDS
+from honeybadger_host.journal.edits import FORGOTTEN_DIGEST, LINE_KINDS, Seen, digest_of, packed_line, unpacked_line
 from honeybadger_host.journal.schema import EDIT_KINDS, FORGOTTEN_BASE, IS_EDIT, Marks, TurnKey
 from honeybadger_host.journal.tombstones import bury, salt_of, salted
 from honeybadger_host.text.phrases import FORGOTTEN, Phrases
@@ -149,21 +148,23 @@ def find(path: Path, plan: Forgetting) -> Found:
     selected, whole, requests = frozenset(plan.rows), frozenset(plan.files), set[tuple[str, str]]()
     query = "SELECT seq, sender, request, kind, file, data FROM changes WHERE grp = ?"
     for seq, sender, request, kind, file, data in read_rows(path, query, (plan.group,)):
-        is_all = seq in selected or file in whole
-        if kind in EDIT_KINDS:
-            if (edited := _edit_without(data, file, phrases, is_all=file in whole)) != data:
-                found.rows[seq] = edited
-                found.edits.add(seq)
-                found.files.add(file)
-            continue
-        made = phrases.in_bytes(data, is_all=is_all)
+        is_persons = kind in EDIT_KINDS
+        is_all = file in whole or (seq in selected and not is_persons)
+        if kind in LINE_KINDS:
+            made = _lines_without(data, file, phrases, is_all=is_all)
+        else:
+            made = phrases.in_bytes(data, is_all=is_all)
         if is_all:
             requests.add((sender, request))
-        if made != data:
-            found.rows[seq] = _without_digests(made) if kind in REVISED_KINDS else made
+        if made == data:
+            continue
+        found.rows[seq] = made
+        found.files.add(file)
+        if is_persons:
+            found.edits.add(seq)
+        else:
             found.last[file] = max(seq, found.last.get(file, 0))
             found.kinds[kind] += 1
-            found.files.add(file)
     query = "SELECT seq, sender, request, reply FROM receipts WHERE grp = ?"
     for seq, sender, request, reply in read_rows(path, query, (plan.group,)):
         value = orjson.loads(reply)
@@ -178,8 +179,8 @@ def find(path: Path, plan: Forgetting) -> Found:
     return found
 
 
-def _edit_without(data: bytes, file: str, phrases: Phrases, *, is_all: bool) -> bytes:
-    """Return the data of an edit's row without the forgotten text, line by line."""
+def _lines_without(data: bytes, file: str, phrases: Phrases, *, is_all: bool) -> bytes:
+    """Return the data of a change of lines without the forgotten text, line by line."""
     value = orjson.loads(data)
     for hunk in value["hunks"] or ():
         for number, packed in enumerate(hunk[1:], 1):
@@ -199,15 +200,6 @@ def _without_digests_of_files(data: bytes) -> bytes:
     value = orjson.loads(data)
     for side in ("before", "after"):
         value[side] = None if value[side] is None else FORGOTTEN_DIGEST.hex()
-    return orjson.dumps(value)
-
-
-def _without_digests(data: bytes) -> bytes:
-    """Return what a row says that took notes out of a file, without digests of what stood there."""
-    value = orjson.loads(data)
-    value["to"] = 0
-    for note in value["notes"]:
-        note["above"] = 0
     return orjson.dumps(value)
 
 
@@ -234,7 +226,7 @@ def empty(
         for (steps,) in connection.execute(f"SELECT steps FROM turns WHERE {where}", key).fetchall():  # noqa: S608  a constant
             connection.execute(f"UPDATE turns SET steps = ? WHERE {where}", (phrases.in_bytes(steps), *key))  # noqa: S608  a constant
     for file in {*found.files, *files}:
-        kinds = ",".join(f"'{kind}'" for kind in sorted({*WHOLE_KINDS, *REVISED_KINDS, *EDIT_KINDS, *DOCUMENT_APPENDS}))
+        kinds = ",".join(f"'{kind}'" for kind in sorted({*WHOLE_KINDS, *LINE_KINDS, *DOCUMENT_APPENDS}))
         connection.execute(
             f"UPDATE changes SET offset = ? WHERE grp = ? AND file = ? AND offset NOT IN (-1, 0) AND kind IN ({kinds})",  # noqa: S608  constants
             (FORGOTTEN_BASE, plan.group, file),

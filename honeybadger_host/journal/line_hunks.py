@@ -95,6 +95,11 @@ def apply_hunks(before: Sequence[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
     return lines
 
 
+def text_with(text: bytes, hunks: Sequence[Hunk]) -> bytes:
+    """Return what hunks make of a text. Raises ValueError: see `apply_hunks`."""
+    return b"".join(apply_hunks(lines_of(text), hunks))
+
+
 def reversed_hunks(hunks: Sequence[Hunk]) -> list[Hunk]:
     """Return the hunks that make the lines before of those after."""
     shift = 0

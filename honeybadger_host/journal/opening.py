@@ -24,8 +24,7 @@ from honeybadger_host.journal.schema import (
 
 log = structlog.get_logger()
 
-BEFORE: Final = ".before-10"  # what the name of a journal ends with that is kept as it was before schema 10
-_LAST_WITH_EDITS: Final = 9  # the schema in which people's edits stood apart for the last time
+BEFORE: Final = ".before-10"  # what the name of a journal ends with that is kept as an earlier version had it
 
 
 def use_wal(connection: sqlite3.Connection) -> None:
@@ -41,18 +40,15 @@ def execute_all(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the current schema of an older one, all or nothing. Raises JournalError: it is of a later version."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if not 1 <= version <= SCHEMA_VERSION:
-        raise unknown_version(path, version)
+    """Make the current schema of an older one, all or nothing. Raises JournalError: it is of an unknown version."""
+    version = known_version(connection, path)
+    if version == SCHEMA_VERSION:
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        while version < SCHEMA_VERSION:
-            if version == _LAST_WITH_EDITS:
-                fold_edits(connection)
-            execute_all(connection, FORWARD[version])
-            version += 1
-        connection.execute(f"PRAGMA user_version = {version}")
+        execute_all(connection, FORWARD[version])
+        fold_edits(connection)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -65,8 +61,6 @@ def keep_before(connection: sqlite3.Connection, path: Path) -> None:
 
     Raises sqlite3.Error, OSError.
     """
-    if connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
-        return
     temporary = path.with_name(f"{path.name}{BEFORE}.tmp")
     temporary.unlink(missing_ok=True)
     os.close(open_new(temporary))
@@ -80,8 +74,16 @@ def keep_before(connection: sqlite3.Connection, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def unknown_version(path: Path, version: int) -> JournalError:
-    return JournalError(f"{path} has schema {version}, this host knows {SCHEMA_VERSION}: run the version that made it")
+def known_version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the schema of a journal. Raises JournalError: this version neither has it nor brings it forward."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version != SCHEMA_VERSION and version not in FORWARD:
+        older = " and ".join(map(str, FORWARD))
+        raise JournalError(
+            f"{path} has schema {version}; this host knows {SCHEMA_VERSION} and brings {older} forward: run the "
+            "version that made it, or take the home to a version of schema 10 first"
+        )
+    return version
 
 
 def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identity: str | None, is_shared: bool) -> str:
@@ -102,11 +104,9 @@ def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identi
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
         application = APPLICATION_ID
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID:
         raise JournalError(f"{path} is a database, but not a Honeybadger journal: move it away or choose another home")
-    if not 1 <= version <= SCHEMA_VERSION:
-        raise unknown_version(path, version)
+    version = known_version(connection, path)
     use_wal(connection)
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     if expected_identity is not None and meta["identity"] != expected_identity:

@@ -14,14 +14,13 @@ import orjson
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS
 from honeybadger_host.journal.changes import REMOVED, TASK_RECORD, MarkedKind
 from honeybadger_host.journal.connection import read_rows, reading
-from honeybadger_host.journal.revised import REVISED_KINDS
-from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, MAX_ID_LENGTH, TOOL_REQUEST, Row
+from honeybadger_host.journal.edits import LINE_KINDS
+from honeybadger_host.journal.schema import IS_EDIT, MAX_ID_LENGTH, TOOL_REQUEST, Row
 
 CHANGE_KINDS: Final = (
     WHOLE_KINDS
-    | REVISED_KINDS
+    | LINE_KINDS
     | {
-        *EDIT_KINDS,
         *("note", "note_archived", "history", "turn", "feedback", "message", TASK_RECORD),
         *get_args(MarkedKind),
     }

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 import orjson
 
 from honeybadger_host.journal.changes import TASK_RECORD
-from honeybadger_host.journal.digests import DIGESTS, DIGESTS_OF_9
+from honeybadger_host.journal.digests import DIGESTS
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 11
 LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
 # In `meta`: the last message of the shared log that this journal has; missing where it is of one machine.
 LOG_SEQ: Final = "log_seq"
@@ -62,21 +62,6 @@ CREATE TABLE seen (               -- files of people as they were looked at last
     text BLOB                     -- zlib; NULL: not kept
 ) WITHOUT ROWID;
 """
-# Of earlier versions, which kept edits by themselves.
-_EDITS: Final = """
-CREATE TABLE edits (              -- what people changed in files, as far as the host noticed
-    seq INTEGER PRIMARY KEY,      -- of one sequence with `changes`
-    at INTEGER NOT NULL,          -- milliseconds since the epoch, when it was noticed
-    grp TEXT NOT NULL, author TEXT NOT NULL,
-    event INTEGER NOT NULL,       -- the first seq of what was noticed together
-    file TEXT NOT NULL,           -- below the home folder
-    before BLOB, after BLOB,      -- the first 16 bytes of the SHA-256 of the file; NULL: there was none
-    hunks BLOB                    -- JSON: [line, [hashes removed], [hashes added]] each; NULL: the text was not kept
-);
-CREATE TABLE lines (              -- the lines of all edits, each once
-    hash BLOB PRIMARY KEY, text BLOB NOT NULL
-) WITHOUT ROWID;
-"""
 _SAVED: Final = """
 CREATE TABLE saved (              -- texts as people saved them in the last hour, where they were merged
     file TEXT NOT NULL, digest BLOB NOT NULL,
@@ -99,11 +84,6 @@ CREATE TABLE tasks (              -- the newest record of each task
     seq INTEGER NOT NULL,         -- of `changes`
     PRIMARY KEY (grp, task)
 ) WITHOUT ROWID;
-"""
-_UNREAD: Final = """
-ALTER TABLE edits ADD COLUMN      -- how many notes went that the author may not have read
-    unread INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX edits_unread ON edits (at) WHERE unread > 0;
 """
 _FOUND_BY: Final = f"""
 CREATE INDEX edits_of_file ON changes (file, seq) WHERE {IS_EDIT};
@@ -131,8 +111,8 @@ CREATE TABLE changes (
     grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
     kind TEXT NOT NULL,           -- turn, turns_withdrawn, turns_restored, note, note_archived, feedback, message,
                                   -- task_record; whole files, with _removed when they go: entry, working, session,
-                                  -- task; note_removed, note_restored, note_edited, edit_undone: see
-                                  -- journal/revised.py; edit, edit_new, edit_removed: see journal/edits.py
+                                  -- task; lines within a file: note_removed, note_restored, note_edited,
+                                  -- edit_undone, and people's edit, edit_new, edit_removed: see journal/edits.py
     file TEXT NOT NULL,           -- what it was appended to, below the home folder
     offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a document the fingerprint of the text
                                   -- after it, 0 where it was empty before; of a file that is replaced that of what
@@ -148,17 +128,10 @@ CREATE TABLE receipts (
     UNIQUE (grp, sender, request)
 );
 {_MARKS}{_TURNS}{_SPENT}{_SEEN}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_FOUND_BY}{DIGESTS}"""
-# Schema version -> what makes the next one of it.
+# Schema of a home that this version brings forward -> what it lacks; `folding.fold_edits` does the rest.
 FORWARD: Final = {
-    1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
-    2: _TURNS,
-    3: _SPENT,
-    4: _EDITS + _SEEN,
-    5: _TASKS,
-    6: _FORGOTTEN,
-    7: _SAVED + _TEXTS,
-    8: _UNREAD + DIGESTS_OF_9,
-    9: _FOUND_BY,  # and `journal_folding.fold_edits`
+    7: f"DROP INDEX IF EXISTS edits_of_file;\n{_SAVED}{_TEXTS}{_FOUND_BY}{DIGESTS}",
+    10: "",
 }
 
 
@@ -267,11 +240,8 @@ def insert_changes(connection: sqlite3.Connection, rows: Sequence[Row], receipts
 
 
 def read_marks(connection: sqlite3.Connection) -> Marks:
-    """Return the marks of a journal of any version that was."""
-    meta = dict(connection.execute("SELECT key, value FROM meta"))
-    if "projected_seq" in meta:  # version 1 had one mark for all files
-        return Marks(int(meta["projected_seq"]), {})
-    return Marks(int(meta["settled_seq"]), dict(connection.execute("SELECT file, first_seq FROM unsettled")))
+    (settled_seq,) = connection.execute("SELECT value FROM meta WHERE key = 'settled_seq'").fetchone()
+    return Marks(int(settled_seq), dict(connection.execute("SELECT file, first_seq FROM unsettled")))
 
 
 def write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> None:

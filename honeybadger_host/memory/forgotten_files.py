@@ -10,11 +10,10 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.documents.revising import revise
 from honeybadger_host.files.group_places import folders_of, single_files_of
 from honeybadger_host.files.home import ROOT_GLOBAL_FILE
-from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, WholeKind
-from honeybadger_host.journal.line_hunks import hunks_between, lines_of
-from honeybadger_host.journal.revised import put_back_lines
+from honeybadger_host.journal.changes import EDIT_UNDONE, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.memory.peoples_files import TEXTS, group_of
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
@@ -77,10 +76,7 @@ def tidied(group: str, file: str, held: bytes) -> Change | None:
         return None
     if name not in _ADDED_TO:
         return FileWritten(group, "text", file, text, held)
-    try:
-        return put_back_lines(group, file, held, hunks_between(lines_of(held), lines_of(text)))
-    except UnicodeDecodeError:
-        return None
+    return revise(group, file, held, text, EDIT_UNDONE)
 
 
 def _kind_of(group: str, file: str) -> WholeKind | None:

@@ -10,12 +10,11 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Forget, Refusal
 from honeybadger_host.journal.atomic_files import read_whole
-from honeybadger_host.journal.changes import NOTE_EDITED
+from honeybadger_host.journal.changes import EDIT_UNDONE
 from honeybadger_host.journal.connection import read_rows
-from honeybadger_host.journal.edits import edit_of, is_edit
+from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, hunks_of, is_edit
 from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.reader import read_change
-from honeybadger_host.journal.revised import REVISED_KINDS, revision_of
 from honeybadger_host.journal.schema import IS_EDIT, Row
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.session_files import session_file
@@ -120,11 +119,8 @@ def _said_by(row: Row) -> Iterator[str]:
     if row.kind not in REVISED_KINDS:
         yield from said_in(row.data)
         return
-    revision = revision_of(row.data)
-    for note in revision.notes:
-        yield from said_in(note.data)
-    for hunk in revision.hunks:
-        for side in (hunk.removed, hunk.added) if row.kind == NOTE_EDITED else (hunk.added,):
+    for hunk in hunks_of(row):
+        for side in (hunk.added,) if row.kind == EDIT_UNDONE else (hunk.removed, hunk.added):
             yield from said_in(b"".join(side))
 
 

@@ -37,7 +37,8 @@ def gist_of(event: Row, most: int = 80) -> str:
                 case "feedback":
                     text = " ".join((value["kind"], value.get("content", "")))
                 case "note_removed" | "note_restored":
-                    text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
+                    noted = [line for _, gone, added in value["hunks"] for line in gone or added]
+                    text = "; ".join(line[2:].rstrip() for line in noted if line.startswith("- "))
                 case "edit_undone":
                     text = " ".join(line for _, _, added in value["hunks"] for line in added)
                     text = text or "taken out: " + " ".join(line for _, gone, _ in value["hunks"] for line in gone)

@@ -11,8 +11,9 @@ import stat
 import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,6 @@ import orjson
 
 from honeybadger_host import __version__
 from honeybadger_host.documents.in_use import MAX_BYTES
-from honeybadger_host.documents.versions import text_after
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.group_places import folders_of, single_files_of
 from honeybadger_host.files.home import JOURNAL_FILE, is_served
@@ -32,7 +32,7 @@ from honeybadger_host.files.safe_files import (
     open_plain,
 )
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS
-from honeybadger_host.journal.edits import EditReader, Seen, digest_of, packed_line
+from honeybadger_host.journal.edits import EditReader, Seen, digest_of, packed_line, text_after
 from honeybadger_host.journal.reader import read_changed_files
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.journal.transfer import last_of, read_group, read_receipts, read_unsettled
@@ -301,8 +301,11 @@ class _Exporter:
         data = (self._to / CONTENT / place).read_bytes()
         if digest_of(data) == seen.digest:
             return is_as_known
-        text = text_after(seen.text or b"", rows) if seen.packed is not None or _is_whole(rows) else None
-        return is_as_known if text == data else _seen_line(seen)
+        if seen.packed is not None or _is_whole(rows):
+            with suppress(ValueError):
+                if reduce(text_after, rows, seen.text or b"") == data:
+                    return is_as_known
+        return _seen_line(seen)
 
 
 def _is_whole(rows: Sequence[Row]) -> bool:

@@ -15,11 +15,10 @@ from typing import Final, NamedTuple
 from honeybadger_host.errors import NotFound
 from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.journal.changes import NOTE_EDITED
-from honeybadger_host.journal.edits import edit_of, is_edit
+from honeybadger_host.journal.edits import LINE_KINDS, edit_of, hunks_of
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.position import read_position
 from honeybadger_host.journal.reader import LogFilter, read_change, read_log
-from honeybadger_host.journal.revised import REVISED_KINDS, revision_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.journal.undoable import why_never_undone
 from honeybadger_host.memory.blame import Blamed, blame_of
@@ -131,7 +130,7 @@ def note_history(journal: Path, group: str, note: str) -> list[Line]:
     found: list[Line] = []
     text = note.encode().strip(b"\n")
     for row in sorted(rows, key=lambda row: -row.seq):
-        hunks = revision_of(row.data).hunks if row.kind == NOTE_EDITED else ()
+        hunks = hunks_of(row) if row.kind == NOTE_EDITED else ()
         written = b"".join(line for hunk in hunks for line in hunk.added) if hunks else row.data
         if written.strip(b"\n") == text:
             found.append(_line(row))
@@ -162,16 +161,11 @@ def difference_of(home: Home, seq: int) -> Difference:
     row = read_change(home.journal, seq) if home.journal.exists() else None
     if row is None:
         raise NotFound(f"there is no change {seq}")
-    if is_edit(row):
+    if row.kind in LINE_KINDS:
         hunks = edit_of(row).hunks
         if hunks is None:
             return Difference(_line(row), (), "The text of this edit was not kept.")
         return _told(row, signed_lines(hunks))
-    if row.kind in REVISED_KINDS:
-        revision = revision_of(row.data)
-        sign = "-" if row.kind == "note_removed" else "+"
-        signed = [(sign, line) for note in revision.notes for line in lines_of(note.data)]
-        return _told(row, signed + signed_lines(revision.hunks))
     if row.kind not in WHOLE_KINDS:
         return _told(row, [("+", line) for line in lines_of(row.data)])
     if row.kind.endswith("_removed"):

@@ -12,8 +12,8 @@ import pytest
 
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.files.home import JOURNAL_FILE, make_home
+from honeybadger_host.journal.edits import hunks_of
 from honeybadger_host.journal.reader import LogFilter, read_log
-from honeybadger_host.journal.revised import revision_of
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import RECORDED_AT_ONCE, Nursery, Work, kill_again, struck
 from tests.hosting import RawSender, request
@@ -97,13 +97,13 @@ def test_killed_at_two_calls_a_note_is_edited_once(
         rows = read_log(home / JOURNAL_FILE, LogFilter("main"), 99)
         (row,) = (row for row in rows if row.sender == "operator")
         assert row.kind == "note_edited", where
-        (hunk,) = revision_of(row.data).hunks
+        (hunk,) = hunks_of(row)
         new = b"".join(hunk.added)
-        assert re.fullmatch(rb"\n## Notes \(operator, [\d :-]{16}\)\n- another text\n", new), where
+        assert re.fullmatch(rb"## Notes \(operator, [\d :-]{16}\)\n- another text\n", new), where
         (note,) = (row.data for row in rows if row.request == "n1")
         folder = home / "groups" / "main"
         begin_, end = place.span
-        assert (folder / "MEMORY.md").read_bytes() == held[:begin_] + new + held[end:] + note, where
+        assert (folder / "MEMORY.md").read_bytes() == held[:begin_] + b"\n" + new + held[end:] + note, where
         assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [], where
 
     work = Work(_ONE_BY_ONE, begin, lambda home, run: None, lambda home: _is_answered(home, _EDIT), check)

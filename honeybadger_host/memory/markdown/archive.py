@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from honeybadger_host.documents.revising import Removal, remove_notes, revise
 from honeybadger_host.files.home import ARCHIVE, MEMORY
-from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten, NotesRevised
-from honeybadger_host.journal.revised import NotePlace, remove_notes, restore_notes
+from honeybadger_host.journal.changes import NOTE_RESTORED, Added, Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.memory.entries.entry import Entry, dump_entry
 from honeybadger_host.memory.markdown.notes import span_of
 from honeybadger_host.text.neutralise import one_line
@@ -62,7 +62,6 @@ def archive_notes(
         held: the bytes of MEMORY.md, and of no other version of it.
         retired: at least one, each with another span.
         by: who moves them.
-    Raises ValueError: a note is not UTF-8.
     """
     retired = sorted(retired)
     removed = remove_notes(group, f"groups/{group}/{MEMORY}", held, [note.span for note in retired])
@@ -88,24 +87,25 @@ def archive_standing(
 
 
 def bring_back_notes(
-    group: str, held: bytes | None, archive: bytes | None, removed: Sequence[NotePlace]
+    group: str, held: bytes | None, archive: bytes | None, removed: Sequence[Removal], gone: Sequence[bytes]
 ) -> tuple[Change, ...]:
     """Return the changes that put notes back into MEMORY.md, as they were signed, and take them out of the archive.
 
-    Each returns to its old place if everything above is unchanged, else to the end; also when a person has removed it
-    from the archive.
+    They return to their old places if these are unchanged, else to the end; also when a person has removed them from
+    the archive.
 
     Args:
         held: the bytes of MEMORY.md, None: there is none.
         archive: those of the archive.
-        removed: see `journal.revised.revision_of`.
+        removed: the changes that took them out, newest first.
+        gone: the notes that are to come back.
     """
-    changes: list[Change] = []
-    if held:
-        changes.append(restore_notes(group, f"groups/{group}/{MEMORY}", held, removed))
-    else:
-        changes += (Added.of("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
-    return (*changes, *leave_archive(group, archive, [note.data for note in removed]))
+    text = held or b""
+    for removal in removed:
+        text = removal.undone(text, [note for note in removal.notes if note in gone])
+    file = f"groups/{group}/{MEMORY}"
+    back = revise(group, file, held, text, NOTE_RESTORED) if held else Added.of("note", group, text)
+    return back, *leave_archive(group, archive, gone)
 
 
 def leave_archive(group: str, archive: bytes | None, notes: Iterable[bytes]) -> tuple[Change, ...]:

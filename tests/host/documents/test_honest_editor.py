@@ -7,9 +7,9 @@ import stat
 import pytest
 
 from honeybadger_host.documents import rendering
+from honeybadger_host.documents.revising import remove_notes
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, FileRemoved, FileWritten, NotesRevised
-from honeybadger_host.journal.revised import remove_notes
 from tests.host.documents.world import MEMORY, World, note
 
 

@@ -15,7 +15,7 @@ from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, QueryHandler, TurnHandler
 from honeybadger_host.journal.atomic_files import fingerprint
 from honeybadger_host.journal.changes import Added, NotesRevised
-from honeybadger_host.journal.revised import new_text
+from honeybadger_host.journal.edits import text_after
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, watermark_file
 from honeybadger_host.settings import Conversation, Settings
@@ -71,7 +71,7 @@ def test_edit_note_changes_the_note_and_nothing_around_it(room: Room, above: byt
     assert outcome.result == {"file": "MEMORY.md", "id": outcome.result["id"], "section": "Old"}
     assert outcome.result["id"] in notes_of("main", change.text)
     row = Row(1, 1, "main", "operator", "r", change.row_kind, change.file, fingerprint(change.base), change.data)
-    assert new_text(change.base, row) == change.text
+    assert text_after(change.base, row) == change.text
 
 
 @pytest.mark.parametrize(

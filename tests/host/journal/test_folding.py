@@ -1,4 +1,4 @@
-"""A journal of schema 9, in which people's edits had tables of their own, is folded into one of changes."""
+"""A journal in which people's edits had tables and notes rows of their own is folded into one form of changes."""
 
 from __future__ import annotations
 
@@ -11,32 +11,28 @@ import orjson
 import pytest
 
 from honeybadger_host.documents.history import read_past, version_at
-from honeybadger_host.journal.atomic_files import ABSENT, fingerprint
+from honeybadger_host.documents.revising import notes_in
+from honeybadger_host.journal.atomic_files import fingerprint
 from honeybadger_host.journal.digests import know_digests
 from honeybadger_host.journal.edits import digest_of, edit_of
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
-from honeybadger_host.journal.opening import BEFORE, execute_all
+from honeybadger_host.journal.opening import BEFORE
 from honeybadger_host.journal.position import damaged_rows
 from honeybadger_host.journal.reader import LogFilter, read_log
-from honeybadger_host.journal.schema import APPLICATION_ID, FORWARD, Row
-from honeybadger_host.memory.blame import blame_lines
-from tests.host.journal.test_journal import VERSION_1
+from honeybadger_host.journal.schema import Row
+from tests.host.journal.older import VERSION_7
 
-MEMORY, PERSONA, ENTRY = "groups/main/MEMORY.md", "groups/main/CLAUDE.md", "groups/main/memory/tea.json"
+MEMORY, PERSONA = "groups/main/MEMORY.md", "groups/main/CLAUDE.md"
 TEA, CAKE = (f"\n## Notes (ann, 2026-11-22 06:00)\n- {what}\n".encode() for what in ("tea", "cake"))
 
 
 class Old:
-    """A journal as a host of schema 9 kept it."""
+    """A journal as a host of schema 7 kept it."""
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path, isolation_level=None)
-        know_digests(self.connection)
-        self.connection.executescript(f"PRAGMA journal_mode = WAL; {VERSION_1} PRAGMA application_id={APPLICATION_ID};")
-        for version in range(1, 9):
-            execute_all(self.connection, FORWARD[version])
-        self.connection.execute("PRAGMA user_version = 9")
+        self.connection.executescript(VERSION_7)
         self.seq = 0
 
     def change(self, file: str, kind: str, data: bytes, offset: int) -> None:
@@ -53,8 +49,8 @@ class Old:
             self.connection.executemany("INSERT OR IGNORE INTO lines VALUES (?,?)", lines)
             packed.append([at, *hashes])
         digests = (None if before is None else digest_of(before), digest_of(after))
-        row = (self.seq, self.seq, "main", "human", self.seq, file, *digests, orjson.dumps(packed), 0)
-        self.connection.execute("INSERT INTO edits VALUES (?,?,?,?,?,?,?,?,?,?)", row)
+        row = (self.seq, self.seq, "main", "human", self.seq, file, *digests, orjson.dumps(packed))
+        self.connection.execute("INSERT INTO edits VALUES (?,?,?,?,?,?,?,?,?)", row)
 
     def saw(self, file: str, text: bytes) -> None:
         row = (file, self.seq, 1, 1, 1, 1, len(text), digest_of(text), zlib.compress(text))
@@ -117,16 +113,43 @@ def test_a_note_that_came_during_a_save_stays(old: Old, path: Path) -> None:
     assert texts(path, MEMORY, 3)[-1] == b"Mine.\n" + TEA + CAKE
 
 
-def test_a_replaced_edit_comes_before_its_replacement(old: Old, path: Path) -> None:
-    first, second, third = b'{\n"a": 1\n}', b'{\n"a": 2\n}', b'{\n"a": 2,\n"b": 1\n}'
-    old.change(ENTRY, "entry", first, ABSENT)
-    old.change(ENTRY, "entry", third, fingerprint(second))
-    old.edit(ENTRY, first, second)
+def test_removed_notes_are_lines_that_went(old: Old, path: Path) -> None:
+    old.change(MEMORY, "note", TEA, 7)
+    old.change(MEMORY, "note", CAKE, 1)
+    held = b"Before" + TEA + CAKE
+    note = {"at": len(b"Before"), "text": TEA.decode(), "above": 0}
+    data = orjson.dumps({"size": 1, "to": 1, "notes": [note]})
+    old.change(MEMORY, "note_removed", data, fingerprint(held))
+    old.change(MEMORY, "note_restored", data, fingerprint(b"Before" + CAKE))
+    old.saw(MEMORY, held)
     folded(old, path)
-    past = read_past(path, ENTRY)
-    assert [row.seq for row in past.rows] == [1, 3, 2]
-    assert edit_of(past.rows[1]).overtaken_by == 2
-    assert [one.origin.seq for one in blame_lines(past, third) if isinstance(one.origin, Row)] == [1, 2, 2, 1]
+    assert texts(path, MEMORY, 4) == [b"Before", b"Before" + TEA, held, b"Before" + CAKE, held]
+    rows = read_log(path, LogFilter(kind="note_removed"), 9)
+    assert notes_in(edit_of(rows[0]).hunks[0].removed) == [TEA.lstrip()]
+    assert damaged_rows(path, range(10)) == []
+
+
+def test_todays_home_is_folded_where_its_texts_are_known(old: Old, path: Path) -> None:
+    """Of two files the past begins with a text; of the third nobody knows what stood there."""
+    note = {"at": len(b"Ours.\n"), "text": TEA.decode(), "above": 0}
+    data = orjson.dumps({"size": 1, "to": 1, "notes": [note]})
+    files = [MEMORY, MEMORY.replace("main", "other"), MEMORY.replace("main", "third")]
+    for file in files:
+        old.change(file, "note_removed", data, 1)
+    old.connection.close()
+    Journal.open(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as journal:
+        know_digests(journal)
+        for seq, file in enumerate(files[:2], 1):
+            journal.execute("INSERT INTO texts VALUES (?,?,?)", (file, seq, zlib.compress(b"Ours.\n" + TEA)))
+        journal.execute("UPDATE changes SET data = ?", (data,))
+        journal.execute("PRAGMA user_version = 10")
+        journal.commit()
+    Journal.open(path).close()
+    for seq, file in enumerate(files[:2], 1):
+        assert texts(path, file, seq)[-1] == b"Ours.\n"
+    (row,) = read_log(path, LogFilter(file=files[2]), 9)
+    assert (texts(path, files[2], 3)[-1], edit_of(row).hunks) == (None, [(0, lines_of(TEA), [])])
 
 
 def test_the_journal_as_it_was_is_kept_beside(old: Old, path: Path) -> None:

@@ -26,6 +26,7 @@ from honeybadger_host.journal.schema import (
     Row,
     TurnKey,
 )
+from tests.host.journal.older import VERSION_7
 
 FILE = "groups/main/MEMORY.md"
 
@@ -414,31 +415,21 @@ def test_a_journal_of_another_version_is_refused(path: Path) -> None:
     assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     connection.close()
-    assert f"has schema {SCHEMA_VERSION + 1}, this host knows {SCHEMA_VERSION}" in refused(path)
+    assert f"has schema {SCHEMA_VERSION + 1}; this host knows {SCHEMA_VERSION}" in refused(path)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 9")
+    connection.close()
+    assert "take the home to a version of schema 10 first" in refused(path)
 
 
 # ------------------------------------------------------------------------------------------------ of an older version
 
-VERSION_1 = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE changes (
-    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
-    kind TEXT NOT NULL, file TEXT NOT NULL, offset INTEGER NOT NULL, data BLOB NOT NULL
-);
-CREATE TABLE receipts (
-    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
-    digest BLOB NOT NULL, reply BLOB NOT NULL, UNIQUE (grp, sender, request)
-);
-INSERT INTO meta VALUES ('identity', '0123abcd'), ('projected_seq', 2);
-PRAGMA user_version = 1;
-"""
-
 
 @pytest.fixture
 def old(path: Path) -> Path:
-    """A journal as version 1 made it; the first two of its 2,000 changes are projected."""
+    """A journal of schema 7; the first two of its 2,000 changes are projected."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"PRAGMA journal_mode = WAL; {VERSION_1} PRAGMA application_id = {APPLICATION_ID};")
+        connection.executescript(VERSION_7)
         rows = [row(seq) for seq in range(1, 2001)]
         connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
         connection.execute("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipt(2000))
@@ -453,7 +444,7 @@ def shape(path: Path) -> list[tuple[object]]:
         return [*names, *connection.execute("PRAGMA user_version")]
 
 
-def test_a_journal_of_version_1_is_upgraded_whole(old: Path, tmp_path: Path) -> None:
+def test_an_older_journal_is_upgraded_whole(old: Path, tmp_path: Path) -> None:
     assert read_position(old).marks == Marks(2, {})
     for _ in range(2):
         journal = reopened(old, "0123abcd")
