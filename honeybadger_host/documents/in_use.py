@@ -173,7 +173,7 @@ class DocumentsInUse:
         held = read_whole(path) or b""
         if digest_of(held) == seen.digest:
             return held
-        return self.reader.written_at(seen) or self.reader.written_as({seen.file: seen.digest}).get(seen.file) or held
+        return self.reader.written_at(seen) or held
 
     def evict(self) -> None:
         """Forget the documents that were used least lately, as far as they can be read again."""

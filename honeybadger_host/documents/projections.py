@@ -1,4 +1,4 @@
-"""The files as the journal says they are: documents, logs that only grow, and files that are written as a whole.
+"""The files as the journal says they are: documents, and logs that only grow.
 
 A change is *placed* before the commit: its file can be written. After the commit it is written, or kept as pending and
 tried again with every `look`. Once it is written and synced, the journal's marks are past it, and recovery begins
@@ -21,7 +21,7 @@ from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import append, closing_fd, open_to_append, path_in, read_all, remove_leftovers
 from honeybadger_host.files.unsynced import Unsynced
-from honeybadger_host.journal.atomic_files import WHOLE_KINDS, bring_up, make_room, row_offset
+from honeybadger_host.journal.atomic_files import row_offset
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.journal.schema import Row
 
@@ -62,8 +62,6 @@ class Batch:
         elif self._documents.covers(file):
             if file not in self._hashes:
                 self._documents.renderer.check(file)
-        elif isinstance(change, FileWritten | FileRemoved):
-            self._projections.make_room(file)
         elif file not in self._ends:
             self._ends[file] = self._projections.end_of(file)
 
@@ -113,7 +111,7 @@ class Projections:
         self._unsynced = unsynced
         self._changed = changed
         self._pending: defaultdict[str, list[Row]] = defaultdict(list)
-        """File that is no document -> changes that are not in it."""
+        """Log -> changes that are not in it."""
         self._failed: set[str] = set()
         self.written_seq = 0
         """All changes up to it are in their files, except those listed as behind. Any thread may read it."""
@@ -129,11 +127,6 @@ class Projections:
 
     def batch(self) -> Batch:
         return Batch(self)
-
-    def make_room(self, file: str) -> None:
-        """Make the folders of a file that will be replaced whole. Raises WorldFailed."""
-        self._unsynced.add_new_folders(path_in(self.home, file))
-        make_room(path_in(self.home, file))
 
     def end_of(self, file: str) -> int:
         """Return the offset of the next line of a log, which is made if missing. Raises WorldFailed."""
@@ -162,22 +155,18 @@ class Projections:
         return edits
 
     def _bring_up(self, file: str, *, is_first: bool) -> None:
-        """Write the pending changes of a file that is no document.
+        """Append the pending lines of a log.
 
         Args:
             is_first: nothing of it was tried before.
         """
         rows, path = self._pending[file], path_in(self.home, file)
         try:
-            if rows[0].kind in WHOLE_KINDS:
-                bring_up(path, file, rows)
-                self._unsynced.add(path.parent)
-            else:
-                with closing_fd(self._open(file)) as fd:
-                    if is_first:
-                        append(fd, _lead(fd) + b"".join(row.data for row in rows))
-                    else:
-                        complete(fd, rows)
+            with closing_fd(self._open(file)) as fd:
+                if is_first:
+                    append(fd, _lead(fd) + b"".join(row.data for row in rows))
+                else:
+                    complete(fd, rows)
             self._unsynced.add(path)
         except WorldFailed as error:
             if file not in self._failed:

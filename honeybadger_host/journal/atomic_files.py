@@ -22,7 +22,6 @@ from honeybadger_host.files.safe_files import (
     FILE_MODE,
     NotRegular,
     closing_fd,
-    is_open_for_writing,
     kind_of,
     make_folders,
     open_plain,
@@ -32,7 +31,6 @@ from honeybadger_host.files.safe_files import (
     sync_folder,
 )
 from honeybadger_host.journal.changes import REMOVED, Change, FileRemoved, FileWritten, NotesRevised, Whole, WholeKind
-from honeybadger_host.journal.schema import Row
 
 log = structlog.get_logger()
 
@@ -50,9 +48,9 @@ class WholeFiles:
         read: returns the newest version of a file, see `Documents.current`.
     """
 
-    def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
+    def __init__(self, home: Path, read: Callable[[str], bytes | None]) -> None:
         self._home = home
-        self._read = read or (lambda file: read_whole(path_in(home, file)))
+        self._read = read
         self._lock = threading.Lock()
         """Held to load and to write: what a decision has seen stays as it is until that is written."""
         self._held: dict[str, bytes | None] = {}
@@ -118,22 +116,6 @@ class WholeFiles:
                 sync_folder(path.parent.parent.parent)
             return True
 
-    def discard(self, file: str, is_due: Callable[[bytes], bool]) -> bool:
-        """Remove a file without a change in the journal, as when it has expired; return whether it was removed.
-
-        Only in the writer's place, and never a file that this batch has loaded: its change names what it replaces, and
-        would be taken for somebody's edit if that went away. Raises WorldFailed, OSError, and what `is_due` raises.
-
-        Args:
-            is_due: asked with what the file holds now.
-        """
-        with self._lock:
-            data = None if file in self._held else read_whole(path_in(self._home, file))
-            if data is None or not is_due(data):
-                return False
-            os.unlink(path_in(self._home, file))
-            return True
-
 
 def read_whole(path: Path | str) -> bytes | None:
     """Return what a file holds, None when there is none. Raises WorldFailed."""
@@ -173,44 +155,6 @@ def make_room(path: Path) -> None:
         raise WorldFailed(f"cannot write {path}: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
         raise WorldFailed(f"{path} is {kind_of(status.st_mode)} where the host needs a file: move it away")
-
-
-def bring_up(path: Path, file: str, rows: Sequence[Row]) -> bool:
-    """Make a file what the last of `rows` says, unless somebody else has changed it; return whether it was written.
-
-    Args:
-        file: its name below the home folder.
-        rows: its changes that may be missing in it, oldest first; at least one.
-    Raises WorldFailed: it can be neither read nor written; to be tried again.
-    """
-    held = read_whole(path)
-    states = [None if row.kind.endswith(REMOVED) else row.data for row in rows]
-    wanted = states[-1]
-    if held == wanted:
-        return False
-    known = {*(row.offset for row in rows), *map(fingerprint, states)}
-    if fingerprint(held) not in known:
-        if held is None or not _is_torn(held, states):
-            log.info("projection.kept", file=file, seq=rows[-1].seq, why="somebody changed it meanwhile")
-            return False
-        if is_open_for_writing(path):  # a person who saves it in place, not a power cut
-            raise WorldFailed(f"{path} is being saved by another program: it is looked at again in a second")
-    try:
-        if wanted is None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-        else:
-            make_room(path)
-            replace(path, wanted, mode=_mode_of(path), is_durable=False)
-    except OSError as error:
-        raise WorldFailed(f"cannot write {path}: {error.strerror}") from error
-    return True
-
-
-def _is_torn(held: bytes, states: Sequence[bytes | None]) -> bool:
-    """Return whether a power cut left a file empty, short, or with zeros at its end."""
-    kept = held.rstrip(b"\0")
-    return any(state is not None and state.startswith(kept) for state in states)
 
 
 def _mode_of(path: Path) -> int:

@@ -30,7 +30,7 @@ from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row,
 LOOKED_AT: Final = "looked_at"
 # In `meta`: the files of all kinds of documents that were there are known since; else the value is another one.
 ADOPTED: Final = "adopted"
-ADOPTED_KINDS: Final = 4
+ADOPTED_KINDS: Final = 5
 # Kinds of changes of the host within a file; `Row.offset` is the fingerprint of what was there.
 REVISED_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED))
 LINE_KINDS: Final = REVISED_KINDS | {*EDIT_KINDS}  # kinds of rows that name replaced lines
@@ -311,17 +311,6 @@ class EditReader:
         query = "SELECT data FROM changes WHERE seq = ? AND file = ?"
         found = next(iter(self.rows(query, (seen.seq, seen.file))), None)
         return None if found is None or digest_of(found[0]) != seen.digest else found[0]
-
-    def written_as(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the earlier contents of files that have the wanted digests. Reads all changes."""
-        query = "SELECT file, data FROM changes WHERE file IN (SELECT value FROM json_each(?)) ORDER BY seq DESC"
-        found: dict[str, bytes] = {}
-        for file, data in self.rows(query, (_listed(wanted),)) if wanted else ():
-            if file not in found and digest_of(data) == wanted[file]:
-                found[file] = data
-                if len(found) == len(wanted):
-                    break
-        return found
 
     def texts(self, files: Collection[str]) -> Iterator[tuple[str, int, bytes]]:
         """Yield file, number and text of those whose past begins with a text, before the change of that number."""

@@ -23,6 +23,7 @@ from honeybadger_host.memory.working_memory import ROOT as WORKING
 _FILES_AT_ONCE: Final = 256
 _PAUSE: Final = 50  # multiple of the time of one folder comparison before the next
 _AGENTS: Final = "config/agents"
+_CONSOLIDATED: Final = "data/consolidated"
 _JSON_FOLDERS: Final = ("tasks", "proposals")
 
 
@@ -41,6 +42,7 @@ class ChangedFiles:
         self._folders: dict[str, int | None] = {}
         """Folder -> its stamp when it was listed last."""
         self._not_before: dict[str, float] = {}
+        self._known_groups: set[str] = set()
 
     def touch_folder(self, folder: str) -> None:
         """Say that a folder below the home is watched from now on: the next comparison looks at every file in it."""
@@ -57,16 +59,22 @@ class ChangedFiles:
     def _texts(self) -> list[str]:
         files = [
             ROOT_GLOBAL_FILE,
-            *(f"groups/{group}/{name}" for group in groups_in(self._home) for name in TEXTS),
+            *(f"groups/{group}/{name}" for group in self._groups() for name in TEXTS),
         ]
         for agent in names_in(f"{self._home}/{_AGENTS}"):
             files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(f"{self._home}/{_AGENTS}/{agent}"))
         files += (f"{MOVED_FOLDER}/{name}" for name in names_in(f"{self._home}/{MOVED_FOLDER}"))
         return files
 
+    def _groups(self) -> list[str]:
+        """Return the groups that have a folder, or had one since the start."""
+        self._known_groups.update(groups_in(self._home))
+        return sorted(self._known_groups)
+
     def _json_folders(self) -> list[str]:
-        folders: list[str] = []
-        for group in groups_in(self._home):
+        folders = [_CONSOLIDATED]
+        for group in self._groups():
+            folders.append(f"{_CONSOLIDATED}/{group}")
             folders += [f"groups/{group}/{name}" for name in _JSON_FOLDERS]
             folders += self._entries.folders(group)
             folders += self._entries.folders(f"{group}/archive")
@@ -81,7 +89,7 @@ class ChangedFiles:
             self._compare(files[start : start + _FILES_AT_ONCE])
         yield
         now = time.monotonic()
-        for folder in self._json_folders():
+        for folder in dict.fromkeys((*self._json_folders(), *self._folders)):  # those that were moved away, too
             if self._not_before.get(folder, 0.0) <= now and self._folders.get(folder) != self._stamp_of(folder):
                 yield from self._compare_folder(folder)
                 self._not_before[folder] = now + _PAUSE * (time.monotonic() - now)

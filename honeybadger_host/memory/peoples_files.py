@@ -21,8 +21,12 @@ def document_group(file: str) -> str | None:
             name
         ):
             return group if NAME.fullmatch(group) and _is_text(file) else None
-        case ["data", "working", group, _, name] | ["data", "context", group, name] if is_json_name(name):
+        case ["data", "working", group, _, name] | ["data", "context" | "consolidated", group, name] if is_json_name(
+            name.removesuffix(".deleted")
+        ):
             return group if NAME.fullmatch(group) and _is_text(file) else None
+        case ["data", "consolidated", name] if is_json_name(name):
+            return name.removesuffix(".json").removesuffix(".dream")
         case _:
             return group_of(file)
 

@@ -103,6 +103,13 @@ def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawS
     edits(stood.home, 2)
 
 
+def test_a_group_moved_away_is_recorded_as_removed(stood: HostProcess, tmp_path: Path) -> None:
+    stood.home.joinpath("groups/main").rename(tmp_path / "elsewhere")
+    moved = {edit["file"].rpartition("/")[0] for edit in edits(stood.home, 3)}
+    assert moved == {"groups/main", "groups/main/memory/general"}
+    assert {edit["kind"] for edit in edits(stood.home, 3)} == {"edit_removed"}
+
+
 def test_removing_an_entry_just_saved_is_an_edit(stood: HostProcess, stranger: RawSender) -> None:
     saved = stranger.do("t", "save_memory", content="likes tea", category="drinks")["id"]
     path = stood.home / f"groups/main/memory/drinks/{saved}.json"

@@ -136,3 +136,15 @@ def test_a_file_torn_by_a_power_cut_is_restored(world: World) -> None:
         (world.home / ENTRY).write_bytes(torn)
         world.kill()
         assert (world.read(ENTRY), world.look(ENTRY)) == (whole, [])
+
+
+def test_a_save_in_place_is_not_taken_for_torn(world: World) -> None:
+    write(world, dumped(content="tea"))
+    world.look(ENTRY)
+    world.commit(FileWritten("main", "entry", ENTRY, dumped(content="tea", n=1), world.read(ENTRY)))
+    with (world.home / ENTRY).open("wb") as editor:
+        world.kill()
+        assert world.read(ENTRY) == b""
+        editor.write(dumped(content="green tea"))
+    world.look(ENTRY)
+    assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 1}
