@@ -46,7 +46,6 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
                 limits,
                 current=lambda file: read_whole(home / file),
                 render=lambda file: None,
-                last_written=lambda file: None,
             )
             assert len(sessions.read("main", "main").document.recent_history) == 51
 

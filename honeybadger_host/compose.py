@@ -24,7 +24,7 @@ from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
-from honeybadger_host.documents.document import Rules, is_json
+from honeybadger_host.documents.document import Rules
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.errors import SettingsError
@@ -143,7 +143,7 @@ def _put_together(
             memory.arrivals.came(Path(file).stem)
 
     def rules_of(file: str) -> Rules | None:
-        return memory.sessions.rules if file.startswith(f"{SESSIONS}/") and is_json(file) else None
+        return memory.sessions.rules if file.startswith(f"{SESSIONS}/") and file.endswith(".json") else None
 
     unsynced = Unsynced(home)
     documents = Documents(
@@ -288,7 +288,6 @@ def _memory_of(
             CompactionLimits(),
             current=projections.documents.current,
             render=projections.documents.render,
-            last_written=journal.last_written,
             kept=kept,
         ),
         index=index,

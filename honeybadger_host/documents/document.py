@@ -21,7 +21,7 @@ MAX_SAVE_SECONDS: Final = 30.0
 
 def is_json(file: str) -> bool:
     """Return whether a document is a JSON object; the others are texts."""
-    return file.endswith(".json")
+    return file.endswith((".json", ".json.deleted"))
 
 
 def merged_as(file: str, base: bytes, newest: bytes, saved: bytes) -> bytes:

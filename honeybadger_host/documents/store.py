@@ -64,11 +64,6 @@ class Documents:
         self.touch = in_use.touch
         self.current = self.saves.current
 
-    def text(self, file: str) -> bytes:
-        """Return the newest version; empty when there is none. Raises WorldFailed."""
-        with self.in_use.lock:
-            return bytes(self.in_use.load(file).text)
-
     def hash_of(self, file: str) -> hashlib._Hash | None:
         """Return the SHA-256 of the newest version, to go on with; None: it is empty. Raises WorldFailed."""
         with self.in_use.lock:

@@ -21,7 +21,6 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
 from honeybadger_host.files.safe_files import identity_of
-from honeybadger_host.journal.changes import REMOVED
 from honeybadger_host.journal.connection import (
     SharedLog,
     Transaction,
@@ -256,13 +255,6 @@ class Journal:
         with translating(self.path):
             yield from map(Row._make, self._writer.execute(of_some, (first, self.marks.settled_seq)))
             yield from map(Row._make, self._writer.execute(of_all, (self.marks.settled_seq,)))
-
-    def last_written(self, file: str) -> bytes | None:
-        """Return what a whole file was given last; None: never, or it was removed since. Any thread; for repairs."""
-        query = f"SELECT kind, data FROM changes WHERE file = ? AND NOT {IS_EDIT} ORDER BY seq DESC LIMIT 1"  # noqa: S608  a constant
-        for kind, data in self._read(query, (file,)):
-            return None if kind.endswith(REMOVED) else data
-        return None
 
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
         """Forget some of the oldest receipts of changes up to one, and turns begun before; return how many receipts.

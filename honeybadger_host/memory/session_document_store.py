@@ -23,7 +23,6 @@ from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.documents.document import Rules
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
-from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
@@ -126,7 +125,6 @@ class Sessions:
         current: returns the newest version of a file, see `Documents.current`.
         render: writes a file whose derived members changed, see `Documents.render`.
         kept: keeps the documents of files.
-        last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
     """
 
     def __init__(
@@ -136,7 +134,6 @@ class Sessions:
         *,
         current: Callable[[str], bytes | None],
         render: Callable[[str], None],
-        last_written: Callable[[str], bytes | None],
         kept: KeptFiles | None = None,
     ) -> None:
         self.limits = limits
@@ -145,7 +142,6 @@ class Sessions:
         self._kept = kept or KeptFiles(turn_logs.home)
         self._current = current
         self._render = render
-        self._last_written = last_written
         self._clock = turn_logs.clock
         self.rules = Rules(is_document, with_derived_of, self.as_file)
         self.compactions = 0
@@ -197,18 +193,13 @@ class Sessions:
             raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
 
     def deletion(self, group: str, session: str) -> Deletion:
-        """Return what the last deletion of a document left, from the journal when its file is damaged.
-
-        Raises WorldFailed.
-        """
+        """Return what the last deletion of a document left. Raises WorldFailed: its file cannot be read."""
         file = deleted_file(group, session)
-        with contextlib.suppress(ValueError):
-            return self._kept.value(file, lambda: parse_deletion(read_whole(self._home / file)))
-        with contextlib.suppress(ValueError):
-            if (last := self._last_written(file)) is not None:
-                return parse_deletion(last)
-        log.warning("session.mark_lost", file=file)
-        return Deletion()
+        try:
+            return self._kept.value(file, lambda: parse_deletion(self._current(file)))
+        except ValueError:
+            log.warning("session.mark_lost", file=file)
+            return Deletion()
 
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
@@ -234,7 +225,7 @@ class Sessions:
         """Return the same for `remove`. Raises WorldFailed."""
         self.load(group, session)
         working = self._working[group, session]
-        working.tombstone = read_whole(self._home / deleted_file(group, session))
+        working.tombstone = self._current(deleted_file(group, session))
         working.deletion = self.deletion(group, session)
 
     def view(self, group: str, session: str) -> View:

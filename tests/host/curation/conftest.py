@@ -38,7 +38,6 @@ def uses(home: Path) -> PassDependencies:
             CompactionLimits(),
             current=lambda file: read_whole(home / file),
             render=lambda file: None,
-            last_written=lambda file: None,
         ),
         watermarks=Watermarks(KeptFiles(home)),
         files=files,

@@ -81,7 +81,9 @@ class Room:
             author_of=lambda uid: HUMAN,
             wall=lambda: time.time() + self.wall_ahead,
             clock=lambda: time.monotonic() + self.wall_ahead,
-            rules=lambda file: self.sessions.rules if file.startswith(f"{SESSIONS}/") else None,
+            rules=lambda file: (
+                self.sessions.rules if file.startswith(f"{SESSIONS}/") and file.endswith(".json") else None
+            ),
         )
         self.projections = Projections(home, self.documents, unsynced)
         if not self.journal.has_adopted:
@@ -93,7 +95,6 @@ class Room:
             self.limits,
             current=self.documents.current,
             render=self.documents.render,
-            last_written=self.journal.last_written,
         )
         self.task_states = TaskStates(self.journal.task_records())
         stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]

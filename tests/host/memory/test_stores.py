@@ -98,7 +98,6 @@ def documents(home: Path) -> Stored:
         CompactionLimits(),
         current=lambda file: read_whole(home / file),
         render=lambda file: None,
-        last_written=lambda file: None,
     )
 
     def change(number: int) -> Change:
