@@ -59,8 +59,10 @@ def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
 def keep_before(connection: sqlite3.Connection, path: Path) -> None:
     """Keep a journal of an earlier version next to it, until the operator or `forget` removes it.
 
-    Raises sqlite3.Error, OSError.
+    Raises sqlite3.Error, OSError, JournalError.
     """
+    if known_version(connection, path) == SCHEMA_VERSION:
+        return
     temporary = path.with_name(f"{path.name}{BEFORE}.tmp")
     temporary.unlink(missing_ok=True)
     os.close(open_new(temporary))
