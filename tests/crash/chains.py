@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import pytest
 
@@ -22,34 +23,30 @@ _KILLED: Final = -9
 
 @dataclass(slots=True)
 class Figures:
-    """What chains came to."""
+    """What chains and storms came to.
 
-    chains: int = 0
-    kills: int = 0
-    cuts: int = 0
-    acknowledged: int = 0
+    Args:
+        counts: how many of each thing, as `kills`.
+        bad: what was wrong, and where a host was struck.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
     verdict: Verdict = field(default_factory=Verdict)
     bad: list[str] = field(default_factory=list)
-    """Where each chain was struck that ended badly, and what was wrong."""
 
     @property
     def is_good(self) -> bool:
-        return self.verdict.is_good
+        return self.verdict.is_good and not self.bad
 
     def add(self, other: Figures) -> None:
-        self.chains += other.chains
-        self.kills += other.kills
-        self.cuts += other.cuts
-        self.acknowledged += other.acknowledged
+        self.counts += other.counts
         self.verdict.add(other.verdict)
         self.bad += other.bad
 
     def __str__(self) -> str:
-        head = (
-            f"{self.chains} chains, {self.kills} kills, {self.cuts} power cuts: {len(self.verdict.lost)} lost, "
-            f"{len(self.verdict.doubled)} doubled, {len(self.verdict.wrong)} wrong"
-        )
-        return "\n".join([head, *self.bad[:5]])
+        counts = ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        wrong = [len(found) for found in (self.verdict.lost, self.verdict.doubled, self.verdict.wrong)]
+        return "\n".join([f"{counts}: {wrong} lost, doubled, wrong", *self.bad[:5]])
 
 
 @dataclass(slots=True)
@@ -77,7 +74,7 @@ class Chain:
 
     def run(self) -> Figures:
         """Go through the deaths, then to the end; the folder is removed when all is well."""
-        figures = Figures(chains=1)
+        figures = Figures(Counter(chains=1))
         home = self.folder / "home"
         make_home(home)
         story = Story(home)
@@ -87,17 +84,17 @@ class Chain:
         story.drop_some(self.rounds, may_forget=self.cuts is None)
         for number, kill in enumerate((self.first, *self.then)):
             code = self._live(story, shadow, kill)
-            figures.kills += code == _KILLED
+            figures.counts["kills"] += code == _KILLED
             self.is_over |= number == 0 and code == 0
             if code not in (0, _KILLED):
                 return self._failed(figures, story, code)
             if shadow is not None and self.cuts is not None:
                 cut_power(story, shadow, self.cuts, is_mixed=self.is_mixed)
-                figures.cuts += 1
+                figures.counts["cuts"] += 1
                 story.retry()
         if (code := self._live(story, shadow, None)) != 0:
             return self._failed(figures, story, code)
-        figures.acknowledged = len(story.acknowledged)
+        figures.counts["acknowledged"] = len(story.acknowledged)
         figures.verdict = story.check(is_ordered=not (self.editor or self.cuts), may_replies_vanish=bool(self.cuts))
         if figures.verdict.is_good:
             shutil.rmtree(self.folder)
@@ -125,17 +122,10 @@ class Chain:
         return "struck at " + ", ".join(read(struck_file(home)).decode(errors="replace").splitlines() or [struck(home)])
 
 
-class Total(Protocol):
-    """What a campaign came to so far."""
-
-    @property
-    def is_good(self) -> bool: ...
-
-
-def rounds(total: Total, is_enough: Callable[[], bool], capsys: pytest.CaptureFixture[str]) -> Iterator[int]:
-    """Number the rounds of a long campaign until it is enough; what it came to is printed, and must be good."""
+def rounds(total: Figures, what: str, least: int, capsys: pytest.CaptureFixture[str]) -> Iterator[int]:
+    """Number the rounds of a campaign until it has so many of something; the figures are printed and must be good."""
     for number in itertools.count(1):
-        if is_enough():
+        if total.counts[what] >= least:
             return
         yield number
         with capsys.disabled():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import re
 import sqlite3
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -363,6 +365,30 @@ class Story:
             for (name, file), count in changes.items()
             if count > 1 and not file.endswith(f"/{KEYED}.jsonl")  # a request appends several turns there
         ]
+
+
+@contextlib.contextmanager
+def producing(
+    story: Story, boxes: Sequence[tuple[str, str]], pause: float, words: str = "", *, alike: int = 2
+) -> Iterator[None]:
+    """Let each sender drop notes and turns, some alike, with pauses of some seconds, while the block lasts."""
+    is_over = threading.Event()
+
+    def produce(box: tuple[str, str]) -> None:
+        for number in itertools.count():
+            if is_over.wait(pause):
+                return
+            story.drop(box, "turn" if number % 4 == 0 else "note", f"{box[1]} says {number // alike}{words}")
+
+    threads = [threading.Thread(target=produce, args=(box,), daemon=True) for box in boxes]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
 
 
 def read(path: Path) -> bytes:

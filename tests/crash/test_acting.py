@@ -28,7 +28,7 @@ from typing import Any, Final
 import pytest
 
 from honeybadger_host.files.home import make_home
-from tests.crash.chains import rounds
+from tests.crash.chains import Figures, rounds
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, ended
 from tests.crash.test_delegation import SPECIALISTS, write_scripts
@@ -159,36 +159,7 @@ def _bodies(posts: Sequence[tuple[object, bytes]]) -> list[dict[str, Any]]:
     return [json.loads(body) for _, body in [*posts]]
 
 
-@dataclass
-class Storm:
-    """What storms came to."""
-
-    kills: int = 0
-    runs: int = 0
-    delegations: int = 0
-    messages: int = 0
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def is_good(self) -> bool:
-        return not self.problems
-
-    def add(self, other: Storm) -> None:
-        self.kills += other.kills
-        self.runs += other.runs
-        self.delegations += other.delegations
-        self.messages += other.messages
-        self.problems += other.problems
-
-    def __str__(self) -> str:
-        head = (
-            f"{self.kills} kills, {self.runs} runs of tasks, {self.delegations} delegations, {self.messages} messages: "
-            f"{len(self.problems)} wrong"
-        )
-        return "\n".join([head, *self.problems[:5]])
-
-
-def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults: Sequence[str] = ()) -> Storm:
+def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults: Sequence[str] = ()) -> Figures:
     """Kill hosts of one home while all of it goes on; return what the files say in the end."""
     home = folder / "home"
     folder.mkdir(parents=True)
@@ -216,7 +187,8 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
             assert host.wait(90) == 0, host.tail()
     problems = [f"{problem} ({folder})" for problem in _wrong(life, until)]
     asked, runs = len(life.asked), len(records(home, "done", _CLOCK))
-    return Storm(kills, runs, (asked + runs) * len(SPECIALISTS), len(life.sent), problems)
+    done = Counter(kills=kills, runs=runs, delegations=(asked + runs) * len(SPECIALISTS), messages=len(life.sent))
+    return Figures(done, bad=problems)
 
 
 def _live(nursery: Nursery, home: Path, rng: random.Random, faults: Sequence[str]) -> None:
@@ -324,9 +296,9 @@ def _wrong_messages(life: Life) -> Iterator[str]:
         yield f"the reader heard {heard} of {numbers}"
 
 
-def storms(nursery: Nursery, folder: Path, rng: random.Random, count: int, kills: int) -> Storm:
+def storms(nursery: Nursery, folder: Path, rng: random.Random, count: int, kills: int) -> Figures:
     """Run some storms at once, each on a home of its own."""
-    total = Storm()
+    total = Figures()
     seeds = [random.Random(rng.getrandbits(64)) for _ in range(count)]
     for one in at_once(*(partial(storm, nursery, folder / f"home{at}", seed, kills) for at, seed in enumerate(seeds))):
         total.add(one)
@@ -336,9 +308,11 @@ def storms(nursery: Nursery, folder: Path, rng: random.Random, count: int, kills
 def test_killed_at_random_runs_delegations_and_messages_happen_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
-    total = Storm()
-    while total.runs <= 1 or total.delegations <= 4 or total.messages <= 5:  # hosts that die at once do little
-        total.add(storm(nursery, tmp_path / str(total.kills), rng, 5))
+    total = Figures()
+    while (
+        total.counts["runs"] <= 1 or total.counts["delegations"] <= 4 or total.counts["messages"] <= 5
+    ):  # hosts that die at once do little
+        total.add(storm(nursery, tmp_path / str(total.counts["kills"]), rng, 5))
         assert total.is_good, str(total)
 
 
@@ -347,7 +321,7 @@ def test_a_host_that_forgets_receipts_does_something_twice(
 ) -> None:
     """The control: the same check sees what receipts are for."""
     numbers = itertools.count()
-    while not storm(nursery, tmp_path / str(next(numbers)), rng, 3, ("--without-receipts",)).problems:
+    while not storm(nursery, tmp_path / str(next(numbers)), rng, 3, ("--without-receipts",)).bad:
         pass
 
 
@@ -356,6 +330,6 @@ def test_a_host_that_forgets_receipts_does_something_twice(
 def test_three_thousand_kills_while_agents_act(
     nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    total = Storm()
-    for number in rounds(total, lambda: total.kills >= KILLS, capsys):
+    total = Figures()
+    for number in rounds(total, "kills", KILLS, capsys):
         total.add(storms(nursery, tmp_path / str(number), rng, _AT_ONCE, 25))

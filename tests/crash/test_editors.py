@@ -8,8 +8,8 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from honeybadger_host.journal.position import read_position
 from tests.crash.chains import Figures, rounds
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, ended, is_up
-from tests.crash.story import Sent, Story, read
+from tests.crash.story import Sent, Story, producing, read
 from tests.hosting import Child, at_once, wait_for
 from tests.people import save, settle
 
@@ -100,7 +100,8 @@ class Editor:
         settled = [
             sent
             for sent in self._story.sent
-            if (reply := self._story.acknowledged.get(sent.request_id)) is not None
+            if sent.kind == "note"
+            and (reply := self._story.acknowledged.get(sent.request_id)) is not None
             and orjson.loads(reply)["seq"] < first
             and sent.request_id not in self._story.taken_out
             and note_of(sent, text) in text
@@ -116,51 +117,17 @@ def note_of(sent: Sent, text: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def at_work(story: Story, editor: Editor) -> Iterator[None]:
-    """Send notes and edit them, each in a thread of its own."""
-    is_over = threading.Event()
-    threads = [threading.Thread(target=_send, args=(story, box, is_over), daemon=True) for box in SENDERS]
+def at_work(editor: Editor) -> Iterator[None]:
     editing = threading.Thread(target=editor.run, daemon=True)
-    for thread in (*threads, editing):
-        thread.start()
+    editing.start()
     try:
         yield
     finally:
-        is_over.set()
         editor.is_over.set()
-        for thread in (*threads, editing):
-            thread.join()
+        editing.join()
 
 
-def _send(story: Story, box: tuple[str, str], is_over: threading.Event) -> None:
-    for number in itertools.count():
-        if is_over.wait(_PAUSE_SECONDS):
-            return
-        story.drop(box, "note", f"{box[1]} says {number}")
-
-
-@dataclass(slots=True)
-class Storm:
-    """What storms came to."""
-
-    figures: Figures = field(default_factory=Figures)
-    saves: int = 0
-    deletions: int = 0
-
-    def add(self, other: Storm) -> None:
-        self.figures.add(other.figures)
-        self.saves += other.saves
-        self.deletions += other.deletions
-
-    @property
-    def is_good(self) -> bool:
-        return self.figures.is_good
-
-    def __str__(self) -> str:
-        return f"{self.figures.acknowledged} notes, {self.saves} saves, {self.deletions} deletions: {self.figures}"
-
-
-def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults: Sequence[str] = ()) -> Storm:
+def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults: Sequence[str] = ()) -> Figures:
     """Kill hosts of one home while people write and edit; return what the files say in the end."""
     home = folder / "home"
     folder.mkdir()
@@ -172,7 +139,7 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     def start() -> Child:
         return nursery.start(home, base={"log.level": "warning"}, faults=faults)
 
-    with at_work(story, editor):
+    with producing(story, SENDERS, _PAUSE_SECONDS, alike=1), at_work(editor):
         for _ in range(kills):
             with ended(start()) as host:
                 death = time.monotonic() + rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4)))
@@ -184,19 +151,20 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
         wait_for(lambda: is_up(host, home) and not story.is_waiting(), 60, what="every box empty")
         settle(home)
         story.look()
-    figures = Figures(chains=1, kills=kills, acknowledged=len(story.acknowledged))
+    figures = Figures(Counter(kills=kills, notes=len(story.acknowledged), saves=editor.saves))
+    figures.counts["deletions"] = len(story.taken_out)
     figures.verdict = story.check(is_ordered=False)
     if not figures.verdict.is_good:
         figures.bad.append(f"{figures.verdict} ({folder})")
-    return Storm(figures, editor.saves, len(story.taken_out))
+    return figures
 
 
 def storms(
     nursery: Nursery, folder: Path, rng: random.Random, count: int, kills: int, faults: Sequence[str] = ()
-) -> Storm:
+) -> Figures:
     """Run some storms at once, each on a home of its own."""
     folder.mkdir(exist_ok=True)
-    total, seeds = Storm(), [random.Random(rng.getrandbits(64)) for _ in range(count)]
+    total, seeds = Figures(), [random.Random(rng.getrandbits(64)) for _ in range(count)]
     runs = [partial(storm, nursery, folder / f"home{at}", seed, kills, faults) for at, seed in enumerate(seeds)]
     for one in at_once(*runs):
         total.add(one)
@@ -215,7 +183,7 @@ def test_a_host_without_patience_loses_notes_under_editors(
 ) -> None:
     """The control: the same check sees what settling is for."""
     for number in range(10):
-        verdict = storms(nursery, tmp_path / str(number), rng, 3, 2, ("--without-patience",)).figures.verdict
+        verdict = storms(nursery, tmp_path / str(number), rng, 3, 2, ("--without-patience",)).verdict
         if verdict.lost or verdict.doubled:
             return
     raise AssertionError("nothing was lost or doubled")
@@ -226,7 +194,7 @@ def test_a_host_without_patience_loses_notes_under_editors(
 def test_two_thousand_kills_under_editors(
     nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    total = Storm()
-    for number in rounds(total, lambda: total.figures.kills >= KILLS, capsys):
+    total = Figures()
+    for number in rounds(total, "kills", KILLS, capsys):
         total.add(storms(nursery, tmp_path / str(number), rng, _AT_ONCE, 25))
-    assert total.deletions
+    assert total.counts["deletions"]

@@ -63,14 +63,14 @@ def test_killed_at_any_call_nothing_is_lost_or_doubled(
 ) -> None:
     first = rng.randint(1, stride)
     figures = until_over(chains(nursery, tmp_path, when, has_editor, rng, first=first, stride=stride))
-    assert figures.kills > figures.chains
+    assert figures.counts["kills"] > figures.counts["chains"]
     assert figures.verdict.is_good, figures
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_thrice_at_a_point_nothing_is_lost(nursery: Nursery, tmp_path: Path, point: str) -> None:
     figures = at_point(nursery, tmp_path, point)
-    assert figures.kills == 3
+    assert figures.counts["kills"] == 3
     assert figures.verdict.is_good, figures
 
 
@@ -103,7 +103,7 @@ def test_killed_at_every_call_nothing_is_lost_or_doubled(
     def go_through(folder: Path, when: When, has_editor: bool, seed: int) -> Figures:
         return until_over(chains(nursery, folder, when, has_editor, random.Random(seed), first=1, stride=1))
 
-    for number in rounds(total, lambda: total.kills >= _MIN_KILLS, capsys):
+    for number in rounds(total, "kills", _MIN_KILLS, capsys):
         ways = [(tmp_path / f"{number}-{way}", *how, rng.getrandbits(64)) for way, how in enumerate(WAYS)]
         for figures in at_once(*(partial(go_through, *way) for way in ways)):
             total.add(figures)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from honeybadger_host.files.home import make_home
 from tests.crash.chains import Chain, Figures, kills_in_recovery, rounds, until_over
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, When, attend, cut_power, ended, keep_all
-from tests.crash.story import BOXES, Story
+from tests.crash.story import BOXES, Story, producing
 
 _MIN_CUTS: Final = int(os.environ.get("HB_CRASH_CUTS", "3000"))
 
@@ -51,8 +50,8 @@ def test_a_power_cut_at_any_call_keeps_acknowledged_changes(
 ) -> None:
     first = rng.randint(1, stride)
     figures = until_over(chains(nursery, tmp_path, when, rng, is_mixed=is_mixed, first=first, stride=stride))
-    assert figures.cuts > figures.chains
-    assert figures.acknowledged
+    assert figures.counts["cuts"] > figures.counts["chains"]
+    assert figures.counts["acknowledged"]
     assert figures.verdict.is_good, figures
 
 
@@ -96,33 +95,20 @@ def cut_under_load(nursery: Nursery, folder: Path, rng: random.Random, *, cuts: 
     keep_all(home, shadow)
     faults = ("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.02")
     for cut in range(cuts):
-        is_dark = threading.Event()
-        producers = [
-            threading.Thread(target=_produce, args=(story, box, f"cut {cut}", is_dark), daemon=True) for box in BOXES
-        ]
-        with ended(nursery.start(home, {"spool.pipeline.BATCH_REQUESTS": 512}, faults=faults, shadow=shadow)) as host:
-            for producer in producers:
-                producer.start()
+        with (
+            ended(nursery.start(home, {"spool.pipeline.BATCH_REQUESTS": 512}, faults=faults, shadow=shadow)) as host,
+            producing(story, BOXES, 0.002, f" in cut {cut}"),
+        ):
             lights_out = time.monotonic() + rng.uniform(0.05, 0.4)
             while time.monotonic() < lights_out:
                 story.look()
             host.kill()
-        is_dark.set()
-        for producer in producers:
-            producer.join()
         story.look()
         cut_power(story, shadow, rng, is_mixed=bool(cut % 2))
         story.retry()
     with ended(nursery.start(home, {"spool.pipeline.BATCH_REQUESTS": 512}, faults=faults, shadow=shadow)) as host:
         assert attend(story, host) == 0, host.tail()
     return story
-
-
-def _produce(story: Story, box: tuple[str, str], words: str, is_dark: threading.Event) -> None:
-    for number in itertools.count():
-        if is_dark.wait(0.002):
-            return
-        story.drop(box, "turn" if number % 3 == 0 else "note", f"{box[1]} in {words}, {number // 2}")
 
 
 def test_a_host_that_does_not_sync_loses_acknowledged_notes(
@@ -146,6 +132,6 @@ def test_power_cuts_at_every_call_keep_what_was_acknowledged(
 ) -> None:
     total = Figures()
     ways = itertools.cycle[tuple[When, bool]]((("before", False), ("after", True), ("torn", True), ("before", True)))
-    for number in rounds(total, lambda: total.cuts >= _MIN_CUTS, capsys):
+    for number in rounds(total, "cuts", _MIN_CUTS, capsys):
         when, is_mixed = next(ways)
         total.add(until_over(chains(nursery, tmp_path / str(number), when, rng, is_mixed=is_mixed)))

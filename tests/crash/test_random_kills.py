@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.crash.conftest import IS_LONG
-from tests.crash.story import BOXES, Editor, Story
+from tests.crash.story import BOXES, Editor, Story, producing
 from tests.hosting import HostProcess, wait_for
 
 SETTINGS = {"ipc.sweep_seconds": 0.02, "log.level": "warning"}
@@ -26,12 +24,8 @@ def test_killed_at_random_under_load_nothing_is_lost(
     story = Story(home)
     copies = tmp_path / "copies"
     copies.mkdir()
-    is_over = threading.Event()
-    producers = [threading.Thread(target=_produce, args=(story, box, is_over), daemon=True) for box in BOXES]
-    for producer in producers:
-        producer.start()
-    try:
-        with HostProcess(home, SETTINGS) as host:
+    with HostProcess(home, SETTINGS) as host:
+        with producing(story, BOXES, _PAUSE_SECONDS):
             for kill in range(_KILLS):
                 answered = len(story.acknowledged)
                 host.start()
@@ -46,22 +40,10 @@ def test_killed_at_random_under_load_nothing_is_lost(
                 if editor is not None:
                     editor.finish()
                 story.look()
-            is_over.set()
-            for producer in producers:
-                producer.join()
-            host.start()
-            wait_for(lambda: not story.is_waiting(), 60, what="every box empty")
-            host.stop()
-    finally:
-        is_over.set()
+        host.start()
+        wait_for(lambda: not story.is_waiting(), 60, what="every box empty")
+        host.stop()
     story.look()
     verdict = story.check(is_ordered=not has_editor)
     assert len(story.acknowledged) == len(story.sent)
     assert verdict.is_good, verdict
-
-
-def _produce(story: Story, box: tuple[str, str], is_over: threading.Event) -> None:
-    for number in itertools.count():
-        if is_over.wait(_PAUSE_SECONDS):
-            return
-        story.drop(box, "turn" if number % 4 == 0 else "note", f"{box[1]} says {number // 2}")

@@ -6,8 +6,6 @@ import json
 import random
 import re
 import shutil
-import signal
-import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,7 +16,7 @@ import pytest
 
 from honeybadger_host.files.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, Work, is_up, kill_again
+from tests.crash.hosts import Nursery, Work, kill_again
 from tests.hosting import HostProcess, RawSender, turns_of, wait_for
 
 STRIDE: Final = 1 if IS_LONG else 97
@@ -106,38 +104,3 @@ def check(home: Path, where: str) -> None:
     assert Counter(message["request"] for message in told) == Counter({turn["request"]: 1 for turn in turns}), where
     assert not (home / "groups/main/tasks/once.json").exists(), where
     assert (home / "groups/main/tasks/hourly.json").exists(), where
-
-
-def test_killed_at_random_each_run_is_made_or_missed(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
-    home = tmp_path / "home"
-    make_home(home)
-    (home / "script.json").write_text(json.dumps({"turns": [{"answers": [{"text": "Done."}]}]}))
-    for task in ("a", "b", "c"):
-        put(home, task, group=task, schedule_type="interval", interval_seconds=1, missed="all")
-    kills = 300 if IS_LONG else 6
-    settings = {**SETTINGS, "tasks.least_seconds": 1}
-
-    def are_run() -> bool:
-        return all(len(records(home, "done", group=task)) > kills // 2 for task in ("a", "b", "c"))
-
-    for number in range(kills + 1):
-        host = nursery.start(home, settings)
-        wait_for(lambda host=host: is_up(host, home) or host.poll() is not None)  # type: ignore[misc]
-        if number == kills:
-            wait_for(are_run, what="runs enough to judge by")
-        time.sleep(rng.uniform(0, 1.5))
-        host.send_signal(signal.SIGKILL if number < kills else signal.SIGTERM)
-        assert host.wait(60) in (0, -signal.SIGKILL), host.tail()
-    for task in ("a", "b", "c"):
-        done = records(home, "done", group=task)
-        last = None
-        for record in done:
-            run = datetime.fromisoformat(record["run"])
-            if last is not None and run != last + timedelta(seconds=1):
-                first_missed, last_missed = map(datetime.fromisoformat, record["missed"])
-                assert first_missed == last + timedelta(seconds=1), record
-                assert last_missed == run - timedelta(seconds=1), record
-            last = run
-        requests = Counter(turn["request"] for turn in turns_of(home, group=task))
-        assert len(requests) == len(done), task
-        assert set(requests.values()) == {2}, task
