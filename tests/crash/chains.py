@@ -6,7 +6,7 @@ import itertools
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -58,6 +58,8 @@ class Chain:
         then: where the next ones do.
         faults: of every host; see `launch.py`.
         is_mixed: see `cut_power`.
+        begin: makes the home; None: senders of two groups drop some of everything.
+        wrong: returns what is wrong in the end besides what the story finds.
     """
 
     nursery: Nursery
@@ -69,6 +71,9 @@ class Chain:
     cuts: random.Random | None = None
     is_mixed: bool = False
     rounds: int = 2
+    settings: Mapping[str, object] = field(default_factory=dict)
+    begin: Callable[[Path], Story] | None = None
+    wrong: Callable[[Path], list[str]] = lambda home: []
     is_over: bool = False
     """The first host finished before it came to the call where it was to die."""
 
@@ -76,12 +81,10 @@ class Chain:
         """Go through the deaths, then to the end; the folder is removed when all is well."""
         figures = Figures(Counter(chains=1))
         home = self.folder / "home"
-        make_home(home)
-        story = Story(home)
+        story = self._begin(home) if self.begin is None else self.begin(home)
         shadow = self.folder / "shadow" if self.cuts else None
         if shadow is not None:
             keep_all(home, shadow)
-        story.drop_some(self.rounds, may_forget=self.cuts is None)
         for number, kill in enumerate((self.first, *self.then)):
             code = self._live(story, shadow, kill)
             figures.counts["kills"] += code == _KILLED
@@ -96,20 +99,26 @@ class Chain:
             return self._failed(figures, story, code)
         figures.counts["acknowledged"] = len(story.acknowledged)
         figures.verdict = story.check(is_ordered=not (self.editor or self.cuts), may_replies_vanish=bool(self.cuts))
+        figures.verdict.wrong += self.wrong(home)
         if figures.verdict.is_good:
             shutil.rmtree(self.folder)
         else:
             figures.bad.append(f"{self.first}, {self._struck(home)}\n{figures.verdict}\n({self.folder})")
         return figures
 
+    def _begin(self, home: Path) -> Story:
+        make_home(home)
+        story = Story(home)
+        story.drop_some(self.rounds, may_forget=self.cuts is None)
+        return story
+
     def _live(self, story: Story, shadow: Path | None, kill: Kill | Point | None) -> int:
         """Run one host until it dies or is done; return its exit code."""
         copies = self.folder / "copies"
         copies.mkdir(exist_ok=True)
         editor = Editor(story, "alpha", self.editor, edits=2, copies=copies) if self.editor else None
-        settings: dict[str, object] = {}
         faults = (*_QUICK_CHECKPOINTS, *self.faults)
-        with ended(self.nursery.start(story.home, settings, faults=faults, kill=kill, shadow=shadow)) as host:
+        with ended(self.nursery.start(story.home, self.settings, faults=faults, kill=kill, shadow=shadow)) as host:
             return attend(story, host, editor)
 
     def _failed(self, figures: Figures, story: Story, code: int) -> Figures:

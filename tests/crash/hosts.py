@@ -206,22 +206,48 @@ def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, s
         stride: the first host is killed at the n-th call, for every n of this stride, in a home of its own.
         later: the second is killed at one of so many calls.
     """
+
+    def is_killed(home: Path, run: int, kill: Kill | None) -> bool:
+        work.write_script(home, run)
+        return _is_killed(nursery.start(home, work.settings, kill=kill), home, work)
+
+    kills = 0
+    for home, where in deaths(folder, rng, stride, work.begin, lambda home, kill: is_killed(home, 1, kill)):
+        second = Kill(rng.randint(1, later), "after")
+        kills += 1 + is_killed(home, 2, second)
+        is_killed(home, 3, None)
+        work.check(home, where)
+    return kills
+
+
+def deaths(
+    folder: Path,
+    rng: random.Random,
+    stride: int,
+    begin: Callable[[Path], object],
+    live: Callable[[Path, Kill], bool],
+    *,
+    when: When | None = None,
+    path: str = "",
+) -> Iterator[tuple[Path, str]]:
+    """Yield homes in each of which something was killed at another call, and where, until it ends before that.
+
+    Args:
+        stride: between the calls.
+        begin: makes a home in which there is something to do.
+        live: lets it live until a kill; returns whether it came to that.
+    """
     kills = 0
     for at in itertools.count(rng.randint(1, stride), stride):
         home = folder / f"at-{at}"
-        work.begin(home)
-        runs = 0
-        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, later), "after"), None):
-            runs += 1
-            work.write_script(home, runs)
-            if not _is_killed(nursery.start(home, work.settings, kill=kill), home, work):
-                break
-            kills += 1
-        work.check(home, f"killed at {at}")
+        begin(home)
+        kill = Kill(at, when or rng.choice(["before", "after"]), path=path)
+        if not live(home, kill):
+            break
+        kills += 1
+        yield home, f"killed {kill}: {struck(home)}"
         shutil.rmtree(home)
-        if runs == 1:  # no call was left to be killed at
-            return kills
-    raise AssertionError
+    assert kills, "no call was left to be killed at"
 
 
 def _is_killed(host: Child, home: Path, work: Work) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import shutil
@@ -24,6 +23,7 @@ from tests.crash.hosts import (
     Point,
     Work,
     cut_power,
+    deaths,
     ended,
     is_up,
     keep_all,
@@ -118,27 +118,25 @@ def test_killed_at_any_call_exactly_that_is_forgotten(
 def test_a_power_cut_at_any_call_forgets_exactly_that(
     nursery: Nursery, settled: Path, tmp_path: Path, rng: random.Random, is_mixed: bool
 ) -> None:
-    stride, cuts = 1 if IS_LONG else 137, 0
-    for at in itertools.count(rng.randint(1, stride), stride):
-        home, shadow = tmp_path / f"at-{at}", tmp_path / f"shadow-{at}"
+    shadow = tmp_path / "shadow"
+
+    def begin_with_power(home: Path) -> None:
+        shutil.rmtree(shadow, ignore_errors=True)
         begin(settled, home)
         keep_all(home, shadow)
-        kill = Kill(at, rng.choice(["before", "after"]))
+
+    def live(home: Path, kill: Kill) -> bool:
         with ended(nursery.start(home, _SETTINGS, kill=kill, shadow=shadow)) as host:
-            wait_for(lambda: host.poll() is not None or is_done(home), what="a kill, or the end")  # noqa: B023
+            wait_for(lambda: host.poll() is not None or is_done(home), what="a kill, or the end")
             if host.poll() is None and is_up(host, home):
                 host.send_signal(signal.SIGTERM)
-            code = host.wait()
-        if code == 0:
-            break
-        cuts += 1
+            return host.wait() != 0
+
+    for home, where in deaths(tmp_path, rng, 1 if IS_LONG else 137, begin_with_power, live):
         cut_power(Asked(home), shadow, rng, is_mixed=is_mixed)
         with nursery.serving(home, _SETTINGS):
             wait_for(lambda: is_done(home), what="it is forgotten")  # noqa: B023
-        check(home, f"power cut {kill}")
-        shutil.rmtree(home)
-        shutil.rmtree(shadow)
-    assert cuts
+        check(home, where)
 
 
 @pytest.mark.parametrize("is_synced", [True, False])

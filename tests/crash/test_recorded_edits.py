@@ -13,7 +13,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from honeybadger_host.journal.edits import digest_of, edit_of
 from honeybadger_host.journal.reader import LogFilter
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import RECORDED_AT_ONCE, Kill, Nursery, When, ended, struck
+from tests.crash.hosts import RECORDED_AT_ONCE, Kill, Nursery, When, deaths, ended
 from tests.hosting import wait_for
 from tests.people import edits_in, wait_until_looked_at
 
@@ -49,25 +49,21 @@ def looked_at(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_killed_at_the_journal_an_edit_is_recorded_once(
     nursery: Nursery, looked_at: Path, tmp_path: Path, rng: random.Random, when: When
 ) -> None:
-    stride = 1 if IS_LONG else 7
-    at = rng.randint(1, stride)
-    kills = 0
-    while True:
-        home = tmp_path / f"home{at}"
+    def live(home: Path, kill: Kill) -> bool:
+        with ended(nursery.start(home, RECORDED_AT_ONCE, kill=kill)) as host:
+            wait_for(lambda: host.poll() is not None or is_recorded(home), what="an end or a record")
+            return host.poll() is not None
+
+    def begin(home: Path) -> None:
         shutil.copytree(looked_at, home)
-        with ended(nursery.start(home, RECORDED_AT_ONCE, kill=Kill(at, when, path="journal.db"))) as host:
-            wait_for(lambda: host.poll() is not None or is_recorded(home), what="an end or a record")  # noqa: B023
-            is_over = host.poll() is None
+
+    stride = 1 if IS_LONG else 7
+    for home, where in deaths(tmp_path, rng, stride, begin, live, when=when, path="journal.db"):
         with nursery.serving(home, RECORDED_AT_ONCE):
             wait_for(lambda: is_recorded(home), what="a record")  # noqa: B023
         recorded = edits_in(home / JOURNAL_FILE, LogFilter("main"))
         found = {edit.file.removeprefix("groups/main/"): edit for edit in recorded}
-        assert len(recorded) == len(_AFTER), struck(home)
+        assert len(recorded) == len(_AFTER), where
         for name, edit in found.items():
             before, after = (None if text is None else digest_of(text) for text in (_BEFORE[name], _AFTER[name]))
-            assert (edit_of(edit)[1:3], edit.sender) == ((before, after), "human"), struck(home)
-        if is_over:
-            break
-        kills += 1
-        at += stride
-    assert kills > 1
+            assert (edit_of(edit)[1:3], edit.sender) == ((before, after), "human"), where

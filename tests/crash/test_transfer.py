@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import shutil
@@ -19,7 +18,7 @@ from honeybadger_host.journal.forgetting import read_forgetting
 from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_text
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, Point, ended, is_up, struck
+from tests.crash.hosts import Kill, Nursery, Point, deaths, ended, is_up
 from tests.crash.test_forget import SECRET, tell
 from tests.crash.test_kill_points import POINTS
 from tests.hosting import Child, wait_for
@@ -68,26 +67,19 @@ def has_changes(home: Path, group: str) -> bool:
 def test_a_killed_load_brings_the_whole_group_or_nothing(
     nursery: Nursery, archive: Path, tmp_path: Path, rng: random.Random
 ) -> None:
-    stride = 1 if IS_LONG else 97
-    whole, states = b"", set[bool]()
-    for at in itertools.count(rng.randint(1, stride), stride):
-        home = tmp_path / f"at-{at}"
-        make_home(home)
-        kill = Kill(at, rng.choice(["before", "after"]))
-        if not is_killed(nursery, home, ("import", "main", archive), kill):
-            break
-        assert (home / "groups/main").is_dir(), f"killed {kill}: {struck(home)}"
-        is_there = has_changes(home, "main")
-        states.add(is_there)
-        if is_there:
+    whole = archive_of_all(archive, tmp_path)
+
+    def live(home: Path, kill: Kill) -> bool:
+        return is_killed(nursery, home, ("import", "main", archive), kill)
+
+    for home, where in deaths(tmp_path, rng, 1 if IS_LONG else 97, make_home, live):
+        assert (home / "groups/main").is_dir(), where
+        if has_changes(home, "main"):
             cli_text("context", "main", home=home)  # opens the home as a host does
         else:
             cli_text("import", "main", archive, home=home)
-        whole = whole or archive_of_all(archive, tmp_path)
-        assert exported(home, "main", tmp_path / "b.tar.gz") == whole, f"killed {kill}: {struck(home)}"
-        assert not [*home.glob("*/.loading")], f"killed {kill}: {struck(home)}"
-        shutil.rmtree(home)
-    assert states, "no call was left to be killed at"
+        assert exported(home, "main", tmp_path / "b.tar.gz") == whole, where
+        assert not [*home.glob("*/.loading")], where
 
 
 def archive_of_all(archive: Path, folder: Path) -> bytes:
@@ -101,25 +93,22 @@ def archive_of_all(archive: Path, folder: Path) -> bytes:
 def test_a_killed_load_keeps_forgotten_texts_out(
     nursery: Nursery, archive: Path, tmp_path: Path, rng: random.Random
 ) -> None:
-    stride = 3 if IS_LONG else 167
-    kills = 0
-    for at in itertools.count(rng.randint(1, stride), stride):
-        home = tmp_path / f"at-{at}"
+
+    def live(home: Path, kill: Kill) -> bool:
+        return is_killed(nursery, home, ("import", "twin", archive), kill)
+
+    def begin(home: Path) -> None:
         shutil.copytree(archive.parent / "home", home)
-        kill = Kill(at, rng.choice(["before", "after"]))
-        if not is_killed(nursery, home, ("import", "twin", archive), kill):
-            break
-        kills += 1
+
+    for home, where in deaths(tmp_path, rng, 3 if IS_LONG else 167, begin, live):
         with nursery.serving(home):
             wait_for(lambda: read_forgetting(home / JOURNAL_FILE) is None, what="it is forgotten")  # noqa: B023
         if not has_changes(home, "twin"):
             cli_text("import", "twin", archive, home=home)
         left = [str(path) for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
-        assert left == [], f"killed {kill}: {struck(home)}"
+        assert left == [], where
         memory = (home / "groups/twin/MEMORY.md").read_text()
-        assert [memory.count(f"note {number}") for number in range(4)] == [0, 1, 0, 1], f"killed {kill}: {memory}"
-        shutil.rmtree(home)
-    assert kills, "no call was left to be killed at"
+        assert [memory.count(f"note {number}") for number in range(4)] == [0, 1, 0, 1], f"{where}: {memory}"
 
 
 # -------------------------------------------------------------------------------------------- from another program
@@ -164,19 +153,14 @@ def check_imported(home: Path, where: str) -> None:
 def test_a_killed_import_command_continues_without_doubles(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
-    path, kills = conversations(tmp_path), 0
-    stride = 1 if IS_LONG else 127
-    for at in itertools.count(rng.randint(1, stride), stride):
-        home = tmp_path / f"at-{at}"
-        make_home(home)
-        kill = Kill(at, rng.choice(["before", "after"]))
-        if not is_killed(nursery, home, ("import", "main", path, "--from", "claude"), kill):
-            break
-        kills += 1
-        cli_text("import", "main", path, "--from", "claude", home=home)
-        check_imported(home, f"killed {kill}: {struck(home)}")
-        shutil.rmtree(home)
-    assert kills, "no call was left to be killed at"
+    command = ("import", "main", conversations(tmp_path), "--from", "claude")
+
+    def live(home: Path, kill: Kill) -> bool:
+        return is_killed(nursery, home, command, kill)
+
+    for home, where in deaths(tmp_path, rng, 1 if IS_LONG else 127, make_home, live):
+        cli_text(*command, home=home)
+        check_imported(home, where)
 
 
 @pytest.mark.parametrize("point", POINTS[:: 1 if IS_LONG else 2])
