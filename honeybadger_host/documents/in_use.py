@@ -18,10 +18,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.files.safe_files import (
     Signature,
-    append,
-    closing_fd,
     is_open_for_writing,
-    open_to_append,
     path_in,
 )
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS, fingerprint, read_whole
@@ -265,13 +262,10 @@ class DocumentsInUse:
         signature, data = signature_of(path), read_whole(path)
         if data is None or signature is None or is_open_for_writing(path):
             return []
-        seq = self._journal.committed_seq
         if rows and rows[0].kind in WHOLE_KINDS:
-            is_behind = fingerprint(data) in [row.offset for row in rows]
-            seq = rows[0].seq - 1 if is_behind else seq
-        elif missing := b"".join(row.data for row in rows if is_append(row) and row.data.strip() not in data):
-            with closing_fd(open_to_append(path)) as fd:
-                append(fd, missing)
-            data, signature = data + missing, NEVER_SEEN
+            missing = rows if fingerprint(data) in [row.offset for row in rows] else []
+        else:
+            missing = [row for row in rows if is_append(row) and row.data.strip() not in data]
+        seq = missing[0].seq - 1 if missing else self._journal.committed_seq
         packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES else None
         return [Seen(file, seq, signature, len(data), digest_of(data), packed)]

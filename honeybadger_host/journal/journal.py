@@ -314,11 +314,11 @@ class Journal:
 
     def spent(self, day: str) -> list[Spent]:
         """Return what models cost on a day, by group and kind; see `Spent`. Any thread."""
-        return list(map(Spent._make, self._read("SELECT * FROM spent WHERE day = ?", (day,))))
+        return list(map(Spent._make, self.rows("SELECT * FROM spent WHERE day = ?", (day,))))
 
     def unfinished(self, sender: str) -> list[TurnKey]:
         """Return the turns of a sender that were begun and are not answered. Any thread."""
-        rows = self._read("SELECT grp, sender, request FROM turns WHERE sender = ?", (sender,))
+        rows = self.rows("SELECT grp, sender, request FROM turns WHERE sender = ?", (sender,))
         return list(map(TurnKey._make, rows))
 
     def give_up_turn(self, turn: TurnKey) -> None:
@@ -454,11 +454,6 @@ class Journal:
         """Checkpoint the rest of the WAL, so that the next commit starts it over. Commits wait meanwhile."""
         with translating(self.path):
             self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
-
-    def _read(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Return rows as they are now, by a connection of their own. Any thread."""
-        with translating(self.path), closing(connect_to_read(self.path)) as connection:
-            return connection.execute(query, values).fetchall()
 
     def _transaction(self) -> Transaction:
         return Transaction(self._writer, self.path, self._shared)

@@ -81,9 +81,9 @@ def damaged_rows(path: Path, numbers: range) -> list[str]:
 def read_position(path: Path) -> JournalPosition:
     """Return the position of a journal that a host may have open. Raises JournalError."""
     try:
-        with closing(connect_to_read(path)) as connection:
+        with reading(path) as connection:
             return _position_in(connection)
-    except (sqlite3.Error, LookupError) as error:
+    except LookupError as error:
         raise JournalError(f"cannot read {path}: {error}; see `honeybadger-host doctor`") from error
 
 

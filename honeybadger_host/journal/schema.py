@@ -240,8 +240,8 @@ def insert_changes(connection: sqlite3.Connection, rows: Sequence[Row], receipts
 
 
 def read_marks(connection: sqlite3.Connection) -> Marks:
-    (settled_seq,) = connection.execute("SELECT value FROM meta WHERE key = 'settled_seq'").fetchone()
-    return Marks(int(settled_seq), dict(connection.execute("SELECT file, first_seq FROM unsettled")))
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    return Marks(int(meta["settled_seq"]), dict(connection.execute("SELECT file, first_seq FROM unsettled")))
 
 
 def write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> None:
