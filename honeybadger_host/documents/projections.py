@@ -183,7 +183,6 @@ class Projections:
         """Retry failed writes; return the files to sync."""
         for file in [*self._pending]:
             self._bring_up(file, is_first=False)
-        self.documents.renderer.render_failed()
         oldest = {file: rows[0].seq for file, rows in self._pending.items()}
         return Settled(self._unsynced.paths, oldest | self.documents.pending)
 

@@ -298,13 +298,6 @@ class Renderer:
                 in_use.touch(file)
             document.is_checked = True
 
-    def render_failed(self) -> None:
-        """Write the documents that could not be written before."""
-        for document in self._in_use.every():
-            with self._in_use.lock:
-                if document.has_failed and self.render(document):
-                    self._changed(document.file)
-
     def look_at_replaced(self) -> None:
         """Take in what a program saved into the file that a rename replaced: it had opened it just before."""
         for one in [*self._replaced]:

@@ -213,9 +213,10 @@ def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, s
 
     kills = 0
     for home, where in deaths(folder, rng, stride, work.begin, lambda home, kill: is_killed(home, 1, kill)):
-        second = Kill(rng.randint(1, later), "after")
-        kills += 1 + is_killed(home, 2, second)
-        is_killed(home, 3, None)
+        kills += 1
+        if is_killed(home, 2, Kill(rng.randint(1, later), "after")):
+            kills += 1
+            is_killed(home, 3, None)
         work.check(home, where)
     return kills
 
