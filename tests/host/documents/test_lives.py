@@ -106,7 +106,7 @@ class Lives(RuleBasedStateMachine):
         told["notes"] += 1
         was_there = self.world.path.exists()
         rows = self.world.commit(Added.of("note", "main", note(thing[2:].decode())))
-        self.prefixes.add(self.world.documents.text("groups/main/MEMORY.md") + rows[0].data)
+        self.prefixes.add(bytes(self.world.documents.in_use.load("groups/main/MEMORY.md").text) + rows[0].data)
         self.wanted.add(thing)
         if is_written:
             self.world.projections.write(rows)
@@ -244,7 +244,7 @@ class Lives(RuleBasedStateMachine):
     def _keep_version(self) -> None:
         if self.world.text != self.versions[-1]:
             self.versions.append(self.world.text)
-        text = self.world.documents.text("groups/main/MEMORY.md")
+        text = bytes(self.world.documents.in_use.load("groups/main/MEMORY.md").text)
         while text:
             self.prefixes.add(text)
             text = text[: max(text.rfind(b"\n\n## "), 0) + 1] if text.rfind(b"\n\n## ") > 0 else b""
