@@ -48,9 +48,9 @@ class WholeFiles:
         read: returns the newest version of a file, see `Documents.current`.
     """
 
-    def __init__(self, home: Path, read: Callable[[str], bytes | None]) -> None:
+    def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
         self._home = home
-        self._read = read
+        self._read = read or (lambda file: read_whole(path_in(home, file)))
         self._lock = threading.Lock()
         """Held to load and to write: what a decision has seen stays as it is until that is written."""
         self._held: dict[str, bytes | None] = {}

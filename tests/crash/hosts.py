@@ -242,7 +242,8 @@ def deaths(
     for at in itertools.count(rng.randint(1, stride), stride):
         home = folder / f"at-{at}"
         begin(home)
-        kill = Kill(at, when or rng.choice(["before", "after"]), path=path)
+        whens: Sequence[When] = [when] if when else ["before", "after"]
+        kill = Kill(at, rng.choice(whens), path=path)
         if not live(home, kill):
             break
         kills += 1

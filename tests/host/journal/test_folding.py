@@ -14,7 +14,7 @@ from honeybadger_host.documents.history import read_past, version_at
 from honeybadger_host.documents.revising import notes_in
 from honeybadger_host.journal.atomic_files import fingerprint
 from honeybadger_host.journal.digests import know_digests
-from honeybadger_host.journal.edits import digest_of, edit_of
+from honeybadger_host.journal.edits import digest_of, edit_of, hunks_of
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.opening import BEFORE
@@ -125,7 +125,7 @@ def test_removed_notes_are_lines_that_went(old: Old, path: Path) -> None:
     folded(old, path)
     assert texts(path, MEMORY, 4) == [b"Before", b"Before" + TEA, held, b"Before" + CAKE, held]
     rows = read_log(path, LogFilter(kind="note_removed"), 9)
-    assert notes_in(edit_of(rows[0]).hunks[0].removed) == [TEA.lstrip()]
+    assert notes_in(hunks_of(rows[0])[0].removed) == [TEA.lstrip()]
     assert damaged_rows(path, range(10)) == []
 
 
