@@ -42,7 +42,7 @@ class ChangedFiles:
         self._folders: dict[str, int | None] = {}
         """Folder -> its stamp when it was listed last."""
         self._not_before: dict[str, float] = {}
-        self._known_groups: set[str] = set()
+        self._groups: set[str] = set()
 
     def touch_folder(self, folder: str) -> None:
         """Say that a folder below the home is watched from now on: the next comparison looks at every file in it."""
@@ -59,21 +59,16 @@ class ChangedFiles:
     def _texts(self) -> list[str]:
         files = [
             ROOT_GLOBAL_FILE,
-            *(f"groups/{group}/{name}" for group in self._groups() for name in TEXTS),
+            *(f"groups/{group}/{name}" for group in groups_in(self._home) for name in TEXTS),
         ]
         for agent in names_in(f"{self._home}/{_AGENTS}"):
             files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(f"{self._home}/{_AGENTS}/{agent}"))
         files += (f"{MOVED_FOLDER}/{name}" for name in names_in(f"{self._home}/{MOVED_FOLDER}"))
         return files
 
-    def _groups(self) -> list[str]:
-        """Return the groups that have a folder, or had one since the start."""
-        self._known_groups.update(groups_in(self._home))
-        return sorted(self._known_groups)
-
     def _json_folders(self) -> list[str]:
         folders = [_CONSOLIDATED]
-        for group in self._groups():
+        for group in groups_in(self._home):
             folders.append(f"{_CONSOLIDATED}/{group}")
             folders += [f"groups/{group}/{name}" for name in _JSON_FOLDERS]
             folders += self._entries.folders(group)
@@ -84,12 +79,13 @@ class ChangedFiles:
 
     def sweep_changed(self) -> Iterator[None]:
         """Find the texts that changed, and what came or went in folders of JSON; yield now and then."""
+        self._touch_gone()
         files = self._texts()
         for start in range(0, len(files), _FILES_AT_ONCE):
             self._compare(files[start : start + _FILES_AT_ONCE])
         yield
         now = time.monotonic()
-        for folder in dict.fromkeys((*self._json_folders(), *self._folders)):  # those that were moved away, too
+        for folder in self._json_folders():
             if self._not_before.get(folder, 0.0) <= now and self._folders.get(folder) != self._stamp_of(folder):
                 yield from self._compare_folder(folder)
                 self._not_before[folder] = now + _PAUSE * (time.monotonic() - now)
@@ -106,6 +102,15 @@ class ChangedFiles:
                     self._documents.touch(file)
             last = names[-1]
             yield
+
+    def _touch_gone(self) -> None:
+        """Touch the files of groups whose folder was moved away since the last comparison."""
+        before, self._groups = self._groups, set(groups_in(self._home))
+        for group in before - self._groups:
+            folder = f"groups/{group}/"
+            in_use = (one.file for one in self._documents.in_use.every() if one.file.startswith(folder))
+            for file in {*self._reader.names_below(folder), *in_use}:
+                self._documents.touch(file)
 
     def _compare_folder(self, folder: str) -> Iterator[None]:
         """Touch those files of a folder that are not as they were left, or not there any more."""
