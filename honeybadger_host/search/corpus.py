@@ -208,19 +208,22 @@ class Corpus:
         parts = [view(self._later_postings.get(term, _NO_ROWS), np.uint32)]
         for number in self._stored.numbers([term]).values() if self._stored is not None else ():
             parts += self._loaded_parts(number)
-        parts = [part for part in parts if len(part)]
-        parts.sort(key=lambda part: int(part[0]))
-        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint32), *parts])
+        packed = np.concatenate(parts)
+        packed.sort(kind="stable")  # a few ascending runs: takes as long as copying them
+        return packed
 
     def _loaded_parts(self, number: int) -> list[Packed]:
         """Return the postings of a term id in loaded documents."""
         assert self._stored is not None  # noqa: S101  it gave the number
-        parts = [postings.of(number) for postings in self._loaded_postings]
+        bases, stored = [], []
         for first, data in self._stored.postings(number):
-            base = self._base_of.get(first)
-            if base is not None:  # else it was written after the corpus was loaded
-                parts.append(np.frombuffer(data, np.uint32) + np.uint32(base << TF_BITS))
-        return parts
+            if first in self._base_of:  # else it was written after the corpus was loaded
+                bases.append(self._base_of[first])
+                stored.append(data)
+        packed = np.frombuffer(b"".join(stored), np.uint32)
+        sizes = np.array([len(data) // packed.itemsize for data in stored], np.intp)
+        base_of = np.repeat(np.array(bases, np.uint32) << np.uint32(TF_BITS), sizes)
+        return [packed + base_of, *(postings.of(number) for postings in self._loaded_postings)]
 
     def known(self, words: Collection[str]) -> set[str]:
         """Return those of the words that a document has, or had."""
@@ -231,14 +234,13 @@ class Corpus:
     def sums(self) -> Sums:
         """Return the up-to-date sums."""
         if self._sums is None:
-            alive = view(self.is_alive, np.bool_)
-            kinds, lengths = view(self.kinds, np.int8)[alive], view(self.lengths, np.float32)[alive]
-            counts = np.bincount(kinds, minlength=len(KINDS))
+            alive, sessions = view(self.is_alive, np.bool_), view(self.session_of, np.int32)
+            kinds, lengths = view(self.kinds, np.int8), view(self.lengths, np.float32) * alive
+            counts = np.bincount(kinds, alive, len(KINDS)).astype(np.int64)
             averages = np.bincount(kinds, lengths, len(KINDS)) / np.maximum(1, counts)
-            turns = view(self.session_of, np.int32)[alive] >= 0
-            sessions = view(self.session_of, np.int32)[alive][turns]
-            words = np.bincount(sessions, lengths[turns], len(self._sessions.names)).astype(np.float32)
-            speakers = np.flatnonzero(np.bincount(view(self.author_of, np.int32)[alive][turns]))
+            turns = np.flatnonzero((sessions >= 0) & alive)
+            words = np.bincount(sessions[turns], lengths[turns], len(self._sessions.names)).astype(np.float32)
+            speakers = np.flatnonzero(np.bincount(view(self.author_of, np.int32)[turns]))
             at_least_one: Floats = np.maximum(1, averages).astype(np.float32)
             self._sums = Sums(counts.tolist(), at_least_one, words, speakers.tolist())
         return self._sums
