@@ -30,7 +30,7 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.errors import JournalError, NotFound
-from honeybadger_host.files.safe_files import sync_folder
+from honeybadger_host.files.safe_files import closing_fd, sync_folder
 from honeybadger_host.journal.connection import connect, make_file, reading
 from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.position import copy_journal
@@ -136,11 +136,8 @@ def _put_in_place(temporary: Path, journal: Path) -> None:
                 clean, (_, _, node) = read_clean(here), read_home(here)
             connection.execute("UPDATE meta SET value = ? WHERE key = ?", (node, NODE))
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CLEAN, clean))
-    fd = os.open(temporary, os.O_RDONLY)
-    try:
+    with closing_fd(os.open(temporary, os.O_RDONLY)) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
     for end in ("-wal", "-shm"):
         journal.with_name(journal.name + end).unlink(missing_ok=True)
     os.rename(temporary, journal)

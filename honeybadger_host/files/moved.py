@@ -14,7 +14,7 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_host.files.safe_files import names_in, opened_plain
 
 MOVED_FOLDER: Final = "config/moved"
-_MAX_BYTES: Final = 1000
+_MAX_BYTES: Final = 1000  # of a file that are read: what it says goes into each refusal
 
 
 class Moved:
