@@ -9,7 +9,6 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,16 +22,11 @@ def names_in(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_ids_sort_in_the_order_they_were_made() -> None:
-    ids = [new_id() for _ in range(100_000)]
-    assert all(earlier < later for earlier, later in pairwise(ids))
-
-
 def test_ids_are_unique_and_rise_in_each_thread() -> None:
     with ThreadPoolExecutor(8) as threads:
-        made = list(threads.map(lambda _: [new_id() for _ in range(5_000)], range(8)))
+        made = list(threads.map(lambda _: [new_id() for _ in range(10_000)], range(8)))
     assert all(ids == sorted(ids) for ids in made)
-    assert len({one for ids in made for one in ids}) == 40_000
+    assert len({one for ids in made for one in ids}) == 80_000
 
 
 def test_ids_keep_rising_when_the_clock_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,23 +38,15 @@ def test_ids_keep_rising_when_the_clock_goes_back(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_id_is_laid_out_as_rfc_9562_says() -> None:
-    before = time.time_ns() // 1_000_000
+    before = time.time() - 0.001
     ids = [new_id() for _ in range(100)]
-    after = time.time_ns() // 1_000_000
     for one in ids:
-        value = uuid.UUID(one)
-        assert str(value) == one
-        assert (value.version, value.variant) == (7, uuid.RFC_4122)
-        assert before <= value.int >> 80 <= after
+        value, moment = uuid.UUID(one), id_time(one)
+        assert (str(value), value.version, value.variant) == (one, 7, uuid.RFC_4122)
+        assert moment is not None
+        assert before <= moment <= time.time()
         assert REQUEST_ID.fullmatch(one)
     assert len({uuid.UUID(one).int & 0x3FFF_FFFF_FFFF_FFFF for one in ids}) == 100, "the tail is random"
-
-
-def test_an_id_carries_its_time_to_the_millisecond() -> None:
-    before = time.time()
-    made = id_time(new_id())
-    assert made is not None
-    assert before - 0.001 <= made <= time.time()
     assert id_time("017f22e2-79b0-7cc3-98c4-dc0c0c07398f") == 1_645_557_742.0, "the example of RFC 9562, A.6"
     for other in ("note-1", "", str(uuid.UUID(int=4, version=4)), "01a1fcc9"):
         assert id_time(other) is None
@@ -78,9 +64,6 @@ def test_bad_names_are_refused_with_what_is_allowed(tmp_path: Path, name: str) -
         Mailbox.of(tmp_path, name, "researcher")
     with pytest.raises(BadName, match=r"^sender .* is not a name: 1-64 characters"):
         Mailbox.of(tmp_path, "main", name)
-
-
-def test_nobody_sends_from_the_global_group(tmp_path: Path) -> None:
     with pytest.raises(BadName, match="'global' is reserved"):
         Mailbox.of(tmp_path, "global", "researcher")
 
@@ -136,25 +119,20 @@ def test_a_bad_id_is_refused_and_nothing_is_written(mailbox: Mailbox, request_id
     assert [names_in(mailbox.root / name) for name in FOLDERS] == [[], [], [], []]
 
 
-def test_a_failed_rename_leaves_no_temporary_file(mailbox: Mailbox) -> None:
+def test_a_failed_write_or_rename_leaves_no_temporary_file(mailbox: Mailbox) -> None:
     mailbox.path("requests", "note-1").mkdir()
     with pytest.raises(IsADirectoryError):
         mailbox.publish("note-1", b"{}")
-    assert names_in(mailbox.root / "tmp") == []
-
-
-def test_a_failed_write_leaves_no_temporary_file(mailbox: Mailbox) -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # the second write finds no room
     try:
         with pytest.raises(OSError, match="File too large"):
-            mailbox.publish("note-1", b"x" * 200)
+            mailbox.publish("note-2", b"x" * 200)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
         signal.signal(signal.SIGXFSZ, handler)
-    assert names_in(mailbox.root / "tmp") == []
-    assert names_in(mailbox.root / "requests") == []
+    assert [names_in(mailbox.root / name) for name in ("tmp", "requests")] == [[], ["note-1.json"]]
 
 
 def test_no_reader_sees_part_of_a_request_sent_twice(mailbox: Mailbox) -> None:
@@ -186,18 +164,13 @@ def test_no_reader_sees_part_of_a_request_sent_twice(mailbox: Mailbox) -> None:
 
 
 def test_a_reply_is_read_then_removed_by_its_reader(mailbox: Mailbox) -> None:
-    assert mailbox.reply("note-1") is None
     mailbox.path("replies", "note-1").write_bytes(b"{}")
     assert mailbox.reply("note-1") == mailbox.reply("note-1") == b"{}"
     mailbox.discard_reply("note-1")
     assert mailbox.reply("note-1") is None
-    mailbox.discard_reply("note-1")
-
-
-def test_a_reply_that_cannot_be_removed_stays(mailbox: Mailbox) -> None:
     mailbox.path("replies", "note-1").mkdir()
     mailbox.discard_reply("note-1")
-    assert mailbox.path("replies", "note-1").is_dir()
+    assert mailbox.path("replies", "note-1").is_dir(), "what cannot be removed stays"
 
 
 def test_a_turn_is_taken_back_until_it_has_begun(tmp_path: Path) -> None:

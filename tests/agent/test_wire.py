@@ -63,19 +63,10 @@ def test_what_may_be_absent_has_its_default() -> None:
     assert (request.session, request.group, request.sender, request.payload) == ("main", None, None, {})
 
 
-@pytest.mark.parametrize("version", [0, 2, -1, 99, 2**63])
-def test_another_version_is_refused_with_the_version_spoken_here(version: int) -> None:
-    refusal = refused(envelope(v=version))
-    assert (refusal.code, refusal.field) == ("invalid", "v")
-    assert refusal.message == f"v is {version}; this host speaks version 1: send v: 1"
-    assert refused({"v": version, "header": {}, "body": []}).field == "v", "whatever else it has"
-
-
 NO_REQUESTS: list[tuple[object, str]] = [
     *((envelope(v=version), "v must be an integer") for version in ("1", 1.0, True, None, [1])),
-    *((envelope(**{member: [SECRET]}), f"{member} must be a string") for member in ("id", "type", "group", "sender")),
-    (envelope(session=[SECRET]), "session must be a string"),
-    (envelope(sent_at=[SECRET]), "sent_at must be a string"),
+    *((envelope(**{name: [SECRET]}), f"{name} must be a string") for name in ("id", "type", "group", "sender")),
+    *((envelope(**{name: [SECRET]}), f"{name} must be a string") for name in ("session", "sent_at")),
     (envelope(payload=[SECRET]), "payload must be an object"),
     *((without(member), f"{member} is missing") for member in ("v", "id", "type")),
 ]
@@ -86,27 +77,31 @@ def test_what_is_no_request_says_which_member_is_wrong(value: Any, why: str) -> 
     assert not_a_request(value).message == f"not a request: {why}"
 
 
-def test_the_id_must_be_the_name_of_the_file() -> None:
-    refusal = refused(envelope(id="note-2"))
-    assert (refusal.code, refusal.field) == ("invalid", "id")
-    assert refusal.message == "id must equal the file's name without .json, which is 'note-1'"
+SESSIONS = "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
+FORBIDDEN_SESSIONS = ("", "a b", "a/b", "é", "main\n", "x" * 101, ".", "..", "." * 100)
 
 
-@pytest.mark.parametrize("value", ["", "a/b", "note 1", "x" * 101])
-def test_an_id_that_cannot_name_a_request_is_refused(value: str) -> None:
-    assert (refused(envelope(id=value)).code, refused(envelope(id=value)).field) == ("invalid", "id")
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        *(({"v": number}, f"v is {number}; this host speaks version 1: send v: 1") for number in (0, 2, -1, 2**63)),
+        ({"v": 2, "type": "x", "payload": {"body": []}}, "v is 2; this host speaks version 1: send v: 1"),
+        ({"id": "note-2"}, "id must equal the file's name without .json, which is 'note-1'"),
+        *(({"id": one}, "id must be the id of a message") for one in ("", "a/b", "note 1", "x" * 101)),
+        *(({"session": session}, SESSIONS) for session in FORBIDDEN_SESSIONS),
+        ({"type": "updatememory"}, "type 'updatememory' is unknown; did you mean update_memory?"),
+        ({"type": "xyz"}, f"type 'xyz' is unknown; known: {', '.join(wire.REQUEST_TYPES)}"),
+    ],
+)
+def test_a_wrong_envelope_is_refused_by_member(members: dict[str, Any], message: str) -> None:
+    refusal = refused(envelope(**members))
+    assert (refusal.code, refusal.field) == ("invalid", next(iter(members)))
+    assert refusal.message.startswith(message)
 
 
 @pytest.mark.parametrize("session", ["main", "2026-11-21", "user:42", "a.b_c", "..a", "x" * 100])
 def test_a_session_may_be_any_of_its_characters(session: str) -> None:
     assert parse_request(orjson.dumps(envelope(session=session)), "note-1").session == session
-
-
-@pytest.mark.parametrize("session", ["", "a b", "a/b", "é", "main\n", "x" * 101, ".", "..", "." * 100])
-def test_a_forbidden_session_is_refused_by_name(session: str) -> None:
-    refusal = refused(envelope(session=session))
-    assert (refusal.code, refusal.field) == ("invalid", "session")
-    assert refusal.message == "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
 
 
 @pytest.mark.parametrize("data", [b"null", b"true", b"1", b"0.5", b'"note"', b"[]"])
@@ -117,100 +112,39 @@ def test_json_that_is_no_object_is_no_request(data: bytes) -> None:
 # ------------------------------------------------------------------------------------------------------------- payload
 
 
-def test_an_unknown_type_suggests_the_nearest_name() -> None:
-    refusal = refused(envelope(type="updatememory"))
-    assert (refusal.code, refusal.field) == ("invalid", "type")
-    assert refusal.message == "type 'updatememory' is unknown; did you mean update_memory?"
+NOTE, TURN = ("update_memory", {"content": "x"}), ("append_turn", {"role": "user", "content": "x"})
+UNKNOWN: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
+    (("update_memory", {}), {"contnt": "x"}, "contnt is unknown; did you mean content?"),
+    (NOTE, {"Section": "A"}, "Section is unknown; did you mean section?"),
+    (NOTE, {"why": 1}, "why is unknown; known: content, section, pinned"),
+    (NOTE, {"a\nb\x1b[2J": 1}, r"a\nb\x1b[2J is unknown; known: content, section, pinned"),
+    (("ping", {}), {"loud": True}, "loud is unknown; ping takes no members"),
+    (("get_history", {}), {"budget": 1}, "budget is unknown; did you mean budget_tokens?"),
+]
+WRONG: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
+    (("update_memory", {}), {"section": "A"}, "content is missing"),
+    *((NOTE, {"content": value}, "content must be a string") for value in (5, None, ["x"])),
+    *((NOTE, {name: ""}, f"{name} is empty") for name in ("content", "section")),
+    (TURN, {"role": "boss"}, "role must be 'user', 'assistant', 'system' or 'tool'"),
+    (TURN, {"tools_used": "a"}, "tools_used must be an array"),
+    (TURN, {"tools_used": ["a", 1]}, "tools_used.1 must be a string"),
+    (TURN, {"input_tokens": -1}, "input_tokens must be at least 0"),
+    *((("get_history", {"budget_tokens": no}), {}, "budget_tokens must be an integer") for no in ("8", 8.0, True)),
+    (("get_history", {"max_messages": 0}), {}, "max_messages must be at least 1"),
+    (NOTE, {"content": SECRET * 2_000}, "content has 56000 characters, the limit is 32768: send less"),
+    (NOTE, {"content": "é" * 32_769}, "content has 32769 characters, the limit is 32768: send less"),
+    (NOTE, {"section": SECRET * 3}, "section has 84 characters, the limit is 80: send less"),
+    (TURN, {"tools_used": [SECRET] * 65}, "tools_used has 65 items, the limit is 64: send less"),
+]
 
 
-def test_an_unknown_type_without_a_near_name_lists_all() -> None:
-    message = refused(envelope(type="xyz")).message
-    assert message == f"type 'xyz' is unknown; known: {', '.join(wire.REQUEST_TYPES)}"
-
-
-@pytest.mark.parametrize(
-    ("type_name", "payload", "message"),
-    [
-        ("update_memory", {"contnt": "x"}, "payload.contnt is unknown; did you mean content?"),
-        ("update_memory", {"content": "x", "Section": "A"}, "payload.Section is unknown; did you mean section?"),
-        ("update_memory", {"content": "x", "why": 1}, "payload.why is unknown; known: content, section, pinned"),
-        ("ping", {"loud": True}, "payload.loud is unknown; ping takes no members"),
-        ("get_history", {"budget": 1}, "payload.budget is unknown; did you mean budget_tokens?"),
-        ("update_memory", {"a\nb\x1b[2J": 1}, r"payload.a\nb\x1b[2J is unknown; known: content, section, pinned"),
-    ],
-)
-def test_an_unknown_member_of_the_payload_is_named(type_name: str, payload: dict[str, Any], message: str) -> None:
-    refusal = refused(envelope(type=type_name, payload=payload))
-    assert (refusal.code, refusal.message) == ("invalid", message)
-    assert refusal.field == message.partition(" is unknown")[0]
-
-
-@pytest.mark.parametrize(
-    ("type_name", "payload", "message"),
-    [
-        ("update_memory", {"section": "A"}, "payload.content is missing"),
-        ("update_memory", {"content": 5}, "payload.content must be a string"),
-        ("update_memory", {"content": None}, "payload.content must be a string"),
-        ("update_memory", {"content": ["x"]}, "payload.content must be a string"),
-        ("update_memory", {"content": ""}, "payload.content is empty"),
-        ("update_memory", {"content": "x", "section": ""}, "payload.section is empty"),
-        (
-            "append_turn",
-            {"role": "boss", "content": "x"},
-            "payload.role must be 'user', 'assistant', 'system' or 'tool'",
-        ),
-        (
-            "append_turn",
-            {"role": "user", "content": "x", "tools_used": "a"},
-            "payload.tools_used must be an array",
-        ),
-        (
-            "append_turn",
-            {"role": "user", "content": "x", "tools_used": ["a", 1]},
-            "payload.tools_used.1 must be a string",
-        ),
-        (
-            "append_turn",
-            {"role": "user", "content": "x", "input_tokens": -1},
-            "payload.input_tokens must be at least 0",
-        ),
-        ("get_history", {"budget_tokens": "8000"}, "payload.budget_tokens must be an integer"),
-        ("get_history", {"budget_tokens": 8000.0}, "payload.budget_tokens must be an integer"),
-        ("get_history", {"budget_tokens": True}, "payload.budget_tokens must be an integer"),
-        ("get_history", {"max_messages": 0}, "payload.max_messages must be at least 1"),
-        (
-            "update_memory",
-            {"content": SECRET * 2_000},
-            "payload.content has 56000 characters, the limit is 32768: send less",
-        ),
-        (
-            "update_memory",
-            {"content": "é" * 32_769},
-            "payload.content has 32769 characters, the limit is 32768: send less",
-        ),
-        (
-            "update_memory",
-            {"content": "x", "section": SECRET * 3},
-            "payload.section has 84 characters, the limit is 80: send less",
-        ),
-        (
-            "append_turn",
-            {"role": "tool", "content": "x", "tools_used": [SECRET] * 65},
-            "payload.tools_used has 65 items, the limit is 64: send less",
-        ),
-        (
-            "search_working_memory",
-            {"query": "x" * 4097},
-            "payload.query has 4097 characters, the limit is 4096: send less",
-        ),
-    ],
-)
-def test_a_wrong_value_is_refused_by_name_never_converted(
-    type_name: str, payload: dict[str, Any], message: str
+@pytest.mark.parametrize(("good", "members", "message"), UNKNOWN + WRONG)
+def test_a_wrong_member_is_refused_by_name_never_converted(
+    good: tuple[str, dict[str, Any]], members: dict[str, Any], message: str
 ) -> None:
-    refusal = refused(envelope(type=type_name, payload=payload))
-    assert (refusal.code, refusal.message) == ("too_large" if "limit" in message else "invalid", message)
-    assert refusal.field == message.partition(" ")[0]
+    refusal = refused(envelope(type=good[0], payload={**good[1], **members}))
+    assert (refusal.code, refusal.message) == ("too_large" if "limit" in message else "invalid", f"payload.{message}")
+    assert refusal.field == f"payload.{message}".partition(" ")[0]
 
 
 def test_the_longest_note_is_counted_in_characters_not_bytes() -> None:
