@@ -68,6 +68,8 @@ def main() -> None:
         if text:
             sys.stdout.write(text)
             sys.stdout.flush()
+    except OSError as error:
+        complain(f"{error.filename or 'the inbox'}: {error.strerror}: not everything was kept or recalled")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  never in the way of the turn
         complain(str(error) or type(error).__name__)
 

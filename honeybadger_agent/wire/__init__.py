@@ -14,7 +14,6 @@ from honeybadger_agent.wire.entries import *
 from honeybadger_agent.wire.search import *
 from honeybadger_agent.wire.working import *
 from honeybadger_agent.wire.sessions import *
-from honeybadger_agent.wire.feedback import *
 from honeybadger_agent.wire.turns import *
 from honeybadger_agent.wire.messages import *
 from honeybadger_agent.wire.tasks import *

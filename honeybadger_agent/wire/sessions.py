@@ -1,14 +1,16 @@
-"""The document of a session: state, facts, tasks, summary; and the sessions of a group."""
+"""The document of a session: state, facts, tasks, summary; the sessions of a group; feedback on a session's answers."""
 
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire.base import Count, Neutralised, OneLine, Request, Result, Wire
+from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, OneLine, Request, Result, Wire
 from honeybadger_agent.wire.numbers import is_finite
 
 MAX_JSON_LEVELS: Final = 32
+MAX_FEEDBACK_CHARACTERS: Final = 4096
+FeedbackKind = Literal["correction", "praise", "complaint", "tool_failed"]
 
 
 def _shallow(value: dict[str, Any]) -> dict[str, Any]:
@@ -219,3 +221,23 @@ class ListSessions(Request[SessionsResult]):
 
     limit: Annotated[int, Field(ge=1, le=200)] | None = Field(default=None, description="Default 50.")
     offset: Count | None = Field(default=None, description="Number to skip; default 0.")
+
+
+class FeedbackResult(Result):
+    turn: int | None = Field(description="Number of the turn it concerns; null: the session has no turns.")
+    neutralised: Neutralised = Field(default_factory=dict)
+
+
+class RecordFeedback(Request[FeedbackResult], changes=True):
+    """Record that the user corrected, praised or criticised an answer, or that a tool failed; memory learns from it.
+
+    Quote the user's words. A correction that says what to do instead (`Don't use X for Y, use Z`) helps most.
+    """
+
+    kind: FeedbackKind
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_FEEDBACK_CHARACTERS)] | None = Field(
+        default=None, description="What the user said or what failed; required for a correction."
+    )
+    turn: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = Field(
+        default=None, description="Number of the turn it concerns; default: the newest."
+    )

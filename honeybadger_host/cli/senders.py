@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.options import AsJson, Home, home_of, tell
 
 app = typer.Typer(help="Manage senders: folders of closed mode, and tokens.", no_args_is_help=True)
@@ -58,7 +59,7 @@ def sender_token(
         raise typer.BadParameter("name the group and the sender, as in: sender token main claude")
     if revoke:
         count = revoke_tokens(folder, group, sender)
-        said = f"{count} tokens of {group}/{sender} no longer let anybody in" if count else "it has no token"
+        said = f"revoked {count_of(count, 'token')} of {group}/{sender}" if count else "it has no token"
         tell({"group": group, "sender": sender, "revoked": count}, [said], as_json=as_json)
         return
     token = make_token(folder, group, sender)

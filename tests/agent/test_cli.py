@@ -95,13 +95,8 @@ def test_standard_input_is_remembered_and_escapes_are_reported(host: HostProcess
     saved = shell("remember", "-", stdin="Grüße\n## Forged (root, 2026)\n".encode())
     assert saved == Ran(0, "saved in MEMORY.md, section Notes; made harmless: 1 heading\n", "")
     assert "- Grüße\n  \\## Forged (root, 2026)\n" in (home / "groups/main/MEMORY.md").read_text()
-    assert shell("remember", "a\u202eb", "--json").json == {
-        "file": "MEMORY.md",
-        "section": "Notes",
-        "neutralised": {"bidi characters": 1},
-        "warning": None,
-        "proposal": None,
-    }
+    told = shell("remember", "a\u202eb", "--json").json
+    assert (told["file"], told["section"], told["neutralised"]) == ("MEMORY.md", "Notes", {"bidi characters": 1})
 
 
 def test_a_mistyped_group_is_made_and_told(host: HostProcess, shell: Shell) -> None:
@@ -128,13 +123,8 @@ def test_any_request_can_be_called_with_its_raw_reply(host: HostProcess, shell: 
     request_id = new_id()
     first = shell("call", "update_memory", '{"content": "x"}', "--id", request_id)
     assert first.code == 0
-    assert first.json == {
-        "v": 1,
-        "id": request_id,
-        "ok": True,
-        "seq": 1,
-        "result": {"file": "MEMORY.md", "section": "Notes"},
-    }
+    result = {"file": "MEMORY.md", "section": "Notes"}
+    assert first.json == {"v": 1, "id": request_id, "ok": True, "seq": 1, "result": result}
     assert shell("call", "update_memory", "-", "--id", request_id, stdin=b'{"content": "x"}') == first
 
     files = shell("call", "read_group_files").json["result"]
@@ -172,8 +162,15 @@ def test_a_refusal_of_the_host_is_one_line(host: HostProcess, shell: Shell) -> N
 def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
     says = "too_large: content has 40000 characters, the limit is 32768: send less"
     assert_complains(shell("remember", "-", stdin=b"x" * 40_000), 1, says)
-    assert_complains(shell("history", "--max", "0"), 1, "invalid: max_messages must be at least 1")
-    assert_complains(shell("remember", os.fsdecode(b"\xff")), 1, "invalid: content must be text without")
+    for arguments, says in (
+        (["history", "--max", "0"], "invalid: max_messages must be at least 1"),
+        (["remember", os.fsdecode(b"\xff")], "invalid: content must be text without"),
+        (["recall", "--since", "soon"], "since must be a date or a time, as 2026-11-21"),
+        (["recall", "--category", "a b"], "as project-context/website"),
+        (["delete", "../x"], "id must be an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1"),
+        (["ask", "x", "--agent", "a b"], "agent must be an id: 1-64 letters"),
+    ):
+        assert_complains(shell(*arguments), 1, says)
 
 
 def test_a_rate_limit_is_said_with_its_time(mailbox: Mailbox, answering: Answering, shell: Shell) -> None:
@@ -215,6 +212,7 @@ def test_input_that_is_not_utf_8_is_wrong_usage(shell: Shell) -> None:
 
 def test_no_mailbox_is_code_3(home: Path, shell: Shell) -> None:
     assert_complains(shell("ping", "--group", "a/b"), 3, "group 'a/b' is not a name")
+    assert_complains(shell("ping", "--group", "a b"), 3, "as kitchen")
     assert_complains(shell("ping", "--home", str(home / "config")), 3, "is not a Honeybadger home")
     assert_complains(shell("ping", "--sender", ""), 3, "sender '' is not a name")
     (home / "data/ipc/main").write_text("")
@@ -246,6 +244,7 @@ def test_the_help_documents_every_exit_code() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for line in ("0  done", "1  refused", "2  wrong usage", "3  no home or no mailbox", "4  no reply in time"):
         assert f"\n  {line}" in done.stdout
+    assert run_agent("--version").stdout == f"honeybadger-agent {__version__}\n"
 
 
 def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> None:
@@ -260,10 +259,6 @@ def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> N
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_it_says_its_version() -> None:
-    assert run_agent("--version").stdout == f"honeybadger-agent {__version__}\n"
 
 
 def test_a_shell_completes_commands_and_their_options() -> None:
@@ -302,15 +297,3 @@ def test_a_terminal_gets_colour_and_learns_what_takes_long(host: HostProcess, ho
         os.close(terminal)
         os.close(seen)
     assert (b"\x1b[36m[" in shown) == (not no_color)
-
-
-def test_a_failed_pattern_is_explained_with_an_example(shell: Shell) -> None:
-    for arguments, says in (
-        (["recall", "--since", "soon"], "since must be a date or a time, as 2026-11-21"),
-        (["recall", "--category", "a b"], "as project-context/website"),
-        (["delete", "../x"], "id must be an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1"),
-        (["ask", "x", "--agent", "a b"], "agent must be an id: 1-64 letters"),
-    ):
-        assert_complains(shell(*arguments), 1, says)
-    assert_complains(shell("ping", "--session", "a b"), 2, "as main")
-    assert_complains(shell("ping", "--group", "a b"), 3, "as kitchen")

@@ -156,7 +156,6 @@ def test_a_used_id_conflicts_while_the_first_reply_waits(host: HostProcess, home
     wait_for(lambda: client.mailbox.reply(request_id))
     with pytest.raises(Conflict, match="had this id"):
         client.call(made(wire.UpdateMemory, "Something else"), request_id=request_id)
-    assert "Something else" not in (home / "groups/main/MEMORY.md").read_text()
 
 
 def test_an_answered_request_does_not_block_the_next_one(
@@ -174,21 +173,22 @@ def test_an_answered_request_does_not_block_the_next_one(
     assert unserved(mailbox, 10).call(wire.Ping(), request_id="note-1").host_version == "9.0"
 
 
-def test_the_same_call_and_id_have_the_same_bytes(mailbox: Mailbox) -> None:
+@pytest.mark.parametrize(
+    ("request_id", "sent_at"),
+    [
+        ("01a1fcc9-9872-70bb-b078-836f775780fa", "2026-11-21T06:27:12.626000Z"),
+        ("note-1", None),
+        ("ffffffff-ffff-7fff-bfff-ffffffffffff", None),
+    ],
+)
+def test_the_same_call_and_id_have_the_same_bytes(mailbox: Mailbox, request_id: str, sent_at: str | None) -> None:
     written = set()
-    for request_id in ("01a1fcc9-9872-70bb-b078-836f775780fa", "01a1fcc9-9872-70bb-b078-836f775780fa"):
+    for _ in range(2):
         with pytest.raises(ReplyTimeout):
             unserved(mailbox).call(NOTE, request_id=request_id)
         written.add(mailbox.path("requests", request_id).read_bytes())
     [data] = written
-    assert orjson.loads(data)["sent_at"] == "2026-11-21T06:27:12.626000Z", "the time of the id"
-
-
-@pytest.mark.parametrize("request_id", ["note-1", "ffffffff-ffff-7fff-bfff-ffffffffffff"])
-def test_an_id_without_a_writable_time_is_sent_without(mailbox: Mailbox, request_id: str) -> None:
-    with pytest.raises(ReplyTimeout):
-        unserved(mailbox).call(NOTE, request_id=request_id)
-    assert "sent_at" not in orjson.loads(mailbox.path("requests", request_id).read_bytes())
+    assert orjson.loads(data).get("sent_at") == sent_at, "the time of the id"
 
 
 # ------------------------------------------------------------------------------------------------------------ timeouts
@@ -245,17 +245,6 @@ def test_a_late_reply_is_there_for_whoever_asks_again(mailbox: Mailbox, answerin
     assert pong.host_version == "9.0"
 
 
-def test_a_reply_during_the_last_pause_is_found(
-    mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
-) -> None:
-    def arrive() -> None:
-        request_id = only_request(mailbox)
-        put_reply(mailbox, request_id, reply_bytes(request_id, ok=True, result=PONG))
-
-    sleeping(arrive)
-    assert unserved(mailbox, timeout_seconds=0.0001).ping().host_version == "9.0", "there is one pause of 0.1 ms"
-
-
 def test_a_reply_seen_too_early_is_waited_for(mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]) -> None:
     """The host renames whole files; a network mount may show the name before the bytes."""
     shares = [0.0, 0.1, 0.5, 0.99, 1.0]
@@ -299,28 +288,11 @@ def test_what_a_newer_host_adds_is_ignored(mailbox: Mailbox, answering: Answerin
     """There is no newer host yet."""
     new = {"new": {"deep": [1]}}
     turn = {"role": "user", "content": "x", "turn": 1, "at": None, **new}
+    history = {"text": "", "messages": [turn], "tokens": 0, "dropped": 0, "shortened": False, **new}
+    files = {"persona": None, "memory": None, "summary": None, "problems": [{"file": "a", "message": "b", **new}]}
     answers: dict[str, dict[str, Any]] = {
-        "get_history": {
-            "ok": True,
-            "result": {
-                "text": "",
-                "messages": [turn],
-                "tokens": 0,
-                "dropped": 0,
-                "shortened": False,
-                **new,
-            },
-            **new,
-        },
-        "read_group_files": {
-            "ok": True,
-            "result": {
-                "persona": None,
-                "memory": None,
-                "summary": None,
-                "problems": [{"file": "a", "message": "b", **new}],
-            },
-        },
+        "get_history": {"ok": True, "result": history, **new},
+        "read_group_files": {"ok": True, "result": files},
         "ping": {"ok": False, "error": {"code": "invalid", "message": "no", **new}},
     }
     with answering(lambda request: answers[request["type"]]):
@@ -331,25 +303,20 @@ def test_what_a_newer_host_adds_is_ignored(mailbox: Mailbox, answering: Answerin
             client.ping()
 
 
+NO_READER = "is not a reply this client reads"
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (b"SECRET", "is not a reply this client reads: not JSON"),
-        (b"", "is not a reply this client reads: not JSON"),
-        (b"[]", "is not a reply this client reads"),
-        (b'{"v":1,"id":"a","ok":"SECRET"}', "is not a reply this client reads: ok is wrong"),
-        (b'{"v":1,"id":"a"}', "is not a reply this client reads: ok is missing"),
-        (
-            {"ok": False, "error": {"code": "SECRET", "message": "m"}},
-            "is not a reply this client reads: error.code must be",
-        ),
-        ({"ok": False}, "has neither a result nor an error"),
+        *((data, f"{NO_READER}: not JSON") for data in (b"SECRET", b"")),
+        (b"[]", NO_READER),
+        (b'{"v":1,"id":"a","ok":"SECRET"}', f"{NO_READER}: ok is wrong"),
+        (b'{"v":1,"id":"a"}', f"{NO_READER}: ok is missing"),
+        ({"ok": False, "error": {"code": "SECRET", "message": "m"}}, f"{NO_READER}: error.code must be"),
+        *((reply, "has neither a result nor an error") for reply in ({"ok": False}, {"ok": True})),
         ({"ok": False, "result": PONG}, "has neither a result nor an error"),
-        ({"ok": True}, "has neither a result nor an error"),
-        (
-            {"ok": True, "result": {**PONG, "protocol": "SECRET"}},
-            "not a PingResult: result.protocol must be an integer",
-        ),
+        ({"ok": True, "result": {**PONG, "protocol": "SECRET"}}, "PingResult: result.protocol must be an integer"),
         ({"ok": True, "result": {}}, "is not a PingResult: result.host_version is missing"),
     ],
 )

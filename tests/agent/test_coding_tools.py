@@ -25,12 +25,12 @@ from tests.hosting import AGENT, PLAIN, HostProcess, turns_of, wait_for
 
 BIN = Path(__file__).parent / "coding_tools" / "node_modules" / ".bin"
 ANSWER = "Noted, captain."
-SECONDS = 100.0  # what a call of a program may take
+SECONDS = 400.0  # what a call of a program may take on a busy machine
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
     pytest.mark.skipif(not BIN.is_dir(), reason="the programs are not installed: make coding-tools"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(2400),
 ]
 
 
@@ -178,6 +178,11 @@ def spoken(home: Path) -> dict[str, list[str]]:
     return kept
 
 
+def a_minute() -> float:
+    """Return a minute in seconds; a machine that has more to do than its cores can takes as much longer."""
+    return 60 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def await_spoken(home: Path, sender: str, said: list[str]) -> None:
     wait_for(lambda: spoken(home).get(sender) == said, what=f"{said} of {sender}")
 
@@ -190,7 +195,7 @@ def test_what_claude_code_hears_every_tool_recalls_with_author(host: HostProcess
     desk.run(*AGENT, "install", "claude-code", "--home", str(home))
     desk.says("claude-code", told)
     text = desk.says("claude-code", "Where does my boat lie?")
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < a_minute()
     assert told in text.partition("Recalled from the memory of the group main")[2]
     assert "Ann likes teal" in text
     await_spoken(home, "claude-code", [told, ANSWER, "Where does my boat lie?", ANSWER])
@@ -206,7 +211,7 @@ def test_what_claude_code_hears_every_tool_recalls_with_author(host: HostProcess
     assert "its hooks are not trusted" in desk.run(*PLAIN, "doctor", "--home", str(home))
     desk.trust_hooks_of_codex()
     text = desk.says("codex", "In which harbour does my boat lie?")
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < a_minute()
     assert f"{login_name()} via claude-code): {told}" in text
     assert "Ann likes teal" in text
     await_spoken(home, "codex", ["In which harbour does my boat lie?", ANSWER])

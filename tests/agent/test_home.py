@@ -124,7 +124,10 @@ def test_a_home_above_of_another_user_is_ignored(home: Path, monkeypatch: pytest
 
 def test_init_registers_the_first_home_as_the_default(project: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
+    lost = run_cli("status")
+    assert (lost.returncode, "no Honeybadger home was found" in lost.stderr) == (4, True)
     assert f"your default home is {first}, as {default_file()} says" in run_cli("init", first).stdout
+    assert f"no host serves {first}" in run_cli("status").stderr
     assert f"your default home is {first}, as" in run_cli("init", second).stdout
     assert find_home() == first
     first.rename(tmp_path / "moved")
@@ -155,14 +158,6 @@ def test_a_user_without_a_home_folder_is_told(tmp_path: Path, monkeypatch: pytes
     assert default_file() is None
     with pytest.raises(NoHome, match="the file of your default home is not there"):
         find_home()
-
-
-def test_host_commands_find_the_default_home_and_make_none(project: Path, tmp_path: Path) -> None:
-    lost = run_cli("status")
-    assert (lost.returncode, "no Honeybadger home was found" in lost.stderr) == (4, True)
-    run_cli("init", tmp_path / "home")
-    assert f"no host serves {tmp_path / 'home'}" in run_cli("status").stderr
-    assert files_below(project) == []
 
 
 def test_an_empty_name_is_refused_instead_of_defaulted(home: Path) -> None:

@@ -69,32 +69,20 @@ def test_what_the_package_exports_is_there() -> None:
     assert all(hasattr(honeybadger_agent, name) for name in honeybadger_agent.__all__)
 
 
-def test_a_provider_without_its_extra_names_it() -> None:
+@pytest.mark.parametrize(
+    ("extra", "source"),
+    [
+        ("llm", "from honeybadger_agent.models import open_model\nopen_model('ollama:llama3.2:3b')"),
+        ("cluster", "from honeybadger_agent import SyncClient\nSyncClient('0123', server='nats://127.0.0.1:1')"),
+    ],
+)
+def test_what_needs_an_extra_names_it(extra: str, source: str) -> None:
     run(
-        "import sys\n"
-        f"sys.modules.update(dict.fromkeys({FOREIGN}))\n"
+        f"import sys\nsys.modules.update(dict.fromkeys({FOREIGN}))\n"
+        "from honeybadger_agent.errors import AgentError\n"
         "from honeybadger_agent.models.model import ModelFailed\n"
-        "from honeybadger_agent.models import open_model\n"
-        "assert open_model('offline').name == 'offline'\n"
-        "try:\n"
-        "    open_model('ollama:llama3.2:3b')\n"
-        "except ModelFailed as failed:\n"
-        "    assert \"pip install './honeybadger_agent[llm]' in\" in str(failed), failed\n"
-        "    assert not failed.is_passing\n"
-        "else:\n"
-        "    raise AssertionError\n"
-    )
-
-
-def test_without_the_extra_a_server_names_it() -> None:
-    run(
-        "import sys\n"
-        f"sys.modules.update(dict.fromkeys({FOREIGN}))\n"
-        "from honeybadger_agent import AgentError, SyncClient\n"
-        "try:\n"
-        "    SyncClient('0123', server='nats://127.0.0.1:1')\n"
-        "except AgentError as failed:\n"
-        "    assert \"pip install './honeybadger_agent[cluster]' in\" in str(failed), failed\n"
-        "else:\n"
-        "    raise AssertionError\n"
+        f"try:\n    exec({source!r})\n"
+        "except (AgentError, ModelFailed) as failed:\n"
+        f"    assert \"pip install './honeybadger_agent[{extra}]' in\" in str(failed), failed\n"
+        "else:\n    raise AssertionError\n"
     )

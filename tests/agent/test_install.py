@@ -90,11 +90,8 @@ def test_the_tools_own_program_installs_and_uninstalls_the_package(tool: str, us
         assert any(str(package) in call for call in calls)
         assert all("remove" in call or "uninstall" in call or "marketplace add" in call for call in removed)
     assert files[0] == files[1]
-    assert json.loads(Path(settings_file(tool)).read_text()) == {
-        "home": str(user.home),
-        "group": "boats",
-        "sender": tool,
-    }
+    chosen = {"home": str(user.home), "group": "boats", "sender": tool}
+    assert json.loads(Path(settings_file(tool)).read_text()) == chosen
     assert user.says("install", tool, "--sender", "laptop").returncode == 0
     assert json.loads(Path(settings_file(tool)).read_text())["group"] == "boats"  # what is not named stays
     user.calls()
@@ -164,16 +161,10 @@ def test_the_commands_of_an_installed_package_keep_a_turn(
     package = packages_folder() / tool
     hooks = json.loads((package / file).read_text())["hooks"]
     (command,) = commands_in(hooks[name])
+    item = {"type": "UserMessage", "id": "i", "content": [{"type": "text", "text": "Hello"}]}
     said: dict[str, dict[str, Any]] = {
         "claude-code": {"type": "user", "message": {"content": "Hello"}, "uuid": "u"},
-        "codex": {
-            "type": "event_msg",
-            "payload": {
-                "type": "item_completed",
-                "turn_id": "t",
-                "item": {"type": "UserMessage", "id": "i", "content": [{"type": "text", "text": "Hello"}]},
-            },
-        },
+        "codex": {"type": "event_msg", "payload": {"type": "item_completed", "turn_id": "t", "item": item}},
         "gemini": {"type": "user", "id": "u", "content": [{"text": "Hello"}]},
     }
     transcript = Transcript(user.folder / "transcript.jsonl")
@@ -235,11 +226,8 @@ def test_an_agent_plugin_starts_the_server_for_its_sender(host: HostProcess, use
     assert (hit.text, hit.author) == ("The boat lies in Kiel", "cursor")
 
 
-INITIALIZE = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
+CLIENT = {"name": "test", "version": "1"}
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
 SAVE = {"name": "save_memory", "arguments": {"content": "The boat lies in Kiel"}}
 
 

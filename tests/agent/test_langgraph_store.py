@@ -73,13 +73,6 @@ def test_namespaces_are_listed(store: GroupStore) -> None:
         assert store.list_namespaces(**asked) == wanted, asked
 
 
-def test_namespaces_come_in_pages(store: GroupStore) -> None:
-    wanted = [("namespace", f"sub_{n:02}") for n in range(20)]
-    fill(store, wanted)
-    for offset in (0, 5, 15):
-        assert store.list_namespaces(prefix=("namespace",), limit=5, offset=offset) == wanted[offset : offset + 5]
-
-
 async def test_a_forbidden_namespace_is_refused_and_others_kept(store: GroupStore) -> None:
     value = {"foo": "bar"}
     for namespace in ((), ("the", "thing.about"), ("some", "fun", ""), ("langgraph", "foo")):
@@ -169,21 +162,8 @@ def test_items_are_found_by_their_members(store: GroupStore) -> None:
 
 
 def test_names_of_any_shape_come_back(store: GroupStore) -> None:
-    names = [
-        "Ann",
-        "ann",
-        "a_b",
-        "a b",
-        "é",
-        "e\u0301",
-        "日本",
-        "../x",
-        "*",
-        "__x",
-        " ",
-        "K" * 100,
-        "https://x.org/?q=1&r=2",
-    ]
+    names = ["Ann", "ann", "a_b", "a b", "é", "e\u0301", "日本", "../x", "*", "__x", " ", "K" * 100]
+    names.append("https://x.org/?q=1&r=2")
     for n, name in enumerate(names):
         store.put(("Users", "ä/b", "users"), name, {"n": n})
         found = store.get(("Users", "ä/b", "users"), name)

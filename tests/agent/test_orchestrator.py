@@ -23,7 +23,7 @@ from honeybadger_agent.models.model import (
     UserSaid,
 )
 from honeybadger_agent.models.scripted import ScriptedModel
-from honeybadger_agent.turn.orchestrator import MAX_SAME_FAILURES, AgentTurn, TurnLimits, TurnOutcome, arguments_of
+from honeybadger_agent.turn.orchestrator import MAX_SAME_FAILURES, AgentTurn, TurnLimits, TurnOutcome
 
 ASKED = (UserSaid("Remember that I prefer tea"),)
 FREE = TurnLimits(steps=0, total_tokens=0, seconds=0)
@@ -185,13 +185,9 @@ async def test_a_limit_ends_the_turn_before_the_next_call(limits: TurnLimits, st
 
 
 async def test_tokens_are_estimated_where_the_provider_does_not_say() -> None:
-    turn = for_ever()
-    outcome = await turn.run(TurnLimits(steps=0, total_tokens=200, seconds=0))
+    outcome = await for_ever().run(TurnLimits(steps=0, total_tokens=200, seconds=0))
     assert outcome.input_tokens is None
     assert 1 < outcome.steps < 20
-
-
-async def test_a_turn_stopped_without_a_word_says_so_itself() -> None:
     outcome = await scripted(*[wants()] * 9).run(TurnLimits(steps=2))
     assert outcome.text.startswith("I had to stop before I had an answer: the limit of 2 steps is reached")
 
@@ -221,9 +217,8 @@ async def test_a_wrong_call_gets_an_answer_for_the_model(asked: ToolCall, says: 
 
 async def test_a_call_without_arguments_has_none() -> None:
     """Some providers send an empty string for a tool without parameters."""
-    turn = scripted(wants(call(arguments="")), ModelSaid("Done."))
-    assert [answer.ok for answer in (await turn.run()).answers] == [True]
-    assert arguments_of(call(arguments=" ")) == {}
+    outcome = await scripted(wants(call(arguments="")), ModelSaid("Done.")).run()
+    assert [answer.ok for answer in outcome.answers] == [True]
 
 
 async def test_a_tools_bug_costs_one_answer_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -242,15 +237,13 @@ async def test_repeated_failing_calls_end_the_turn() -> None:
     assert outcome.steps == MAX_SAME_FAILURES
 
 
-async def test_the_model_hears_of_failures_before_the_limit() -> None:
+async def test_other_failing_calls_may_go_on() -> None:
+    """As many in one step, of which the model has not heard yet, or each with other arguments."""
     same = [call("broken", number=number) for number in range(MAX_SAME_FAILURES + 1)]
-    outcome = await scripted(wants(*same), ModelSaid("I see.")).run()
-    assert (outcome.text, outcome.stopped_by) == ("I see.", None)
-
-
-async def test_calls_that_fail_differently_may_go_on() -> None:
-    script = [wants(call("broken", f'{{"try": {number}}}')) for number in range(MAX_SAME_FAILURES + 2)]
-    assert (await scripted(*script, ModelSaid("Done.")).run()).stopped_by is None
+    others = [wants(call("broken", f'{{"try": {number}}}')) for number in range(MAX_SAME_FAILURES + 2)]
+    for script in ([wants(*same)], others):
+        outcome = await scripted(*script, ModelSaid("I see.")).run()
+        assert (outcome.text, outcome.stopped_by) == ("I see.", None)
 
 
 async def test_the_models_failure_keeps_what_was_done() -> None:

@@ -77,6 +77,7 @@ def protocol(request: pytest.FixtureRequest) -> Protocol:
     return request.param  # type: ignore[no-any-return]
 
 
+TOO_LONG = "the context is too long for the model: lower the budget"
 # Where it is not about what a provider is sent: OpenAI's protocol is the same code whoever speaks it.
 BOTH_PROTOCOLS = pytest.mark.parametrize(
     "protocol", [each for each in PROTOCOLS if each.provider != "ollama"], ids=["openai", "anthropic"], indirect=True
@@ -244,14 +245,11 @@ async def test_several_answers_may_be_under_way_at_once(protocol: Protocol) -> N
     ("answer", "says", "is_passing"),
     [
         (refusal(401, f"Incorrect API key: {KEY}"), "refused the key: set HONEYBADGER_MODEL_API_KEY", False),
+        *((refusal(400, each.too_long), TOO_LONG, False) for each in PROTOCOLS),
         (refusal(403, "not in your region"), "refused the key: set HONEYBADGER_MODEL_API_KEY; it says: not in", False),
         (refusal(404, "no such model"), "has no such model: check its name, and base_url", False),
         (refusal(429, "slow down"), "is asked too often: again later; it says: slow down (asked 3 times)", True),
-        (
-            refusal(400, "bad\x1b[2J parameter"),
-            "refused the request with status 400; it says: bad [2J parameter",
-            False,
-        ),
+        (refusal(400, "bad\x1b[2J parameter"), "refused the request with status 400; it says: bad [2J param", False),
         (refusal(418, "teapot"), "refused the request with status 418; it says: teapot", False),
         (refusal(500, "oops"), "failed with status 500: again later; it says: oops (asked 3 times)", True),
         (refusal(529, "Overloaded"), "failed with status 529: again later", True),
@@ -277,13 +275,6 @@ async def test_endpoint_failures_say_what_to_do(
     assert str(failed).isprintable()
 
 
-async def test_a_context_that_is_too_long_is_named(protocol: Protocol) -> None:
-    with served(in_turn(refusal(400, protocol.too_long))) as endpoint, protocol.model(endpoint) as model:
-        failed = await failure(model)
-    assert "the context is too long for the model: lower the budget" in str(failed)
-    assert not failed.is_passing
-
-
 async def test_an_account_without_credit_is_not_asked_again() -> None:
     answer = refusal(429, "You exceeded your quota", "insufficient_quota")
     with served(in_turn(answer)) as endpoint, PROTOCOLS[0].model(endpoint) as model:
@@ -291,25 +282,25 @@ async def test_an_account_without_credit_is_not_asked_again() -> None:
     assert len(endpoint.asked) == 1
 
 
+LATER = refusal(429, "slow down", Retry_After="7")
+CALLED = ModelSaid("", (NOTE,))
+
+
 @BOTH_PROTOCOLS
-async def test_what_failed_is_asked_again_after_growing_pauses(protocol: Protocol) -> None:
+@pytest.mark.parametrize("how", ["refused", "asks for a pause", "cut before text"])
+async def test_what_failed_before_its_text_is_asked_again(protocol: Protocol, how: str) -> None:
     ears = Ears()
-    answers = in_turn(refusal(500, "oops"), refusal(503, "busy"), protocol.write(HELLO))
-    with served(answers) as endpoint, protocol.model(endpoint) as model:
+    answers = {
+        "refused": (refusal(500, "oops"), refusal(503, "busy")),
+        "asks for a pause": (LATER,),
+        "cut before text": (Answer(then="cut"), protocol.write(CALLED, then="cut")),
+    }[how]
+    with served(in_turn(*answers, protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
         model.jitter = lambda: 1.0
         assert await ask(model, ears=ears) == HELLO
-    assert ears.pauses == [0.5, 1.0]
+    assert ears.pauses == ([7.0] if how == "asks for a pause" else [0.5, 1.0])
     assert "".join(ears.pieces) == HELLO.text
-    assert endpoint.asked[0].body == endpoint.asked[2].body
-
-
-@BOTH_PROTOCOLS
-async def test_the_pause_the_endpoint_asks_for_is_kept(protocol: Protocol) -> None:
-    ears = Ears()
-    answers = in_turn(refusal(429, "slow down", Retry_After="7"), protocol.write(HELLO))
-    with served(answers) as endpoint, protocol.model(endpoint) as model:
-        assert await ask(model, ears=ears) == HELLO
-    assert ears.pauses == [7.0]
+    assert endpoint.asked[0].body == endpoint.asked[-1].body
 
 
 @BOTH_PROTOCOLS
@@ -321,25 +312,16 @@ async def test_too_long_a_pause_ends_the_turn(protocol: Protocol) -> None:
 
 
 @BOTH_PROTOCOLS
-async def test_a_stream_cut_after_text_is_not_retried(protocol: Protocol) -> None:
+@pytest.mark.parametrize("how", [{"then": "cut"}, {"finish": ""}])
+async def test_a_stream_that_breaks_off_is_no_answer(protocol: Protocol, how: dict[str, str]) -> None:
     ears = Ears()
-    answers = in_turn(protocol.write(HELLO, then="cut"), protocol.write(HELLO))
+    answers = in_turn(protocol.write(HELLO, **how), protocol.write(HELLO))
     with served(answers) as endpoint, protocol.model(endpoint) as model:
         failed = await failure(model, ears)
     assert "in the middle of its answer" in str(failed)
     assert failed.is_passing
     assert len(endpoint.asked) == 1
     assert ears.pieces
-
-
-@BOTH_PROTOCOLS
-async def test_a_stream_cut_before_text_is_retried(protocol: Protocol) -> None:
-    answers = in_turn(Answer(then="cut"), protocol.write(ModelSaid("", (NOTE,)), then="cut"), protocol.write(HELLO))
-    ears = Ears()
-    with served(answers) as endpoint, protocol.model(endpoint) as model:
-        assert await ask(model, ears=ears) == HELLO
-    assert len(endpoint.asked) == 3
-    assert "".join(ears.pieces) == HELLO.text
 
 
 @BOTH_PROTOCOLS
@@ -351,14 +333,6 @@ async def test_a_booked_call_is_retried_only_when_unpaid(protocol: Protocol) -> 
             await model.answer(Prompt("You are Ada.", [UserSaid("Hi")], is_booked=True), Ears().hear)
         await model.aclose()
     assert len(endpoint.asked) == 2
-
-
-@BOTH_PROTOCOLS
-async def test_a_stream_without_its_end_is_no_answer(protocol: Protocol) -> None:
-    with served(in_turn(protocol.write(HELLO, finish=""))) as endpoint, protocol.model(endpoint) as model:
-        failed = await failure(model)
-    assert "in the middle of its answer" in str(failed)
-    assert "broke off" in str(failed)
 
 
 @BOTH_PROTOCOLS

@@ -55,23 +55,13 @@ async def test_a_delay_comes_before_every_piece() -> None:
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "story.json"
-    path.write_bytes(
-        orjson.dumps(
-            {
-                "turns": [
-                    {
-                        "when": "dark mode",
-                        "answers": [
-                            {"calls": [{"name": "update_memory", "arguments": {"content": "dark mode"}}]},
-                            {"text": "Noted.", "input_tokens": 9, "output_tokens": 2},
-                        ],
-                    },
-                    {"when": "down", "answers": [{"fails": "on purpose", "is_passing": False}]},
-                    {"when": "hello", "answers": [{"text": "Hello."}]},
-                ]
-            }
-        )
-    )
+    asks = {"calls": [{"name": "update_memory", "arguments": {"content": "dark mode"}}]}
+    turns = [
+        {"when": "dark mode", "answers": [asks, {"text": "Noted.", "input_tokens": 9, "output_tokens": 2}]},
+        {"when": "down", "answers": [{"fails": "on purpose", "is_passing": False}]},
+        {"when": "hello", "answers": [{"text": "Hello."}]},
+    ]
+    path.write_bytes(orjson.dumps({"turns": turns}))
     return path
 
 

@@ -59,23 +59,15 @@ def test_a_restarted_stream_repeats_and_loses_no_line(
             assert tail.read() == []
 
 
-def test_text_before_the_stream_vanished_is_read(tmp_path: Path) -> None:
+def test_a_vanished_or_replaced_stream_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "a.stream"
     path.write_bytes(text("one"))
     with closing(StreamTail(path)) as tail:
         assert texts(tail) == ["one"]
         with path.open("ab") as file:
-            file.write(text("two"))
+            file.write(text("two") + text("torn")[:-5])
         path.unlink()
         assert texts(tail) == ["two"]
-
-
-def test_a_replaced_stream_is_read_from_its_beginning(tmp_path: Path) -> None:
-    path = tmp_path / "a.stream"
-    path.write_bytes(text("one") + text("two")[:-5])
-    with closing(StreamTail(path)) as tail:
-        assert texts(tail) == ["one"]
-        path.unlink()
         path.write_bytes(text("three") + text("four"))
         assert texts(tail) == ["three", "four"]
 

@@ -152,11 +152,5 @@ def test_an_answer_that_begins_anew_is_shown_anew() -> None:
         one.line(StreamLine(kind="began", agent="bee", model="m", attempt=attempt))
         one.line(StreamLine(kind="text", step=1, text=piece))
     one.finish(result("A whole answer."))
-    assert out.getvalue().splitlines() == [
-        "bee>",
-        "Half an ans",
-        "(The host was started again; so is the answer.)",
-        "bee>",
-        "A whole answer.",
-        "  m",
-    ]
+    again = "(The host was started again; so is the answer.)"
+    assert out.getvalue().splitlines() == ["bee>", "Half an ans", again, "bee>", "A whole answer.", "  m"]
