@@ -98,6 +98,8 @@ class GroupMemory(BetaAbstractMemoryTool):
     def _listed(self, path: str, depth: int | None = None) -> EntriesResult:
         with suppress(Invalid):  # no folder has such a name
             listed = self._client.list_memory_entries(_below(path) or None, depth, limit=MAX_LISTED)
+            if not listed.is_complete:
+                raise ToolError("unavailable: files of this memory are still being read: try again in a moment")
             if listed.total or not _below(path):
                 return listed
         raise ToolError(f"The path {path} does not exist. Please provide a valid path.")

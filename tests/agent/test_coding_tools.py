@@ -85,6 +85,7 @@ class Desk:
             "GOOGLE_GEMINI_BASE_URL": self.endpoint.url,
             "HOME": str(self.folder),
             "LANG": "C.UTF-8",
+            "MCP_TIMEOUT": "300000",
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "XDG_CONFIG_HOME": str(self.folder / ".config"),
             "XDG_DATA_HOME": str(self.folder / ".local/share"),

@@ -33,7 +33,10 @@ SCENARIOS = (
     "dns-rebinding-protection",
 )
 
-pytestmark = pytest.mark.skipif(not PROGRAM.is_file(), reason="it is not installed: make mcp-js")
+pytestmark = [
+    pytest.mark.skipif(not PROGRAM.is_file(), reason="it is not installed: make mcp-js"),
+    pytest.mark.timeout(1800),
+]
 
 
 @contextlib.contextmanager
@@ -76,7 +79,7 @@ def test_the_official_scenarios_pass(host: HostProcess, home: Path) -> None:
         for scenario in SCENARIOS:
             command = [str(NODE), str(PROGRAM), "server", "--url", url, "--scenario", scenario]
             ran = subprocess.run(
-                command, capture_output=True, text=True, timeout=100, check=False, env=frozen_environment()
+                command, capture_output=True, text=True, timeout=400, check=False, env=frozen_environment()
             )
             assert ran.returncode == 0, ran.stdout + ran.stderr
             assert re.search(r"Passed: [1-9]\d*/\d+, 0 failed", ran.stdout), ran.stdout

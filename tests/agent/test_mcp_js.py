@@ -21,6 +21,7 @@ NODE = shutil.which("node")
 pytestmark = [
     pytest.mark.skipif(NODE is None, reason="node is not installed"),
     pytest.mark.skipif(not (CLIENT / "node_modules").is_dir(), reason="its packages are not installed: make mcp-js"),
+    pytest.mark.timeout(600),
 ]
 
 
@@ -38,11 +39,11 @@ def test_a_javascript_client_calls_every_tool(host: HostProcess, home: Path) -> 
         {"do": "getPrompt", "with": {"name": "remember", "arguments": {"what": "tea"}}},
     ]
     ran = subprocess.run(
-        [str(NODE), "client.js", COMMAND[0], *arguments(home)],
+        [str(NODE), "client.js", COMMAND[0], *arguments(home, "--tools", "all")],
         cwd=CLIENT,
         input=orjson.dumps(asked),
         capture_output=True,
-        timeout=100,
+        timeout=400,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr.decode()
