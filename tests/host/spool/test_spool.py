@@ -267,8 +267,9 @@ def test_a_groups_flood_leaves_others_their_turn(place: Place) -> None:
     for group in ("quiet-1", "quiet-2", "quiet-3"):
         place.sender(group, "a", "x.json")
     place.sweep()
-    taken = [name.split("/")[0] for name in place.take(64)]
-    assert (sorted(taken[:3]), taken[3:]) == (["quiet-1", "quiet-2", "quiet-3"], ["flood"] * 8)
+    taken = [name.split("/")[0] for name in place.take(16)]
+    assert sorted(taken) == ["quiet-1", "quiet-2", "quiet-3"]  # a batch of their own
+    assert len(place.take(16)) == 9
 
 
 def test_turns_begin_in_turn_over_their_groups(place: Place) -> None:
