@@ -34,7 +34,9 @@ from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.text.neutralise import estimate_tokens
 
 SILENCE_SECONDS = 60.0  # a model that hangs gives its place, one of two, back after this
-ATTEMPTS: Final = 3  # kills during one question; then it is done without a model, so that it kills no host for ever
+# Kills during one question, or wrong answers about one session; then it is done without a model: a model that kills the
+# host, or never learns the form, must not do so for ever.
+ATTEMPTS: Final = 3
 # Models write line ends into texts; `12.10` is the tenth sentence of a turn and no number.
 _DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
 _TEXT_OR_DECIMAL: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\d+\.\d+', re.DOTALL)

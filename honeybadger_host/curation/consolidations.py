@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Final
 import anyio.to_thread
 import structlog
 
-from honeybadger_host.curation.asking import Answer, Question, read_answer
+from honeybadger_host.curation.asking import ATTEMPTS, Answer, Question, WrongAnswer, read_answer
 from honeybadger_host.curation.consolidation import (
     Consolidated,
     Material,
@@ -53,6 +54,8 @@ class Consolidations:
     def __init__(self, uses: PassDependencies) -> None:
         self._uses = uses
         self.done = 0  # since the start
+        self._wrong: Counter[tuple[str, str]] = Counter()
+        """Group and session -> the wrong answers since its last consolidation."""
 
     async def consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
         """Consolidate the turns of a session that are due; return whether there are more.
@@ -66,8 +69,19 @@ class Consolidations:
             return False
         directives = self._uses.directives
         system = directives.read("consolidation") + (f"\n\n{directives.read('prose')}" if self._uses.prose else "")
-        question = Question(group, plan.name, "consolidation", system, request_text(plan.material))
-        made = await self._uses.make(question, partial(self._propose, plan, question), until=plan.material.turns[-1].at)
+        text = request_text(plan.material)
+        if self._wrong[group, session] >= ATTEMPTS:
+            log.error("curation.given_up", group=group, id=plan.name, now_what="it is done without a model")
+            text = ""
+        question = Question(group, plan.name, "consolidation", system, text)
+        try:
+            made = await self._uses.make(
+                question, partial(self._propose, plan, question), until=plan.material.turns[-1].at
+            )
+        except WrongAnswer:
+            self._wrong[group, session] += 1
+            raise
+        del self._wrong[group, session]
         self.done += 1
         return plan.has_more and (made is None or made.counts["applied"] > 0)
 

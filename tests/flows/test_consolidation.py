@@ -18,6 +18,7 @@ from bench.survival.models import KINDS, answer
 from bench.survival.world import SAYS, conversation
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
+from honeybadger_host.curation.asking import ATTEMPTS
 from honeybadger_host.memory.watermarks import kept_turns
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
@@ -253,39 +254,55 @@ def test_ten_messages_at_a_window_of_ten_ask_nothing(make_host: HostFactory, hom
     assert [line["session"] for line in host.events("consolidation.finished")] == ["other"]
 
 
+WRONG: dict[str, str] = {
+    "refusal": "I cannot do that.",
+    "blank": '{"history_entry": "  "}',
+    "other": '{"entries": []}',
+    "deep": "[" * 50_000,
+    "long": "x" * 1_000_000,
+}
+
+
 def test_a_wrong_answer_changes_nothing_and_is_asked_again(make_host: HostFactory, home: Path) -> None:
-    wrong = {
-        "refusal": "I cannot do that.",
-        "blank": '{"history_entry": "  "}',
-        "other": '{"entries": []}',
-        "deep": "[" * 50_000,
-        "x": "x" * 1_000_000,
-    }
-    turns = [{"when": f"about {name}", "answers": [{"text": text}]} for name, text in wrong.items()]
-    settings = scripted(home, ANSWER) | {"curation.tokens_per_day": 10_000_000}
-    (home / "curation.json").write_text(json.dumps({"turns": turns, "piece_characters": 100_000}))
-    host = make_host(settings).start()
-    talks = [Talk(home, group=name) for name in wrong]
-    for talk in talks:
-        talk.fill(3)
-        talk.say(f"We talk about {talk.group}.")
-        talk.fill(11)
+    talks = {name: Talk(home, group=name) for name in WRONG}
+    asked_about: Counter[str] = Counter()
 
-    def failed_twice(group: str) -> bool:
-        pauses = [line["again_in_seconds"] for line in host.events("curation.failed") if line["group"] == group]
-        assert pauses == sorted(pauses)
-        return len(pauses) >= 2
-
-    wait_for(lambda: all(failed_twice(talk.group) for talk in talks))
-    for talk in talks:
+    def think(asked: Asked) -> Answer:
+        name = next(name for name in WRONG if f"We talk about {name}." in text_of(asked))
+        asked_about[name] += 1
+        talk = talks[name]
         assert talk.mark == {"turn": 0}
         assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
-        assert "I am Ann" in system(home, group=talk.group)
-    host.stop()
-    scripted(home, f"<think>Hm, {{}}.</think>\n```json\n{json.dumps(ANSWER)}\n```")
-    host.start()
-    for talk in talks:
+        is_right = asked_about[name] == ATTEMPTS
+        return openai(
+            ModelSaid(f"<think>Hm, {{}}.</think>\n```json\n{json.dumps(ANSWER)}" if is_right else WRONG[name])
+        )
+
+    with served(think) as endpoint:
+        host = make_host({**SOON, **endpoint.settings, "curation.tokens_per_day": 10_000_000}).start()
+        for name, talk in talks.items():
+            talk.fill(3)
+            talk.say(f"We talk about {name}.")
+            talk.fill(11)
+        for talk in talks.values():
+            talk.is_consolidated(6)
+            assert "chosen by openai:test" in talk.file("HISTORY.md")
+            assert "I am Ann" in system(home, group=talk.group)
+    pauses = [line["again_in_seconds"] for line in host.events("curation.failed") if line["group"] == "deep"]
+    assert pauses == sorted(pauses)
+    assert len(pauses) == ATTEMPTS - 1
+
+
+def test_a_model_that_never_answers_right_is_done_without(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    with served(lambda _: openai(ModelSaid("[12.3], as you asked."))) as endpoint:
+        host = make_host(SOON | endpoint.settings).start()
+        talk.fill(11)
         talk.is_consolidated(6)
+        assert len(endpoint.asked) == ATTEMPTS
+        assert len(host.events("curation.given_up")) == 1
+        assert MOVE in talk.file("HISTORY.md")
+        talk.fill(17)  # the next turns are asked about again
+        wait_for(lambda: len(endpoint.asked) > ATTEMPTS)
 
 
 def test_a_persons_edit_of_the_summary_stays(make_host: HostFactory, home: Path, talk: Talk) -> None:
