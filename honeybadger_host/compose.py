@@ -288,7 +288,6 @@ def _memory_of(
             CompactionLimits(),
             current=projections.documents.current,
             render=projections.documents.render,
-            kept=kept,
         ),
         index=index,
         ledger=ledger,

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,6 @@ import structlog
 from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.documents.document import Rules
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
@@ -42,7 +41,7 @@ from honeybadger_host.memory.session_files import (
     session_file,
 )
 from honeybadger_host.memory.turn_log import Mark, Window, read_window, turns_file
-from honeybadger_host.memory.turn_log_store import TurnLogs
+from honeybadger_host.memory.turn_log_store import MAX_SESSIONS, TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
@@ -79,14 +78,19 @@ class View:
 
 @dataclass(frozen=True)
 class _Version:
-    """The newest version of a document, and as it is; without data there is none."""
+    """A version of a document, parsed."""
 
     document: SessionDocument
-    data: bytes | None
 
     @cached_property
     def digest(self) -> Digest:
         return digest(self.document)
+
+
+@lru_cache(MAX_SESSIONS)
+def _parsed(data: bytes, session: str) -> _Version:
+    """Return a version; a context and a turn need the same one again. Raises ValueError."""
+    return _Version(parse_document(data, session))
 
 
 @dataclass(slots=True)
@@ -134,12 +138,10 @@ class Sessions:
         *,
         current: Callable[[str], bytes | None],
         render: Callable[[str], None],
-        kept: KeptFiles | None = None,
     ) -> None:
         self.limits = limits
         self._home = turn_logs.home
         self._turn_logs = turn_logs
-        self._kept = kept or KeptFiles(turn_logs.home)
         self._current = current
         self._render = render
         self._clock = turn_logs.clock
@@ -161,14 +163,13 @@ class Sessions:
 
     def digest(self, group: str, session: str) -> Digest:
         """Return the facts, tasks and summary of a document; turns add nothing to them. Raises WorldFailed."""
-        file = session_file(group, session)
-        return self._kept.value(file, partial(self._read, file, session)).digest
+        return self._newest(group, session)[0].digest
 
     def as_file(self, file: str, version: bytes) -> bytes:
         """Return a version with the turns of the log, as its file is to hold it."""
         group, session = _session_of(file)
         try:
-            document = parse_document(version, session)
+            document = _parsed(version, session).document
             if document.turns == self._turn_logs.newest(group, session):
                 return version  # without a look into the log, which has just grown by the turns of this batch
             base, behind = self._behind(group, session, document)
@@ -178,17 +179,18 @@ class Sessions:
 
     def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
         """Return the newest version, parsed and as it is. Raises WorldFailed: nobody knows a good one."""
-        file = session_file(group, session)
-        found = self._kept.value(file, partial(self._read, file, session))
-        document = found.document
+        version, data = self._newest(group, session)
+        document = version.document
         if document.turns is None and not document.recent_history:
             document = document.up_to(self.deletion(group, session).turns)
-        return document, found.data
+        return document, data
 
-    def _read(self, file: str, session: str) -> _Version:
+    def _newest(self, group: str, session: str) -> tuple[_Version, bytes | None]:
+        """Return the newest version of a document, and as it is; None: there is none. Raises WorldFailed."""
+        file = session_file(group, session)
         data = self._current(file)
         try:
-            return _Version(parse_document(b"{}" if data is None else data, session), data)
+            return _parsed(b"{}" if data is None else data, session), data
         except ValueError as error:
             raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
 
@@ -196,7 +198,7 @@ class Sessions:
         """Return what the last deletion of a document left. Raises WorldFailed: its file cannot be read."""
         file = deleted_file(group, session)
         try:
-            return self._kept.value(file, lambda: parse_deletion(self._current(file)))
+            return parse_deletion(self._current(file))
         except ValueError:
             log.warning("session.mark_lost", file=file)
             return Deletion()
