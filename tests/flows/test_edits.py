@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from honeybadger_host.documents.saves import DELETED_SECONDS
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.journal.reader import LogFilter
@@ -104,6 +106,8 @@ def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawS
 
 
 def test_a_group_moved_away_is_recorded_as_removed(stood: HostProcess, tmp_path: Path) -> None:
+    came = time.monotonic()
+    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="a note old enough to be deleted on purpose")
     stood.home.joinpath("groups/main").rename(tmp_path / "elsewhere")
     moved = {edit["file"].rpartition("/")[0] for edit in edits(stood.home, 3)}
     assert moved == {"groups/main", "groups/main/memory/general"}
