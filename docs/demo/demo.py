@@ -217,7 +217,8 @@ def moving(home: Path) -> dict[str, bool]:
     host_command(home, "review", "revert", "family", proposal["id"])
     after = (folder / "MEMORY.md").read_text()
     removed = next(row for row in host_command(home, "log", "family") if row["kind"] == "note_removed")
-    print(f"   taken out by the {removed['sender']}: {len(json.loads(removed['text'])['notes'])} notes")
+    gone = [line for _, lines, _ in json.loads(removed["text"])["hunks"] for line in lines if line.startswith("- ")]
+    print(f"   taken out by the {removed['sender']}: {len(gone)} notes")
     return {
         "the conversation was consolidated, and its log is whole": proposal["applied"] >= 3
         and len((home / "data/sessions/family/main.jsonl").read_text().splitlines()) == 60,
