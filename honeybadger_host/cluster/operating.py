@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path, PurePath
@@ -26,7 +26,7 @@ from honeybadger_host.cluster.records import (
     name_machine,
     write_position,
 )
-from honeybadger_host.cluster.servers import Servers
+from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
@@ -219,10 +219,11 @@ def _ask_for(member: Member, settings: Cluster) -> None:
     """Ask the owner for a home until it is this machine's."""
     with closing(Servers(settings.urls, settings.credentials)) as servers:
         while not (member.state().epoch or member.is_stopping):
-            owner = holder(servers, member.names)
-            if owner not in (None, member.node):
-                member.following = owner or ""
-                servers.ask(member.names.move, member.node.encode())
+            with suppress(Unreachable):  # then it is asked again
+                owner = holder(servers, member.names)
+                if owner not in (None, member.node):
+                    member.following = owner or ""
+                    servers.ask(member.names.move, member.node.encode())
             time.sleep(_AGAIN_SECONDS)
 
 
