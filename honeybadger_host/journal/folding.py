@@ -25,6 +25,7 @@ from honeybadger_host.journal.edits import (
     digest_of,
     edit_of,
     fingerprint_of,
+    hunks_of,
     insert_texts,
     is_append,
     is_edit,
@@ -205,6 +206,16 @@ def _notes_of(row: Row) -> list[tuple[int, bytes]] | None:
     return [(note["at"], note["text"].encode()) for note in value["notes"]] if "size" in value else None
 
 
+def _hunks_alone(row: Row) -> bytes:
+    """Return the data of a row of the earlier form without its notes."""
+    return orjson.dumps({"hunks": orjson.loads(row.data).get("hunks", [])})
+
+
+def check_lines(row: Row) -> None:
+    """Raise ValueError, LookupError or TypeError where a change within a file has neither form."""
+    hunks_of(row if _notes_of(row) is None else row._replace(data=_hunks_alone(row)))
+
+
 def _with_notes(text: bytes, row: Row, notes: Sequence[tuple[int, bytes]], *, is_back: bool = False) -> bytes:
     """Return a text after a row of the earlier form, or before it."""
     if (row.kind == NOTE_REMOVED) is is_back:
@@ -226,7 +237,7 @@ def _united(connection: sqlite3.Connection, row: Row, before: bytes | None) -> R
     if notes is None:
         return row
     if not notes:
-        return _rewrite(connection, row, orjson.dumps({"hunks": orjson.loads(row.data).get("hunks", [])}))
+        return _rewrite(connection, row, _hunks_alone(row))
     text = before if row.kind == NOTE_REMOVED or before is None else _with_notes(before, row, notes)
     removed: list[Hunk] = []
     for at, note in notes:

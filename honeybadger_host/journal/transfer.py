@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from honeybadger_host.journal.connection import SharedLog, Transaction, connect, read_meta, read_rows, reading
-from honeybadger_host.journal.edits import Looked, Seen, is_edit, write_looked
+from honeybadger_host.journal.edits import LINE_KINDS, Looked, Seen, write_looked
 from honeybadger_host.journal.folding import begin_pasts
 from honeybadger_host.journal.forgetting import Forgetting, keep_forgetting
 from honeybadger_host.journal.schema import (
@@ -117,7 +117,7 @@ def _write_rows(connection: sqlite3.Connection, events: Iterable[Row], arriving:
     files: set[str] = set()
     for some in _in_batches(events):
         insert_changes(connection, some, ())
-        files.update(row.file for row in some if is_edit(row))
+        files.update(row.file for row in some if row.kind in LINE_KINDS)
         last = some[-1].seq
     insert_changes(connection, (), arriving.receipts)
     for seen in _in_batches(arriving.seen):

@@ -28,6 +28,7 @@ from honeybadger_host.errors import HostError
 from honeybadger_host.files.safe_files import NotRegular, open_plain
 from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
 from honeybadger_host.journal.edits import REVISED_KINDS, Edit, is_edit, packed_line
+from honeybadger_host.journal.folding import check_lines
 from honeybadger_host.journal.line_hunks import Hunk
 from honeybadger_host.journal.reader import CHANGE_KINDS
 from honeybadger_host.journal.schema import EDIT_KINDS, Receipt, Row
@@ -198,22 +199,23 @@ def event_of(value: Any, group: str, shift: int) -> Row:
     ):
         raise ExportDamaged(f"change {line.seq} is of a kind this version does not know: {line.kind!a}")
     data = bytes_of(line.data)
+    row = Row(line.seq + shift, line.at, group, line.by, line.request, line.kind, file, line.offset, data)
     try:
-        _check_data(line.kind, data)
+        _check_data(row)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ExportDamaged(f"change {line.seq} is not a {line.kind}: {error!r}") from None
-    return Row(line.seq + shift, line.at, group, line.by, line.request, line.kind, file, line.offset, data)
+    return row
 
 
-def _check_data(kind: str, data: bytes) -> None:
+def _check_data(row: Row) -> None:
     """Raise an error if a host could not read the data of a change at its start."""
-    if kind in REVISED_KINDS:
-        orjson.loads(data)["hunks"]
-    elif kind == TASK_RECORD:
-        TaskStates([("", data)])
-    elif kind == "turn":
-        int(orjson.loads(data)["turn"])
-    elif kind in get_args(MarkedKind) and parse_mark(data) is None:
+    if row.kind in REVISED_KINDS:
+        check_lines(row)
+    elif row.kind == TASK_RECORD:
+        TaskStates([("", row.data)])
+    elif row.kind == "turn":
+        int(orjson.loads(row.data)["turn"])
+    elif row.kind in get_args(MarkedKind) and parse_mark(row.data) is None:
         raise ValueError("it marks no turns")
 
 
