@@ -19,7 +19,7 @@ from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.files.safe_files import BOM, Signature
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.entries.entry import marks_of, parse_entry
-from honeybadger_host.memory.markdown.notes import SIGNED, parse_notes
+from honeybadger_host.memory.markdown.notes import PREFACE, SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
 from honeybadger_host.search.documents import Kind
@@ -181,9 +181,11 @@ def _told(source: Source, data: bytes) -> Iterator[Piece]:
 
 def _notes(text: str) -> Iterator[Piece]:
     book = parse_notes(text)
-    if book.preface.strip():
-        yield Piece("", book.preface.strip())
-    for place, note in enumerate(book.notes):
+    for place in book.places:
+        if place == PREFACE:
+            yield Piece("", book.preface.strip())
+            continue
+        note = book.notes[place]
         if (above := book.above(place)) is not None:
             yield Piece("", note.strip(), author=HUMAN, names=(above.section,))
             continue

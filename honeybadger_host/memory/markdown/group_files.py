@@ -53,7 +53,7 @@ class GroupText:
 
     @cached_property
     def note_count(self) -> int:
-        return len(parse_notes(self.text).notes)
+        return parse_notes(self.text).counts.total()
 
     @cached_property
     def notes(self) -> NotesInContext:

@@ -67,7 +67,9 @@ class NoteBook:
 
     @cached_property
     def places(self) -> Sequence[int]:
-        return range(PREFACE if self.preface.strip() else 0, len(self.notes))
+        """Places of the preface and the notes; a signed heading is none when a person deleted the note below it."""
+        preface = [PREFACE] if self.preface.strip() else []
+        return preface + [place for place, note in enumerate(self.notes) if not _is_deleted(note)]
 
     def signed(self, place: int) -> Note | None:
         """Return a signed note in its parts, None if nobody signed it. A person who changed it is its author."""
@@ -94,6 +96,8 @@ class NoteBook:
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in range(len(self.notes) - 1, -1, -1):
             note = self.notes[place]
+            if _is_deleted(note):
+                continue
             end = note.find("\n")
             author = _author_in(note[:end] if end >= 0 else note)
             if self.edited and author != NOBODY and (edited := self.edited.get(note.strip())) is not None:
@@ -126,7 +130,7 @@ def parse_notes(text: str, edited: Mapping[str, EditedBy] = NOT_EDITED) -> NoteB
 
 
 def note_spans(data: bytes) -> list[tuple[int, int]]:
-    """Return begin and end of each note of a MEMORY.md, in the order of `NoteBook.notes`, ready to be taken out.
+    """Return begin and end of each note of a MEMORY.md, in the order of `NoteBook.places`, ready to be taken out.
 
     The blank line before it belongs to a note, as the host writes it. Raises UnicodeDecodeError.
     """
@@ -136,6 +140,9 @@ def note_spans(data: bytes) -> list[tuple[int, int]]:
     at = len(data) - len(text) + len(book.preface.encode())
     for note in book.notes:
         after = at + len(note.encode())
+        if _is_deleted(note):
+            at = after
+            continue
         note = note.lstrip("\r\n")
         begin = after - len(note.encode())
         spans.append(span_of(data, begin, begin + len(_own_text(note).encode())))
@@ -168,6 +175,12 @@ def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:
         return 0, after
     following = data[after : after + 2]
     return begin, after + (2 if following == b"\r\n" else following[:1] == b"\n")
+
+
+def _is_deleted(note: str) -> bool:
+    """Tell whether only the signed heading of a note is left."""
+    heading, _, body = note.partition("\n")
+    return not body.strip() and _author_in(heading) != NOBODY
 
 
 def author_of(note: str) -> str:

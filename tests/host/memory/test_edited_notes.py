@@ -9,7 +9,7 @@ from honeybadger_host.journal.edits import Edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
-from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, author_of, note_spans, parse_notes
+from honeybadger_host.memory.markdown.notes import NOT_EDITED, PREFACE, EditedBy, author_of, note_spans, parse_notes
 
 AT = 1_795_000_000_000  # 2026-11-18 11:06 UTC, in milliseconds
 NOTE = "## Likes (ann, 2026-11-18 11:00)\n- tea\n  with milk\n"
@@ -72,4 +72,5 @@ def test_the_parts_of_a_text_cover_it(some: list[str], has_end: bool) -> None:
     book = parse_notes(text)
     assert book.preface + "".join(book.notes) == text
     data = text.encode()
-    assert [data[slice(*span)].strip() for span in note_spans(data)] == [note.encode().strip() for note in book.notes]
+    notes = [book.notes[place].encode().strip() for place in book.places if place != PREFACE]
+    assert [data[slice(*span)].strip() for span in note_spans(data)] == notes
