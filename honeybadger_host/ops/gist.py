@@ -15,9 +15,7 @@ from honeybadger_host.journal.schema import Row
 def gist_of(event: Row, most: int = 80) -> str:
     """Return a change on one line of at most `most` characters."""
     if is_edit(event):
-        edit = edit_of(event)
-        lines = edited_lines(edit)
-        return f"honeybadger-host undo {event.seq} brings back {unread_of(event)} ({lines})" if edit.unread else lines
+        return _on_one_line(_gist_of_edit(event), most)
     kind, text = event.kind, event.data.decode("utf-8", "replace")
     if kind in ("note", "note_archived"):
         text = text.partition("\n- ")[2].partition("\n> Archived")[0]
@@ -61,6 +59,21 @@ def gist_of(event: Row, most: int = 80) -> str:
                     text = f"{value['key']}: {value['data']}"
                 case _:
                     text = str(value["content"])
+    return _on_one_line(text, most)
+
+
+def _gist_of_edit(event: Row) -> str:
+    edit = edit_of(event)
+    lines = edited_lines(edit)
+    if edit.unread:
+        return f"honeybadger-host undo {event.seq} brings back {unread_of(event)} ({lines})"
+    hunks = edit.hunks or ()
+    told = [line for hunk in hunks for line in hunk.added] or [line for hunk in hunks for line in hunk.removed]
+    words = b"".join(told).decode("utf-8", "replace").strip().removeprefix("- ")
+    return f"{lines}: {words}" if words else lines
+
+
+def _on_one_line(text: str, most: int) -> str:
     words = " ".join(text.split())
     line = "".join(c if c.isprintable() else "\ufffd" for c in words)  # the others could control a terminal
     return shortened(line, most)

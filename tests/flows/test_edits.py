@@ -78,14 +78,15 @@ def test_edits_are_in_the_log_with_their_lines(stood: HostProcess, stranger: Raw
     value = orjson.loads(entry.read_bytes())
     save(entry, entry.read_bytes().replace(b"likes cake", b"loves cake"))
     third = edits(home, 3)[2]
-    assert told(third)[:5] == ("human", "edit", f"groups/main/memory/general/{value['id']}.json", 1, 1)
+    file = f"groups/main/memory/general/{value['id']}.json"
+    assert told(third)[:5] == ("human", "edit", file, 1, 1)
     (group / "CLAUDE.md").unlink()
     fourth = edits(home, 4)[3]
     assert told(fourth)[:5] == ("human", "edit_removed", "groups/main/CLAUDE.md", 0, 3)
     printed = cli_text("log", "main", home=home).splitlines()
     assert [line.split(maxsplit=2)[2] for line in printed[:2]] == [
-        "human             edit_removed  groups/main/CLAUDE.md  -3 lines",
-        f"human             edit          groups/main/memory/general/{value['id']}.json  +1 -1 lines",
+        "human             edit_removed  groups/main/CLAUDE.md  -3 lines: # Keeper Be kind. Be brief.",
+        f'human             edit          {file}  +1 -1 lines: "content": "loves cake",',
     ]
     assert stranger.ask("m", request("m", content="likes milk"))["seq"] == fourth["seq"] + 1
 
