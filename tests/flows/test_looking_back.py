@@ -101,11 +101,11 @@ def test_an_earlier_file_is_shown_and_two_moments_compared(lived: RawSender) -> 
     for arguments, code, says in (
         (("diff", "main", 5, 3), 2, "TO 3 is before FROM 5"),
         (("diff", "main", "soon"), 2, "'soon' is not a time"),
-        (("show", "main", "--as-of", 3), 2, "names no file"),
     ):
         refused = run_cli(*arguments, home=home)
         words = " ".join(refused.stderr.replace("│", " ").split())
         assert (refused.returncode, says in words) == (code, True), refused
+    assert cli_text("show", "main", home=home) == cli_text("show", "main", "MEMORY.md", home=home)
 
 
 def test_an_oversized_past_is_reported_not_guessed(home: Path, make_host: HostFactory) -> None:
