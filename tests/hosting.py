@@ -51,7 +51,10 @@ _COMMON: Final = "HB_TESTS_COMMON"
 _LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
 _OF_BOTH: Final = (
     *("honeybadger_host.daemon", "honeybadger_host.ops.doctor", "honeybadger_host.ops.maintenance"),
-    *("honeybadger_agent.cli.commands", "honeybadger_agent.cli.chat", "rich.markdown", "asyncio"),
+    *("honeybadger_host.search.ranking", "honeybadger_host.ops.backup", "honeybadger_host.ops.gist"),
+    *(f"honeybadger_host.transfer.{name}" for name in ("importing", "loading", "exporting", "markdown_export")),
+    *("honeybadger_agent.cli.commands", "honeybadger_agent.cli.chat", "asyncio"),
+    *("prompt_toolkit", "rich.live", "rich.markdown"),
     *(f"honeybadger_host.cluster.{name}" for name in ("member", "operating", "checks") if "HB_CLUSTER" in os.environ),
 )
 _OF_A_MODEL: Final = (
@@ -249,7 +252,8 @@ class Forge:
         with locked(folder), (folder / "life").open("rb") as life:
             if not address.exists():
                 command = [sys.executable, "-W", "error", str(_LAUNCH), "--nursery", str(address), *modules]
-                subprocess.run(command, env=frozen_environment(**env), stdin=life, check=True)
+                alone = {"OPENBLAS_NUM_THREADS": "1"}  # numpy's threads would be lost at a fork
+                subprocess.run(command, env=frozen_environment(**alone, **env), stdin=life, check=True)
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(address))
             self._connection = connection.makefile("rw")

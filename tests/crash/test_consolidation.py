@@ -20,9 +20,9 @@ from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, Work, ended, kill_again
+from tests.crash.hosts import Nursery, Work, kill_again
 from tests.endpoint import Answer, Asked, openai, served
-from tests.hosting import wait_for
+from tests.hosting import HostProcess, wait_for
 
 STRIDE: Final = 1 if IS_LONG else 83
 FACT: Final = "I am Ann, and I move to Lisbon on 12 March."
@@ -60,7 +60,7 @@ def test_killed_at_any_call_a_session_is_consolidated_once(
     assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=60) >= 3
 
 
-def test_ten_kills_book_at_most_twice_the_cost(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
+def test_ten_kills_book_at_most_twice_the_cost(tmp_path: Path, rng: random.Random) -> None:
     home, paid = tmp_path / "home", Counter[str]()
     begin(home)
     log = (home / turns_file("main", "main")).read_bytes()
@@ -78,7 +78,7 @@ def test_ten_kills_book_at_most_twice_the_cost(nursery: Nursery, tmp_path: Path,
     with served(answering) as endpoint:
         settings = {**SETTINGS, **endpoint.settings, "model.curation": "openai:test"}
         for kill in range(1, 11):
-            with ended(nursery.start(home, settings)) as host:
+            with HostProcess(home, settings).launch() as host:
                 wait_for(lambda: paid["sent"] == kill, what="a question")  # noqa: B023  called at once
                 wait_for(lambda: booked(home) >= paid["tokens"], what=f"{paid} booked: {booked(home)}")
                 host.kill()
