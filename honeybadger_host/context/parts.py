@@ -7,8 +7,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
 from typing import Final, TypeAlias
 
 from honeybadger_agent.wire import PART_NAMES, PartName
@@ -142,12 +145,12 @@ def _file(title: str, source: str, loaded: Loaded, weight: float = 0.0) -> Part:
         case _ if not loaded.clean or loaded.clean.isspace():
             return Part(title, source, weight=weight, why="the file is blank")
         case _:
-            return Part(title, source, loaded.clean, "whole", weight=weight)
+            return Part(title, source, loaded.clean, "whole", weight=weight, tokens=loaded.tokens)
 
 
 def _without(part: Part, what: str) -> Part:
     """Return a part that has no room, with the reason."""
-    return replace(part, text="", state="left_out", left_out=what, why=NO_ROOM)
+    return replace(part, text="", tokens=0, state="left_out", left_out=what, why=NO_ROOM)
 
 
 # --------------------------------------------------------------------------------------------------------------- notes
@@ -159,18 +162,21 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     if not isinstance(loaded, GroupText) or part.state != "whole":
         return part
     if not 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # a larger file is always cut
-        part = replace(part, text=loaded.notes.whole.text, why=loaded.notes.whole.why)
+        whole = loaded.notes.whole
+        part = replace(part, text=whole.text, tokens=loaded.tokens_of(whole.text), why=whole.why)
 
     def cut(room: int) -> Part:
         if room < 1:
             return _without(part, "the file")
         made = loaded.newest_notes(_steady(room))
+        tokens = loaded.tokens_of(made.text)
         if not (made.left_out or made.is_shortened or made.has_lost_text):
-            return replace(part, text=made.text, why=made.why_together)
+            return replace(part, text=made.text, tokens=tokens, why=made.why_together)
         why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
         if loaded.unread:
             why = f"{_too_large(loaded)}; its share of context.budget_tokens is {room} tokens"
-        return replace(part, text=made.text, state="cut", left_out=_left_out(made), why=why + _by_author(made))
+        left_out, why = _left_out(made), why + _by_author(made)
+        return replace(part, text=made.text, tokens=tokens, state="cut", left_out=left_out, why=why)
 
     if loaded.unread is None:
         return replace(part, fit=cut)
@@ -178,6 +184,7 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     return replace(
         part,
         text=served.text,
+        tokens=loaded.tokens_of(served.text),
         state="cut",
         left_out=_left_out(served),
         why=_too_large(loaded) + _by_author(served),
@@ -215,13 +222,14 @@ def _summary(source: str, loaded: Loaded) -> Part:
     part = _file(SUMMARY, source, loaded, WEIGHTS[SUMMARY])
     if not isinstance(loaded, GroupText) or not part.text:
         return part
-    part = replace(part, text=loaded.set_apart)
+    part = replace(part, text=loaded.set_apart, tokens=loaded.tokens_of(loaded.set_apart))
 
     def cut(room: int) -> Part:
         if room < 1:
             return _without(part, "the file")
-        why = f"the file has {estimate_tokens(part.text)} tokens, its share of context.budget_tokens is {room}"
-        return replace(part, text=loaded.beginning(room), state="cut", left_out="its end", why=why)
+        why = f"the file has {part.tokens} tokens, its share of context.budget_tokens is {room}"
+        text = loaded.beginning(room)
+        return replace(part, text=text, tokens=loaded.tokens_of(text), state="cut", left_out="its end", why=why)
 
     return replace(part, fit=cut)
 
@@ -262,33 +270,19 @@ def _session(loaded: Parts) -> Part:
     part = Part(SESSION, loaded.session_file, weight=WEIGHTS[SESSION], most=_MAX_SESSION_TOKENS, why=loaded.no_session)
     if session is None:
         return part
-    blocks = [
-        ("Running tasks:\n", session.tasks),
-        ("Facts:\n", session.facts),
-        ("Summary:\n", session.prose),
-        ("Earlier messages, the newest first:\n", session.said[::-1]),
-    ]
-    lines = [(heading, list_line(line)) for heading, said in blocks for line in said]
+    lines, tokens = _session_lines(session)
     if not lines:
         return replace(part, why="the session has no facts, summary or running tasks")
 
     def cut(room: int, budget: str = "context.budget_tokens") -> Part:
-        kept: list[str] = []
-        heading_above, count, left = "", 0, room
-        for heading, line in lines:
-            text = line if heading == heading_above else heading + line
-            if (cost := estimate_tokens(text) + 1) > left:
-                break
-            left -= cost
-            kept.append(text)
-            heading_above, count = heading, count + 1
+        count = bisect_right(tokens, room)
         if count == len(lines):
-            return replace(part, text="".join(kept), state="whole", why=None, fit=cut)
-        if not kept:
+            return replace(part, text="".join(lines), state="whole", why=None, fit=cut)
+        if not count:
             return _without(part, f"{len(lines)} lines")
         return replace(
             part,
-            text="".join(kept),
+            text="".join(lines[:count]),
             state="cut",
             left_out=f"the last {len(lines) - count} of {len(lines)} lines",
             why=f"its share of {budget} is {room} tokens",
@@ -296,6 +290,21 @@ def _session(loaded: Parts) -> Part:
         )
 
     return cut(_MAX_SESSION_TOKENS, "a context")
+
+
+@lru_cache(maxsize=32)  # every context of a session has the same 70 lines, which take 0.3 ms
+def _session_lines(session: Digest) -> tuple[Sequence[str], Sequence[int]]:
+    """Return the lines of a session document, with headings, and the tokens of each with all above it."""
+    blocks = [
+        ("Running tasks:\n", session.tasks),
+        ("Facts:\n", session.facts),
+        ("Summary:\n", session.prose),
+        ("Earlier messages, the newest first:\n", session.said[::-1]),
+    ]
+    lines = [
+        ("" if place else heading) + list_line(line) for heading, said in blocks for place, line in enumerate(said)
+    ]
+    return lines, list(accumulate(estimate_tokens(line) + 1 for line in lines))
 
 
 def _working(inventory: Inventory) -> Part:

@@ -6,14 +6,15 @@ row in the explanation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from honeybadger_agent.wire import ContextSection, SectionState
 from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.memory.markdown.budget import divide
-from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.neutralise import ascii_length, estimate_tokens, tokens_of
 
 _FOR_MESSAGE: Final = 16  # a 16th of the budget is reserved for the message, whatever its length
 WITHOUT_END: Final = 1 << 40
@@ -62,8 +63,11 @@ class Part:
     @property
     def need(self) -> int:
         """Tokens of the whole part with its heading, rounded up."""
-        tokens = estimate_tokens(self.text) if self.tokens is None else self.tokens
-        return tokens + self.overhead if self.text else 0
+        return self.text_tokens + self.overhead if self.text else 0
+
+    @property
+    def text_tokens(self) -> int:
+        return estimate_tokens(self.text) if self.tokens is None else self.tokens
 
     @property
     def overhead(self) -> int:
@@ -76,20 +80,16 @@ class Part:
         return f"{heading}\n" if heading else ""
 
     @property
-    def block(self) -> str:
-        """The part with its heading, as a context shows it; empty for a blank part."""
-        if not self.text or self.text.isspace():
-            return ""
-        text = self.text.strip("\n")
-        return f"\n{self.above}{text}\n"
+    def is_blank(self) -> bool:
+        return not self.text or self.text.isspace()
 
-    def row(self, block: str) -> ContextSection:
-        """Return how the part is explained; `block` is its own."""
+    def row(self) -> ContextSection:
+        """Return how the part is explained."""
         return ContextSection(
             title=self.title,
             source=self.source,
             state=self.state,
-            tokens=estimate_tokens(block),
+            tokens=0 if self.is_blank else self.text_tokens + estimate_tokens(self.above),
             left_out=self.left_out,
             why=self.why,
         )
@@ -152,19 +152,20 @@ def build_context(
         fixed = estimate_tokens(head) + sum(part.need for part in parts if part.fit is None)
         parts = _fitted(parts, stable_parts, message_tokens or 0, budget_tokens, fixed)
     if any(part.settle is not None for part in parts):
-        others = _joined([(part.title, part.block) for part in parts if part.settle is None])
+        others = _joined(_shown(part for part in parts if part.settle is None))
         parts = [part if part.settle is None else part.settle(part.most, others) for part in parts]
-    blocks = [(part.title, part.block) for part in parts]
-    stable = head + _joined(blocks[:stable_parts])
-    system = stable + _joined(blocks[stable_parts:])
-    rows = [part.row(block) for part, (_, block) in zip(parts, blocks, strict=True)]
+    stable, stable_ascii = _beginning(head, _shown(parts[:stable_parts]))
+    rest = _joined(_shown(parts[stable_parts:]))
+    system = stable + rest
+    rows = [part.row() for part in parts]
     if head:
         rows.insert(
             0, ContextSection(title=head.strip(), source="request", state="whole", tokens=estimate_tokens(head))
         )
     if message_tokens is not None:
         rows.append(ContextSection(title="message", source="request", state="whole", tokens=message_tokens))
-    return Context(system, stable, parts, rows, estimate_tokens(system) + (message_tokens or 0), budget_tokens)
+    tokens = tokens_of(len(system), stable_ascii + ascii_length(rest))
+    return Context(system, stable, parts, rows, tokens + (message_tokens or 0), budget_tokens)
 
 
 def _fitted(
@@ -195,12 +196,27 @@ def _shares(parts: Sequence[Part], needs: Sequence[int], room: int) -> list[int]
     return [shares[str(place)] for place in range(len(parts))]
 
 
-def _joined(blocks: Sequence[tuple[str, str]]) -> str:
-    """Return the blocks, each with its title, in order; two with the same heading share it."""
-    shown: list[str] = []
+# Title of a part, the lines above its text, and the text.
+_Shown: TypeAlias = tuple[str, str, str]
+
+
+def _shown(parts: Iterable[Part]) -> tuple[_Shown, ...]:
+    return tuple((part.title, part.above, part.text) for part in parts if not part.is_blank)
+
+
+@lru_cache(maxsize=16)  # seldom changes between two contexts of a group, and has 64 KiB or more
+def _beginning(head: str, shown: tuple[_Shown, ...]) -> tuple[str, int]:
+    """Return the beginning of a context, and how many ASCII characters it has."""
+    text = head + _joined(shown)
+    return text, ascii_length(text)
+
+
+def _joined(shown: Sequence[_Shown]) -> str:
+    """Return the parts in order; two with the same title share it."""
+    blocks: list[str] = []
     last_title = ""
-    for title, block in blocks:
-        if block:
-            shown.append(block.removeprefix(f"\n{title}") if title == last_title else block)
-            last_title = title
-    return "".join(shown)
+    for title, above, text in shown:
+        lines = text.strip("\n")
+        blocks.append(f"\n{lines}\n" if title == last_title else f"\n{above}{lines}\n")
+        last_title = title
+    return "".join(blocks)

@@ -157,12 +157,8 @@ def history_line(sender: str, content: str) -> str:
     return f"[{name}]: {quoted(chr(10).join(lines))}\n"
 
 
-@lru_cache(maxsize=2048)
 def list_line(text: str) -> str:
-    """Return `- text` and a line end, neutralised and on one line, without headings or comments.
-
-    Cached: every context has the 70 lines of its session again, which take 0.3 ms.
-    """
+    """Return `- text` and a line end, neutralised and on one line, without headings or comments."""
     lines = [one_line(text).text]
     _escape(lines, is_item=True)
     return f"- {quoted(lines[0])}\n"
@@ -170,10 +166,17 @@ def list_line(text: str) -> str:
 
 def estimate_tokens(text: str) -> int:
     """Return ASCII characters // 4 plus one for every other character (HB6)."""
-    if text.isascii():
-        return len(text) // 4
-    ascii_characters = len(text.encode("ascii", "ignore"))
-    return ascii_characters // 4 + len(text) - ascii_characters
+    return tokens_of(len(text), ascii_length(text))
+
+
+def tokens_of(characters: int, ascii_characters: int) -> int:
+    """Return the estimate for a text of so many characters; the two numbers of joined texts add up."""
+    return ascii_characters // 4 + characters - ascii_characters
+
+
+def ascii_length(text: str) -> int:
+    """Return how many ASCII characters a text has; a text of 60 KB with umlauts takes 0.2 ms."""
+    return len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
 
 
 def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:

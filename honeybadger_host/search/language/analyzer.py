@@ -207,6 +207,7 @@ def _label_terms(label: str) -> tuple[str, ...]:
     return tuple(document_terms(label))
 
 
+@lru_cache(maxsize=4)  # a context asks three times; a page of 50 KB takes 30 ms
 def analyse_query(text: str) -> Query:
     """Return a question's terms; stop words are left out, unless it has nothing else."""
     normal = unicodedata.normalize("NFKC", text)
