@@ -92,7 +92,8 @@ class Chain:
             if code not in (0, _KILLED):
                 return self._failed(figures, story, code)
             if shadow is not None and self.cuts is not None:
-                cut_power(story, shadow, self.cuts, is_mixed=self.is_mixed)
+                cut_power(story.home, shadow, self.cuts, is_mixed=self.is_mixed)
+                story.bring_back(self.cuts)
                 figures.counts["cuts"] += 1
                 story.retry()
         if (code := self._live(story, shadow, None)) != 0:

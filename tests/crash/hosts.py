@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from tests.crash.story import Editor, Story, read
 from tests.hosting import Child, arguments_of, forge, locked, wait_for
@@ -187,24 +187,27 @@ class Work:
 
     Args:
         begin: makes a home in which there is something to do.
-        write_script: gives the models other words than they had in the run before.
         is_done: whether all of it is done.
         check: sees that all of it is there once; told where the first host was killed.
+        write_script: gives the models other words than they had in the run before.
+        stride: between the calls at which the first host is killed, in the short form.
+        later: the second is killed at one of so many calls.
     """
 
     settings: Mapping[str, object]
     begin: Callable[[Path], object]
-    write_script: Callable[[Path, int], None]
     is_done: Callable[[Path], bool]
     check: Callable[[Path, str], None]
+    write_script: Callable[[Path, int], None] = lambda home, run: None
+    stride: int = 1
+    later: int = 60
 
 
-def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, stride: int, later: int) -> int:
+def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, stride: int) -> int:
     """Kill a host at a call, the next one at another, and let the third finish; return how many were killed.
 
     Args:
         stride: the first host is killed at the n-th call, for every n of this stride, in a home of its own.
-        later: the second is killed at one of so many calls.
     """
 
     def is_killed(home: Path, run: int, kill: Kill | None) -> bool:
@@ -214,7 +217,7 @@ def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, s
     kills = 0
     for home, where in deaths(folder, rng, stride, work.begin, lambda home, kill: is_killed(home, 1, kill)):
         kills += 1
-        if is_killed(home, 2, Kill(rng.randint(1, later), "after")):
+        if is_killed(home, 2, Kill(rng.randint(1, work.later), "after")):
             kills += 1
             is_killed(home, 3, None)
         work.check(home, where)
@@ -266,24 +269,17 @@ def _is_killed(host: Child, home: Path, work: Work) -> bool:
     return code != 0
 
 
-class Asking(Protocol):
-    """Who asks the hosts of a home: what was asked may come back after a power cut."""
-
-    home: Path
-
-    def bring_back(self, rng: random.Random, share: float) -> object: ...
-
-
-def cut_power(story: Asking, shadow: Path, rng: random.Random, *, is_mixed: bool) -> None:
+def cut_power(home: Path, shadow: Path, rng: random.Random, *, is_mixed: bool) -> None:
     """Leave of the home of a killed host what a power cut would leave.
 
     Every file has the bytes of its last sync: none when it never had one. Names are durable at once, but a part of the
-    removed requests comes back, and a part of the replies has no name yet. What a producer published is synced.
+    replies has no name yet, and removed requests may come back: see `Story.bring_back`. What a producer published is
+    synced.
 
     Args:
         is_mixed: the kernel had written a part of what was not synced.
     """
-    for path in sorted((story.home / "data").rglob("*")) + sorted((story.home / "groups").rglob("*")):
+    for path in sorted((home / "data").rglob("*")) + sorted((home / "groups").rglob("*")):
         if not path.is_file() or path.parent.name in ("requests", "tmp") or path.name == "CLAUDE.md":
             continue
         kept = shadow / f"{path.stat().st_dev:x}-{path.stat().st_ino:x}"
@@ -303,7 +299,6 @@ def cut_power(story: Asking, shadow: Path, rng: random.Random, *, is_mixed: bool
         if left != current:
             path.write_bytes(left)
         kept.write_bytes(left)  # what is on the disk when the power comes back is durable
-    story.bring_back(rng, 0.3)
 
 
 def keep_all(home: Path, shadow: Path) -> None:

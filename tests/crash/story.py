@@ -204,19 +204,16 @@ class Story:
                 if not mailbox.is_waiting(sent.request_id):
                     mailbox.publish(sent.request_id, sent.data)
 
-    def bring_back(self, rng: random.Random, share: float) -> int:
+    def bring_back(self, rng: random.Random) -> None:
         """Put a part of the removed requests back, as a power cut does that took the removal."""
-        count = 0
         for sent in self.sent:
             mailbox = self._boxes[sent.group, sent.sender]
             if sent.request_id in self.gone or mailbox.is_waiting(sent.request_id):
                 continue
-            if rng.random() < share:
+            if rng.random() < 0.3:
                 mailbox.publish(sent.request_id, sent.data)
-                count += 1
             else:
                 self.gone.add(sent.request_id)
-        return count
 
     # -------------------------------------------------------------------------------------------------------- check
 

@@ -27,14 +27,10 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.files.home import make_home
 from tests.crash.chains import Figures, rounds
 from tests.crash.conftest import IS_LONG
+from tests.crash.features import SPECIALISTS, make_router, pushed, put_task, records, write_scripts
 from tests.crash.hosts import Kill, Nursery, ended
-from tests.crash.test_delegation import SPECIALISTS, write_scripts
-from tests.crash.test_messages import PROGRAM
-from tests.crash.test_tasks import put, records
-from tests.flows.test_agents import agent
 from tests.flows.test_push import Receiver, configure, receiving
 from tests.hosting import RawSender, at_once, request, turns_of, wait_for
 
@@ -72,18 +68,13 @@ class Life:
     is_over: threading.Event = field(default_factory=threading.Event)
 
     def begin(self) -> None:
-        make_home(self.home)
-        agent(self.home, "router", model="scripted:router.json", delegates_to=[*SPECIALISTS])
-        for name in SPECIALISTS:
-            agent(self.home, name, model=f"scripted:{name}.json")
+        make_router(self.home)
         write_scripts(self.home, 0)
-        (self.home / "push.sh").write_text(PROGRAM)
-        (self.home / "push.sh").chmod(0o755)
-        configure(self.home, command=[f"{self.home}/push.sh"], groups=[_POST])
+        configure(self.home, command=["sh", "-c", "exec cat >> pushed"], groups=[_POST])
         configure(self.home, webhook=self.receiver.url)
 
     def schedule(self) -> None:
-        put(self.home, "tick", _CLOCK, schedule_type="interval", interval_seconds=1, missed="all", agent="router")
+        put_task(self.home, "tick", _CLOCK, schedule_type="interval", interval_seconds=1, missed="all", agent="router")
 
     @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
@@ -139,8 +130,7 @@ class Life:
 
     def run_by_program(self) -> list[int]:
         """Return the numbers of the messages that the program was given."""
-        path = self.home / "pushed"
-        return [json.loads(line)["seq"] for line in path.read_text().splitlines()] if path.is_file() else []
+        return [message["seq"] for message in pushed(self.home)]
 
     def posted(self, group: str) -> list[int]:
         """Return the numbers of the messages of a group that the webhook was sent."""

@@ -1,10 +1,8 @@
-"""A random life of agents, editors and kills: contexts that were served in it are shown again, byte for byte, and each
-line and entry is told as whose it is by a ledger of the life's own."""
+"""A random life of agents, editors and kills: contexts that were served in it are shown again, byte for byte."""
 
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN
-from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, read_past
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.reader import LogFilter
-from honeybadger_host.journal.schema import Row
-from honeybadger_host.memory.blame import blame_lines, blame_members
 from tests.conftest import HostFactory
 from tests.crash.conftest import IS_LONG
 from tests.hosting import RawSender, request, wait_for
@@ -34,11 +28,6 @@ _QUICKLY: Final = {
 }
 _WORDS: Final = ("tea", "cake", "badger", "Chicago", "sunday", "meadow", "honey", "river", "lantern", "copper")
 _SESSIONS: Final = ("main", "second", "third")
-_TEXTS: Final = (
-    *(f"groups/main/{name}" for name in ("MEMORY.md", "CLAUDE.md", "summary.md", "HISTORY.md")),
-    "AGENT.md",
-)
-_SIGNED: Final = re.compile(r"^## .* \(([^(),]+), \d{4}-\d\d-\d\d \d\d:\d\d\)$")
 
 
 class Life:
@@ -54,8 +43,6 @@ class Life:
         self.edited: dict[str, int] = {}
         """File that was edited -> edits of it that were recorded before."""
         self.served: list[dict[str, Any]] = []
-        self.authors: dict[str, str] = {}
-        """Each text that was said, and by whom: no two are the same."""
 
     def text(self, words: int = 6) -> str:
         return f"{self.number}: {' '.join(self.rng.choices(_WORDS, k=words))}"
@@ -63,8 +50,6 @@ class Life:
     def send(self, type_name: str, session: str = "main", /, **payload: Any) -> tuple[RawSender, str]:
         self.number += 1
         sender, stem = self.rng.choice(self.agents), f"r{self.number:06}"
-        if isinstance(said := payload.get("content"), str):
-            self.authors[said] = sender.sender
         sender.drop(stem, request(stem, type_name, session=session, payload=payload))
         self.waiting.append((sender, stem))
         return self.waiting[-1]
@@ -137,79 +122,17 @@ class Life:
         text = path.read_text() if path.exists() else ""
         if file.endswith(".json"):
             value = orjson.loads(text)
-            value["content"] = typed = self.text()
+            value["content"] = self.text()
             made = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
         else:
             lines = text.splitlines(keepends=True)
-            at, typed = self.rng.randint(0, len(lines)), self.text(4)
-            made = "".join([*lines[:at], f"{typed}\n", *lines[at + self.rng.randint(0, 1) :]])
-        self.authors[typed] = HUMAN
+            at = self.rng.randint(0, len(lines))
+            made = "".join([*lines[:at], f"{self.text(4)}\n", *lines[at + self.rng.randint(0, 1) :]])
         if self.rng.random() < 0.5:
             save(path, made)
         else:
             path.write_text(made)
         self.number += 1
-
-    # ----------------------------------------------------------------------------------------------------- authors
-
-    def author_of(self, file: str, line: str) -> str | None:
-        """Return whose a line of a file is; None: it was there before all else, or it is the host's own heading."""
-        if (said := self.authors.get(line.removeprefix("- "))) is not None:
-            return said
-        if (signed := _SIGNED.search(line)) is not None:
-            return signed[1]
-        return CONSOLIDATOR if file.endswith(("MEMORY.md", "HISTORY.md", "summary.md")) else None
-
-    def wrongly_told(self) -> list[tuple[str, str, object]]:
-        """Return the lines and entries of which somebody else is said to be the author. Blank lines are nobody's."""
-        for file in self.edited:
-            wait_for(lambda: self.is_noticed(file), what=f"the edit of {file}")  # noqa: B023
-        journal, wrong = self.home / JOURNAL_FILE, list[tuple[str, str, object]]()
-        for file in _TEXTS:
-            held = (self.home / file).read_bytes() if (self.home / file).exists() else b""
-            for blamed in blame_lines(read_past(journal, file), held):
-                line = blamed.text.decode().rstrip("\n")
-                told = _told(blamed.origin)
-                if told == NOT_KEPT and file.endswith("summary.md"):
-                    continue  # the host wrote it within the second after it was saved
-                if line.strip() and told != self.author_of(file, line):
-                    wrong.append((file, line, told))
-        for path in (self.home / "groups/main/memory").rglob("*.json"):
-            file = str(path.relative_to(self.home))
-            members = blame_members(journal, file, path.read_bytes())
-            said = orjson.loads(members["content"].text)
-            if (told := _told(members["content"].origin)) != self.authors[said]:
-                wrong.append((file, said, told))
-        return wrong
-
-    def memory_text(self) -> str:
-        return (self.home / "groups/main/MEMORY.md").read_text()
-
-    def wrongly_shown(self) -> list[tuple[str, str]]:
-        """Return the lines that people typed into MEMORY.md and a context shows as a note of somebody else."""
-        self.send("get_context", budget_tokens=0)
-        (reply,) = self.answers()
-        facts = (
-            reply["result"]["system"].partition("\n## Remembered Facts\n")[2].partition("\n## Conversation Summary")[0]
-        )
-        typed = [text for text, author in self.authors.items() if author == HUMAN]
-        assert "(ada" in facts
-        heading, wrong = "", list[tuple[str, str]]()
-        for line in facts.splitlines():
-            if line.startswith("## "):
-                heading = line
-            elif re.search(r"\((ada|bob|consolidator)\b", heading):
-                wrong += [(heading, text) for text in typed if text in line]
-        return wrong
-
-
-def _told(origin: Origin) -> str | None:
-    """Return whose something is told to be; None: it stood there before."""
-    match origin:
-        case Row():
-            return origin.sender
-        case _:
-            return None if origin == BEFORE else origin
 
 
 def test_a_random_life_with_kills_keeps_contexts_as_served(
@@ -237,13 +160,6 @@ def test_a_random_life_with_kills_keeps_contexts_as_served(
             life.answers()
     life.answers()
     assert len(life.served) >= _CONTEXTS
-    assert life.wrongly_told() == []
-    wait_for(lambda: not life.wrongly_shown(), what="what people typed is shown as theirs")
-    said, author = next((text, author) for text, author in life.authors.items() if text in life.memory_text())
-    life.authors[said] = "another"
-    assert life.wrongly_told()
-    life.authors[said] = author
-
     for shown in [*life.served]:
         life.send("get_context", as_of=shown["hash"])
         (reply,) = life.answers()

@@ -73,34 +73,12 @@ def test_every_call_that_changes_the_disk_is_counted_once(shim: Path, folder: Pa
     assert noted == [f"{number} {call}" for number, call in enumerate(CALLS, 1)]
 
 
-def test_sqlite_is_counted_and_its_shared_memory_is_not(shim: Path, folder: Path) -> None:
-    source = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1] + "/x.db", isolation_level=None)
-connection.execute("PRAGMA journal_mode = WAL")
-connection.execute("PRAGMA synchronous = FULL")
-connection.execute("CREATE TABLE t (a)")
-"""
-    ended, noted = run(shim, folder, source, FAULT_TRACE=1)
-    assert ended.returncode == 0, ended.stderr
-    calls = [line.split(" ", 1)[1] for line in noted]
-    assert {"write x.db", "sync x.db", "write x.db-wal", "sync x.db-wal", "unlink x.db-wal"} <= set(calls)
-    assert not [call for call in calls if call.endswith("-shm")]
-
-
 @pytest.mark.parametrize(("when", "held"), [("before", ""), ("after", "0123456789"), ("torn", "01234")])
 def test_a_process_dies_at_the_call_that_was_chosen(shim: Path, folder: Path, when: str, held: str) -> None:
     ended, noted = run(shim, folder, KILL_AT=2, KILL_WHEN=when)
     assert ended.returncode == -signal.SIGKILL
     assert noted == ["2 write a.tmp"]
     assert (folder / "a.tmp").read_text() == held
-
-
-def test_calls_are_counted_by_kind_and_path(shim: Path, folder: Path) -> None:
-    ended, noted = run(shim, folder, KILL_AT=2, KILL_KIND="sync,unlink", KILL_PATH="b")
-    assert (ended.returncode, noted) == (0, [])
-    ended, noted = run(shim, folder, KILL_AT=2, KILL_KIND="sync,unlink")
-    assert (ended.returncode, noted) == (-signal.SIGKILL, ["2 unlink b"])
 
 
 def test_a_call_fails_once_or_from_then_on(shim: Path, folder: Path) -> None:
@@ -121,14 +99,6 @@ for number in range(4):
     ):
         ended, _ = run(shim, folder, source, FAIL_AT=2, FAIL_KIND="write", **variables)
         assert ended.stdout.split() == printed.split(), ended.stderr
-
-
-def test_opening_for_reading_fails_when_named(shim: Path, folder: Path) -> None:
-    (folder / "a").write_bytes(b"")
-    source = "import sys; open(sys.argv[1] + '/a')"
-    assert run(shim, folder, source, FAIL_AT=1, FAIL_ERRNO=24)[0].returncode == 0
-    ended, _ = run(shim, folder, source, FAIL_AT=1, FAIL_KIND="open", FAIL_ERRNO=24)
-    assert "Too many open files" in ended.stderr
 
 
 def test_the_shadow_holds_what_was_synced(shim: Path, folder: Path) -> None:

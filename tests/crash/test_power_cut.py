@@ -104,7 +104,8 @@ def cut_under_load(nursery: Nursery, folder: Path, rng: random.Random, *, cuts: 
                 story.look()
             host.kill()
         story.look()
-        cut_power(story, shadow, rng, is_mixed=bool(cut % 2))
+        cut_power(story.home, shadow, rng, is_mixed=bool(cut % 2))
+        story.bring_back(rng)
         story.retry()
     with ended(nursery.start(home, {"spool.pipeline.BATCH_REQUESTS": 512}, faults=faults, shadow=shadow)) as host:
         assert attend(story, host) == 0, host.tail()

@@ -18,8 +18,8 @@ from honeybadger_host.journal.forgetting import read_forgetting
 from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_text
 from tests.crash.conftest import IS_LONG
+from tests.crash.features import SECRET, tell
 from tests.crash.hosts import Kill, Nursery, Point, deaths, ended, is_up
-from tests.crash.test_forget import SECRET, tell
 from tests.crash.test_kill_points import POINTS
 from tests.hosting import Child, wait_for
 from tests.people import settle

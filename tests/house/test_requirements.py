@@ -93,7 +93,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_agents.py::test_an_agent_may_have_a_model_of_its_own",
         "flows/test_turns.py::test_turns_of_a_group_run_in_name_order",
         "flows/test_tasks.py::test_a_task_runs_on_time_in_the_groups_conversation",
-        "crash/test_tasks.py::test_killed_at_any_call_each_run_is_made_once",
+        "crash/test_features.py::test_killed_at_any_call_each_is_done_once",
     ],
     "HB10 a router delegates to specialists; the result is there once; circles, failures and stops are answered": [
         "flows/test_delegation.py::test_a_router_asks_two_specialists_and_gives_one_answer",
@@ -102,7 +102,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_delegation.py::test_a_failing_or_hanging_specialist_is_an_answer",
         "flows/test_delegation.py::test_a_turn_reserves_time_to_answer",
         "flows/test_delegation.py::test_a_stop_of_the_router_reaches_its_specialists",
-        "crash/test_delegation.py::test_killed_at_any_call_each_delegated_task_runs_once",
+        "crash/test_features.py::test_killed_at_any_call_each_is_done_once",
     ],
     "HB10 messages to people: in order, once, read at one's own place": [
         "flows/test_messages.py::test_each_reader_of_messages_keeps_its_own_place",
