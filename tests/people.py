@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from honeybadger_host.files.home import JOURNAL_FILE
@@ -9,7 +10,7 @@ from honeybadger_host.journal.edits import EditReader, is_edit
 from honeybadger_host.journal.position import read_position
 from honeybadger_host.journal.reader import LogFilter, read_log
 from honeybadger_host.journal.schema import Row
-from tests.hosting import HostProcess, wait_for
+from tests.hosting import AT_ONCE, HostProcess, wait_for
 
 
 def save(path: Path, data: bytes | str) -> None:
@@ -27,6 +28,11 @@ def settle(home: Path) -> None:
         return position.projected_seq == position.committed_seq
 
     wait_for(is_settled, what="everything settled")
+
+
+def grow_old() -> None:
+    """Wait until the notes that are there are old enough to be deleted on purpose, at a host of `AT_ONCE`."""
+    time.sleep(float(str(AT_ONCE["documents.saves.DELETED_SECONDS"])) + 0.05)
 
 
 def wait_until_looked_at(home: Path) -> None:

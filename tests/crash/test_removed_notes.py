@@ -37,7 +37,7 @@ def settled(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Story
     story = Story(home)
     for number in range(4):
         story.drop(_ANN, "note", f"note {number}")
-    with nursery.serving(home):
+    with nursery.serving(home, {"ops.maintenance.CHECKPOINT_SECONDS": 0.05}):
         wait_for(lambda: not story.is_waiting(), what="four replies")
         settle(home)
         story.look()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
-from honeybadger_host.documents.saves import DELETED_SECONDS
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, assert_refused, request, run_cli, wait_for
-from tests.people import save, settle
+from tests.hosting import AT_ONCE, RawSender, arguments_of, assert_refused, request, run_cli, wait_for
+from tests.people import grow_old, save, settle
+
+# For a command that is its own host.
+_QUICKLY = arguments_of({"documents.saves.DELETED_SECONDS": AT_ONCE["documents.saves.DELETED_SECONDS"]})[0]
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["kill", "stop"])
@@ -38,16 +39,16 @@ def test_an_older_save_after_a_restart_drops_no_note(
 
 @pytest.mark.parametrize("is_served", [True, False])
 def test_undo_brings_a_removed_note_back_once(make_host: HostFactory, stranger: RawSender, is_served: bool) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     for stem in ("a", "b"):
         stranger.do(stem, content=f"note {stem}")
     settle(host.home)
-    whole, came = stranger.memory_text(), time.monotonic()
+    whole = stranger.memory_text()
     if not is_served:
         host.stop()
-    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="a note old enough to be deleted on purpose")
+    grow_old()
     stranger.memory.write_text(whole[: whole.rindex("\n## ")])
-    undone = run_cli("undo", 2, home=host.home)
+    undone = run_cli(*_QUICKLY, "undo", 2, home=host.home)
     assert (undone.returncode, undone.stderr) == (0, "")
     assert re.fullmatch(r"groups/main/MEMORY\.md: restored; change \d undoes 2\n", undone.stdout), undone.stdout
     wait_for(lambda: stranger.memory_text() == whole, what="the note with its author and its time")
@@ -61,7 +62,7 @@ def test_undo_brings_a_removed_note_back_once(make_host: HostFactory, stranger: 
 
 @pytest.mark.parametrize("is_served", [True, False])
 def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: RawSender, is_served: bool) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     for stem in ("a", "b", "c"):
         stranger.do(stem, content=f"Prefers tea {stem}")
     settle(host.home)
@@ -97,7 +98,7 @@ def notes_of(text: str) -> list[str]:
 
 
 def test_two_removals_at_once_both_count(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     for stem in ("a", "b", "c"):
         stranger.do(stem, content=f"note {stem}")
     settle(host.home)
@@ -119,12 +120,11 @@ def test_two_removals_at_once_both_count(make_host: HostFactory, stranger: RawSe
 
 
 def test_undoing_a_note_twice_at_once_restores_it_once(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host().start()
+    host = make_host(AT_ONCE).start()
     stranger.do("a", content="note a")
     settle(host.home)
-    came = time.monotonic()
     host.stop()
-    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="a note old enough to be deleted on purpose")
+    grow_old()
     stranger.memory.unlink()
     operator = RawSender(host.home, sender="operator").make()
     for stem in ("u1", "u2"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,13 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_host.documents.saves import DELETED_SECONDS
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.journal.reader import LogFilter
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
-from tests.people import edits_in, looking, save, settle
+from tests.people import edits_in, grow_old, looking, save, settle
 
 
 def logged(home: Path, group: str = "main") -> list[dict[str, Any]]:
@@ -107,8 +105,7 @@ def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawS
 
 
 def test_a_group_moved_away_is_recorded_as_removed(stood: HostProcess, tmp_path: Path) -> None:
-    came = time.monotonic()
-    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="a note old enough to be deleted on purpose")
+    grow_old()
     stood.home.joinpath("groups/main").rename(tmp_path / "elsewhere")
     moved = {edit["file"].rpartition("/")[0] for edit in edits(stood.home, 3)}
     assert moved == {"groups/main", "groups/main/memory/general"}

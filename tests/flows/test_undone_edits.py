@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from honeybadger_host.documents.saves import DELETED_SECONDS
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
-from tests.people import edits_in, looking, newest_edit, settle
+from tests.people import edits_in, grow_old, looking, newest_edit, settle
 
 
 @pytest.fixture
@@ -136,8 +134,7 @@ def test_a_deleted_changed_or_new_file_is_undone(stood: HostProcess, stranger: R
     (entry,) = (folder / "memory" / "general").iterdir()
     saved = entry.read_bytes()
     settle(home)
-    came = time.monotonic()
-    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="notes old enough to be deleted on purpose")
+    grow_old()
     stranger.memory.unlink()
     (folder / "CLAUDE.md").write_bytes(persona + b"Be kind.")
     (folder / "summary.md").write_text("Tea.\n")

@@ -11,9 +11,9 @@ import threading
 import time
 from pathlib import Path
 
-from honeybadger_host.documents.saves import DELETED_SECONDS
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import HostProcess, RawSender, request, status_of, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, request, status_of, wait_for
+from tests.people import grow_old
 
 
 def _ask(sender: RawSender, number: int) -> float:
@@ -155,13 +155,12 @@ def test_a_box_turned_upside_down_disturbs_nobody(make_host: HostFactory, strang
 def test_a_groups_files_may_be_removed_while_served(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
+    host = make_host({**AT_ONCE, "ops.status.STATUS_SECONDS": 0.1}).start()
     agent = client()
     agent.update_memory("before")
     agent.append_turn("user", "hello")
     wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 3)
-    came = time.monotonic()
-    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="a note old enough to be deleted on purpose")
+    grow_old()
     shutil.rmtree(stranger.memory.parent)
     shutil.rmtree(stranger.home / "data" / "sessions" / "main")
     files = agent.read_group_files()

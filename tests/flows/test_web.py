@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,6 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import Task
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
-from honeybadger_host.documents.saves import DELETED_SECONDS
 from honeybadger_host.files.home import make_home
 from honeybadger_host.web.live import MAX_STREAMS
 from tests.commands import cli_text
@@ -26,7 +24,7 @@ from tests.conftest import HostFactory
 from tests.flows.world import script
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.page import Answer, Browser, Page
-from tests.people import newest_edit, save, settle
+from tests.people import grow_old, newest_edit, save, settle
 
 SETTINGS = {
     **AT_ONCE,
@@ -108,8 +106,8 @@ def test_a_reverting_save_is_shown_with_its_undo(browser: Browser, folder: Path)
     for text in ("likes cake", "likes <b>milk</b>"):
         kitchen.update_memory(text)
     settle(folder)
-    whole, came = path.read_text(), time.monotonic()
-    wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="notes that a save may take out")
+    whole = path.read_text()
+    grow_old()
     save(path, older)  # as vim does that was left open
     edit = newest_edit(folder, "groups/oven/MEMORY.md")
     told = "2 notes that human may not have read went from groups/oven/MEMORY.md"
@@ -117,7 +115,7 @@ def test_a_reverting_save_is_shown_with_its_undo(browser: Browser, folder: Path)
     wait_for(lambda: told in cli_text("status", home=folder), what="the status")
     assert f"honeybadger-host undo {edit.seq} brings them back" in cli_text("status", home=folder)
     logged = cli_text("log", "oven", home=folder).splitlines()[0]
-    assert f"honeybadger-host undo {edit.seq} brings back 2 notes that human may not have read (-6 lines)" in logged
+    assert f"honeybadger-host undo {edit.seq} brings back 2 notes that human may not have read" in logged
     shown = read(browser, "/g/oven/memory")
     assert told in shown.words
     browser.press(shown, "Bring them back")
