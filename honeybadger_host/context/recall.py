@@ -50,17 +50,6 @@ _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")
 
 
-def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str, int]:
-    """Return the part of a ledger that was recalled for earlier messages that are still shown.
-
-    Args:
-        ledger: id -> number of the turn it was recalled for.
-        oldest: number of the oldest turn shown.
-        current: number of this message's turn, recorded or not, so that a repeated request gets the same answer.
-    """
-    return {entry: turn for entry, turn in ledger.items() if oldest <= turn < current}
-
-
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """The recollections for one message.
@@ -197,9 +186,7 @@ class ContextRecall:
             return Recalled(why_none="there is no message to recall for")
         shown = format_history(turns, self.history_budget_tokens).turns
         oldest = shown[0].number if shown else current
-        entries = in_view(self.ledger.recalled(group, session), oldest=oldest, current=current)
-        said = self.ledger.said(group, session)
-        turns_of_said = in_view({id_: turn for id_, (turn, _) in said.items()}, oldest=oldest, current=current)
+        seen = self.ledger.in_view(group, session, oldest=oldest, current=current)
         asked = _Asked(
             group,
             session,
@@ -207,8 +194,8 @@ class ContextRecall:
             now,
             turns,
             current,
-            entries,
-            {id_: said[id_] for id_ in turns_of_said},
+            entries={id_: turn for id_, (turn, doc) in seen.items() if doc is None},
+            said={id_: (turn, doc) for id_, (turn, doc) in seen.items() if doc is not None},
             is_first=not any(turn.role == "assistant" for turn in turns),
         )
         try:
@@ -238,23 +225,16 @@ class ContextRecall:
         vector = index.vector_of(asked.message)
 
         def ask(corpus: Corpus) -> _Hits:
-            from honeybadger_host.search.ranking import Filters, newest, search
+            from honeybadger_host.search.ranking import Filters, Ranking, newest
 
+            ranking = Ranking(corpus, asked.message, asked.now, vector)
             expired = index.lookups.expired(asked.group, asked.now.timestamp()) if has_entries else []
             # a hit that shares no word with the message would fail `objection` and take the place of another
             filters = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
             limit = _FEW + len(asked.entries) + _MAX_NEAR_MISSES
-            entries = (
-                search(corpus, asked.message, now=asked.now, limit=limit, filters=filters, vector=vector)
-                if has_entries
-                else []
-            )
+            entries = ranking.best(limit, filters) if has_entries else []
             limit = min(_MAX_SAID, self.settings.budget_tokens // _SHORT_LINE_TOKENS or _MAX_SAID)
-            said = (
-                search(corpus, asked.message, now=asked.now, limit=limit, filters=Filters(kinds=_SAID), vector=vector)
-                if has_subject
-                else []
-            )
+            said = ranking.best(limit, Filters(kinds=_SAID)) if has_subject else []
             fallback = newest(corpus, limit=_NEWEST, filters=filters) if has_entries and asked.is_first else []
             return _Hits(entries, said, fallback, expired)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from honeybadger_agent.quoting import quoted
@@ -26,7 +27,7 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s+|\n")
 _IN_NAMES: Final = {ord(mark): " " for mark in "[]():"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recollection:
     """An entry, a note, a paragraph of HISTORY.md or a turn in a context.
 
@@ -69,7 +70,7 @@ class Recollection:
         speaker = " ".join(one_line(self.author).text.translate(_IN_NAMES).split())
         return ", ".join(part for part in (day, speaker) if part) or self.kind
 
-    @property
+    @cached_property
     def line(self) -> str:
         return f"- [{self.id}] ({self.about}): {quoted(neutralise(self.content).text.strip())}\n"
 

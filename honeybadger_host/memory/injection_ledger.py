@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS shown (         -- `doc`: number in the search index,
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL, turn INTEGER NOT NULL,
     doc INTEGER, UNIQUE (grp, session, id)
 );
+CREATE INDEX IF NOT EXISTS shown_turn ON shown (grp, session, turn);
 CREATE TABLE IF NOT EXISTS begun (one INTEGER PRIMARY KEY, at REAL NOT NULL);
 """
 _KEEP: Final = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
@@ -71,22 +72,23 @@ class InjectionLedger:
         with self._lock:
             self._close()
 
-    def recalled(self, group: str, session: str) -> dict[str, int]:
-        """Return entry id -> number of the turn it was recalled for, as far as that is known."""
-        found: dict[str, int] = {}
-        with self._saying_failures():
-            db = self._opened()
-            query = "SELECT id, turn FROM shown WHERE grp = ? AND session = ? AND doc IS NULL"
-            found.update(db.execute(query, (group, session)).fetchall())
-        return found
+    def in_view(self, group: str, session: str, *, oldest: int, current: int) -> dict[str, tuple[int, int | None]]:
+        """Return what was recalled for earlier messages that are still shown, in that order.
 
-    def said(self, group: str, session: str) -> dict[str, tuple[int, int]]:
-        """Return id of a turn or note -> number of the turn it was recalled for, and its own in the index."""
-        found: dict[str, tuple[int, int]] = {}
+        Args:
+            oldest: number of the oldest turn shown.
+            current: number of this message's turn, recorded or not, so that a repeated request gets the same answer.
+        Returns:
+            id -> number of the turn it was recalled for, and its own in the index; None of an entry.
+        """
+        found: dict[str, tuple[int, int | None]] = {}
         with self._saying_failures():
             db = self._opened()
-            query = "SELECT id, turn, doc FROM shown WHERE grp = ? AND session = ? AND doc IS NOT NULL"
-            found.update({id_: (turn, doc) for id_, turn, doc in db.execute(query, (group, session))})
+            query = (
+                "SELECT id, turn, doc FROM shown WHERE grp = ? AND session = ? AND turn >= ? AND turn < ? "
+                "ORDER BY turn, number"
+            )
+            found.update({id_: (turn, doc) for id_, turn, doc in db.execute(query, (group, session, oldest, current))})
         return found
 
     def known_since(self) -> datetime:

@@ -177,13 +177,14 @@ class Blocks:
         """Return word -> term id, for words that any group has."""
         return dict(self._db.rows_in("SELECT term, number FROM terms WHERE term IN", list(words)))
 
-    def postings(self, term: int) -> list[tuple[int, bytes]]:
-        """Return the first document of each block that has a term, and the postings of the term there."""
-        query = (
-            "SELECT block, data FROM postings WHERE block IN (SELECT first FROM blocks WHERE first BETWEEN ? AND ?) "
-            "AND term = ?"
-        )
-        return [row for span in self._spans for row in self._db.rows(query, (*span, term))]
+    def postings(self, term: int, blocks: Collection[int]) -> list[tuple[int, bytes]]:
+        """Return the postings of a term in those of the blocks that have it.
+
+        Args:
+            blocks: the first document of each.
+        """
+        query = f"SELECT block, data FROM postings WHERE term = ? AND block IN ({','.join('?' * len(blocks))})"  # noqa: S608  only question marks
+        return self._db.rows(query, (term, *blocks)) if blocks else []
 
 
 def _write(db: sqlite3.Connection, block: Block) -> None:

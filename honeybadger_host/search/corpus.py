@@ -215,15 +215,11 @@ class Corpus:
     def _loaded_parts(self, number: int) -> list[Packed]:
         """Return the postings of a term id in loaded documents."""
         assert self._stored is not None  # noqa: S101  it gave the number
-        bases, stored = [], []
-        for first, data in self._stored.postings(number):
-            if first in self._base_of:  # else it was written after the corpus was loaded
-                bases.append(self._base_of[first])
-                stored.append(data)
-        packed = np.frombuffer(b"".join(stored), np.uint32)
-        sizes = np.array([len(data) // packed.itemsize for data in stored], np.intp)
-        base_of = np.repeat(np.array(bases, np.uint32) << np.uint32(TF_BITS), sizes)
-        return [packed + base_of, *(postings.of(number) for postings in self._loaded_postings)]
+        stored = [
+            np.frombuffer(data, np.uint32) + np.uint32(self._base_of[first] << TF_BITS)
+            for first, data in self._stored.postings(number, self._base_of)
+        ]
+        return [*stored, *(postings.of(number) for postings in self._loaded_postings)]
 
     def known(self, words: Collection[str]) -> set[str]:
         """Return those of the words that a document has, or had."""

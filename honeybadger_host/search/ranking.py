@@ -13,11 +13,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from honeybadger_host.search.asked_terms import look_up
 from honeybadger_host.search.blocks import TF_BITS
 from honeybadger_host.search.corpus import Corpus, Floats, view
 from honeybadger_host.search.documents import KINDS, TWO_RARE_WORDS, Kind
 from honeybadger_host.search.language.analyzer import analyse_query, tag_mark
 from honeybadger_host.search.scoring import Hit, Scoring
+from honeybadger_host.search.signals import Signals
 from honeybadger_host.text.labels import is_below
 
 
@@ -67,6 +69,37 @@ def objection(hit: Hit) -> str | None:
     return None
 
 
+class Ranking:
+    """Ranks a corpus for one question, any number of times. The corpus must not change meanwhile.
+
+    Args:
+        now: aware; "last Friday" is counted from it.
+        vector: of the question; None ranks by words alone.
+    """
+
+    def __init__(self, corpus: Corpus, question: str, now: datetime, vector: Floats | None = None) -> None:
+        self._corpus = corpus
+        query = analyse_query(question)
+        self._asked = look_up(corpus, query)
+        self._signals = Signals(corpus, query, now, self._asked.named)
+        self._spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
+
+    def best(self, limit: int, filters: Filters = EVERY) -> list[Hit]:
+        """Return the best documents, best first; equal scores newest first, then the higher number.
+
+        The order is as if every document were scored. Filters do not change rarity, which is that in the whole group; a
+        document's length is compared with others of its kind. A question without a word known to the group finds
+        documents by its dates and by their vectors; "my" means every turn of role `user`.
+        """
+        if limit < 1 or not len(self._corpus):
+            return []
+        allowed = _allowed(self._corpus, filters)
+        scoring = Scoring(
+            self._corpus, self._asked, self._signals, self._spreads, allowed, needs_word=filters.needs_word
+        )
+        return scoring.hits(scoring.best(limit))
+
+
 def search(
     corpus: Corpus,
     question: str,
@@ -76,24 +109,8 @@ def search(
     filters: Filters = EVERY,
     vector: Floats | None = None,
 ) -> list[Hit]:
-    """Return the best documents for a question, best first; equal scores newest first, then the higher number.
-
-    The order is as if every document were scored. Filters do not change rarity, which is that in the whole group; a
-    document's length is compared with others of its kind. A question without a word known to the group finds documents
-    by its dates and by their vectors; "my" means every turn of role `user`.
-
-    Args:
-        now: aware; "last Friday" is counted from it.
-        vector: of the question; None ranks by words alone.
-    """
-    if limit < 1 or not len(corpus):
-        return []
-    query = analyse_query(question)
-    spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
-    allowed = _allowed(corpus, filters)
-
-    scoring = Scoring(corpus, query, now, spreads, allowed, needs_word=filters.needs_word)
-    return scoring.hits(scoring.best(limit))
+    """Return the best documents for a question, see `Ranking`."""
+    return Ranking(corpus, question, now, vector).best(limit, filters)
 
 
 def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.search.asked_terms import Asked, AskedTerm, idf_of, look_up
+from honeybadger_host.search.asked_terms import Asked, AskedTerm, idf_of
 from honeybadger_host.search.corpus import ENTRY, NO_TURNS, TURN, Corpus, Floats, Mask, Rows, view
 from honeybadger_host.search.documents import KINDS, Kind
-from honeybadger_host.search.language.analyzer import CATEGORY_STOP_TERMS, Query, category_terms
+from honeybadger_host.search.language.analyzer import CATEGORY_STOP_TERMS, category_terms
 from honeybadger_host.search.signals import WEIGHTS, Signal, Signals
 
 K1: Final = 0.9
@@ -73,8 +72,8 @@ class Scoring:
     def __init__(
         self,
         corpus: Corpus,
-        query: Query,
-        now: datetime,
+        asked: Asked,
+        signals: Signals,
         vectors: Floats | None,
         allowed: Mask | None,
         *,
@@ -87,9 +86,9 @@ class Scoring:
         self._laid = corpus.laid() if self._finds_turns else NO_TURNS
         self._lengths = view(corpus.lengths, np.float32)
         self._sums = corpus.sums()
-        self._asked: Asked = look_up(corpus, query)
-        self._many = self._asked.many
-        self._signals = Signals(corpus, query, now, self._asked.named)
+        self._asked = asked
+        self._many = asked.many
+        self._signals = signals
         self._own: Floats = np.zeros(corpus.size, np.float32)  # by row
         self._around: Floats = np.zeros(len(self._laid.layout.rows), np.float32)  # by place
         self._near: Floats = np.zeros(len(self._laid.layout.rows), np.float32)  # by place, zero between two uses
@@ -257,6 +256,7 @@ class Scoring:
 
     def _least(self, text: Floats, limit: int) -> float:
         """Return a lower bound for the text scores of the best: other signals cannot lift less text among them."""
+        text = text[text > 0]
         if len(text) <= limit:
             return 0.0
         reached = float(np.partition(text, len(text) - limit)[len(text) - limit])

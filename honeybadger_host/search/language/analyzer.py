@@ -217,9 +217,8 @@ def analyse_query(text: str) -> Query:
     found: list[QueryTerm] = []
     dropped: list[QueryTerm] = []
     words: set[str] = set()
-    for match in _TOKEN.finditer(normal):
-        token = match.group()
-        if match.lastgroup == "cjk":
+    for token, kind in dict.fromkeys((match.group(), match.lastgroup) for match in _TOKEN.finditer(normal)):
+        if kind == "cjk":
             words.add(token)
             found.extend(QueryTerm(pair, (pair,)) for pair in _pairs(token) or (token,))
             continue

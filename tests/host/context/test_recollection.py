@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.context.recall import in_view
 from honeybadger_host.context.recollections import Recollection, State, fit
 from honeybadger_host.text.neutralise import estimate_tokens
 
@@ -49,8 +48,3 @@ def test_recollections_that_fit_are_whole(contents: list[str], room: int) -> Non
     assert estimate_tokens(fitted.text) <= room
     for recollection in recollections:
         assert (recollection.line in fitted.text) == (recollection not in fitted.left_out)
-
-
-def test_an_entry_is_in_view_like_its_turn() -> None:
-    ledger = {"scrolled": 3, "oldest": 4, "middle": 7, "asked_again": 9}
-    assert in_view(ledger, oldest=4, current=9) == {"oldest": 4, "middle": 7}

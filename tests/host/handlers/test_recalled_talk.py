@@ -116,6 +116,12 @@ def test_one_rare_word_recalls_eight_turns(room: Room) -> None:
     assert len(recalled(room.ask("get_context", message="What did Caroline's weasel do?"))) == 30
 
 
+def test_a_pasted_page_recalls_eight_turns(room: Room) -> None:
+    say(room, *(("caroline", f"The weasel of Lisbon, day {number}") for number in range(30)), session="spring")
+    page = "A weasel sat in Lisbon. " + " ".join(f"paragraph{number} tells tale{number}" for number in range(200))
+    assert len(recalled(room.ask("get_context", message=page))) == 8
+
+
 def test_a_recollection_stays_as_long_as_its_message(room: Room) -> None:
     say(room, ("caroline", "The weasel lives in Lisbon"), session="spring")
     say(room, ("user", "hello"), ("assistant", "hello"))

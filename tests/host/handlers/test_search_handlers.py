@@ -116,7 +116,7 @@ def test_explaining_a_context_keeps_nothing(room: Room) -> None:
     preview = handler.ask(asked, NOW)
     assert ("[e1]" in preview.result["system"], preview.served) == (True, None)
     room.ask("get_context", message="Where does the badger live?")
-    assert room.ledger.recalled("main", "main") == {"e1": 1}
+    assert room.ledger.in_view("main", "main", oldest=1, current=2) == {"e1": (1, None)}
 
 
 def test_a_context_is_made_without_a_usable_index(room: Room) -> None:

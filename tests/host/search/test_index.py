@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
 from honeybadger_host.text.neutralise import render_note
 from tests.host.search.indexed import NOW, Indexed
-from tests.hosting import PLAIN, at_once, run
+from tests.hosting import at_once
 
 
 class World(Indexed):
@@ -405,5 +406,6 @@ assert index.search("main", len) == (1, True)
 print(before, "numpy" in sys.modules)
 index.close()
 """
-    ran = run([*PLAIN, "--program", script.replace("HOME", repr(str(world.home)))])  # forked with the daemon imported
+    program = [sys.executable, "-c", script.replace("HOME", repr(str(world.home)))]  # not forked: it imports for itself
+    ran = subprocess.run(program, capture_output=True, text=True, check=True)
     assert (ran.stdout.splitlines()[-1:], ran.stderr) == (["False True"], "")
