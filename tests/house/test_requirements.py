@@ -201,7 +201,7 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "RB11 recall, fallback, delta, injection": [
         "flows/test_recall.py::test_after_a_kill_everything_is_found_without_the_index",
-        "host/context/test_recollection.py::test_an_entry_is_in_view_like_its_turn",
+        "host/memory/test_injection_ledger.py::test_an_entry_is_in_view_like_its_turn",
         "host/handlers/test_recalled_talk.py::test_a_recollection_stays_as_long_as_its_message",
         "host/context/test_text.py::test_everything_stands_in_the_seeds_order",
     ],
