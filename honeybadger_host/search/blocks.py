@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from honeybadger_host.search.documents import KINDS
+from honeybadger_host.search.documents import BLOCK_DOCUMENTS, KINDS
 from honeybadger_host.search.index_db import FOUND, IndexFile
 
 # Postings, ascending: each is `row << TF_BITS | frequency`; a frequency of 63 means 63 or more.
@@ -26,7 +26,6 @@ Packed: TypeAlias = npt.NDArray[np.uint32]
 TF_BITS: Final = 6
 TF_MASK: Final = (1 << TF_BITS) - 1
 
-BLOCK_DOCUMENTS: Final = 4096  # a block takes 50 ms to write; of fewer documents, a word is looked up in more blocks
 _BLOCK_TERM_BYTES: Final = 1 << 21  # a block of longer documents ends here: it takes at most 30 MiB to write
 _ROW: Final = np.dtype(
     [

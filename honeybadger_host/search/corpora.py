@@ -7,12 +7,12 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.search.documents import Document
+from honeybadger_host.search.documents import BLOCK_DOCUMENTS, Document
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
-
-# A corpus to which more documents were added is loaded again: then their postings are in the database.
-_MAX_LATER: Final = 4096
 
 
 class Delta(NamedTuple):
@@ -136,8 +133,8 @@ class Corpora:
         with self._lock:
             if held.corpus is corpus:
                 held.size = corpus.memory_bytes
-                if corpus.later > _MAX_LATER:
-                    self._drop(group)
+                if corpus.later > BLOCK_DOCUMENTS:
+                    self._drop(group)  # loaded again, their postings are in the database
 
     def _drop(self, group: str) -> None:
         """Evict a corpus. The lock is held."""

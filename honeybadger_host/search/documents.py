@@ -12,6 +12,8 @@ KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn", "session")
 # `Hit.shared` of a hit with two rare words of a message: of 100 messages that need no memory 2 reach it, of 1,395
 # questions 57 %.
 TWO_RARE_WORDS: Final = 1.3
+# Documents of a block of postings, which takes 50 ms to write; of fewer, a word is looked up in more blocks.
+BLOCK_DOCUMENTS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)

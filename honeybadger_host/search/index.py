@@ -25,6 +25,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import is_store
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.corpora import Corpora, Delta
+from honeybadger_host.search.documents import BLOCK_DOCUMENTS
 from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors
 from honeybadger_host.search.index_writer import IndexWriter
@@ -47,8 +48,6 @@ _MAX_FILES_NOW: Final = 2000
 _MAX_PARTS_NOW: Final = 16
 # When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
 _MAX_COMPARED_NOW: Final = 20_000
-_WORTH_PACKING: Final = 4096  # new documents of a group from which a block may be written
-_MAX_GONE: Final = 4096  # removed documents in the blocks of a group; with more, all are written again
 _MAX_FILES_QUICKLY: Final = 32  # files that are read while somebody waits who does not search: 3 ms
 _MAX_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
 
@@ -213,9 +212,9 @@ class Index:
 
     def pack(self) -> bool:
         """Write a block of a group with many new documents; return whether there was one. Raises WorldFailed."""
-        self._db.drop_blocks(_MAX_GONE)
+        self._db.drop_blocks(BLOCK_DOCUMENTS)
         for number, count in list(self._unpacked.items()):
-            if count >= _WORTH_PACKING:
+            if count >= BLOCK_DOCUMENTS:
                 from honeybadger_host.search.blocks import Blocks  # with numpy
 
                 if Blocks(self._db, [number]).pack():

@@ -15,7 +15,7 @@ from honeybadger_host.search.parser import COLUMNS, Added
 from honeybadger_host.search.sources import source_of, sources
 
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
-_MAX_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 40 bytes for each note
+_MAX_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 150 bytes for each note
 
 
 class IndexWriter:

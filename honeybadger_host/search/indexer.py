@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +19,10 @@ from honeybadger_host.files.file_cache import is_young, signature_of
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
-from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import length_in_words
 from honeybadger_host.search.parser import Added, digest_of, terms_of
-from honeybadger_host.search.pieces import Piece, end_of_part, hash_of, last_note, pieces_of, turn_piece, turns_of
+from honeybadger_host.search.pieces import Piece, end_of_part, last_note, pieces_of, turn_piece, turns_of
 from honeybadger_host.search.sources import Source, Unsearchable, read_source
 
 log = structlog.get_logger()
@@ -30,7 +30,6 @@ log = structlog.get_logger()
 _LARGE_NOTES: Final = 1 << 15  # from this many bytes of a MEMORY.md on, it pays to remember how far it was read
 READ_AT_ONCE: Final = 1 << 18  # bytes of notes, or of a log, that are read at once: 50 ms
 _MAX_PIECE_LENGTH: Final = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
-_NOTED_AT_ONCE: Final = 5000
 _MAX_DOCUMENT_BYTES: Final = 16 << 20
 _MAX_LINE_LENGTH: Final = 8 << 20
 
@@ -56,7 +55,7 @@ class Grown:
     Args:
         signature: of the file when its beginning was read.
         size, digest: of the finished bytes: at the end, those before the last note.
-        seen: hash of a note -> how often it occurs in these.
+        seen: key of a note, without the number that tells equal notes apart -> how often it occurs in these.
         last: digest -> number of the document, for the last note and the text below it.
         left: the same of indexed documents not found in the file yet; None when the file was read to its end.
     """
@@ -64,9 +63,9 @@ class Grown:
     signature: Signature
     size: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
-    seen: Hashes = field(default_factory=Hashes)
-    last: Hashes = field(default_factory=Hashes)
-    left: Hashes | None = None
+    seen: Counter[str] = field(default_factory=Counter)
+    last: dict[bytes, int] = field(default_factory=dict)
+    left: dict[bytes, int] | None = None
 
 
 @dataclass(slots=True)
@@ -113,15 +112,10 @@ class Standing:
                 if any(mark.names(int(key)) for mark in marks):
                     yield number
 
-    def notes(self) -> Hashes:
+    def notes(self) -> dict[bytes, int]:
         """Return digest -> number of its documents, for a file of notes."""
-        noted, last = Hashes(), -1
-        query = "SELECT number, digest FROM docs WHERE source = ? AND number > ? ORDER BY number LIMIT ?"
-        while self.known is not None and (rows := self.db.rows(query, (self.known.number, last, _NOTED_AT_ONCE))):
-            for number, digest in rows:
-                noted.put(digest, number)
-            last = rows[-1][0]
-        return noted
+        query = "SELECT digest, number FROM docs WHERE source = ? ORDER BY number"
+        return {} if self.known is None else dict(self.db.rows(query, (self.known.number,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,17 +177,17 @@ class Reader:
         left = grown.last if grown.left is None else grown.left
         end = last_note(data)
         done = len(pieces) - len(pieces_of(source, data[end:], signature))  # of the last one there may be more to come
-        last = Hashes()
+        last: dict[bytes, int] = {}
         for place, piece in enumerate(pieces):
             digest = digest_of(piece)
-            there = left.pop(digest) or self._add(number, source, piece, digest, changes)
+            there = left.pop(digest, 0) or self._add(number, source, piece, digest, changes)
             if place >= done:
-                last.put(digest, there)
+                last[digest] = there
         if not is_end:
             grown.left = left
             self._go_on(source, grown, memoryview(data), pieces, last, changes)
             return len(data), False
-        changes.removed.extend(left.numbers())
+        changes.removed.extend(left.values())
         grown.left = None
         if source.kind == "note" and grown.size + len(data) >= _LARGE_NOTES and (end or grown.size) and pieces:
             self._go_on(source, grown, memoryview(data)[:end], pieces[:done], last, changes)
@@ -201,13 +195,12 @@ class Reader:
 
     @staticmethod
     def _go_on(
-        source: Source, grown: Grown, read: memoryview, done: Sequence[Piece], last: Hashes, changes: Changes
+        source: Source, grown: Grown, read: memoryview, done: Sequence[Piece], last: dict[bytes, int], changes: Changes
     ) -> None:
         """Note how far a file was read."""
         grown.size += len(read)
         grown.digest.update(read)
-        for key in map(hash_of, (piece.key for piece in done)):
-            grown.seen.put(key, grown.seen.get(key) + 1)
+        grown.seen.update(piece.key.partition("-")[0] for piece in done)
         grown.last = last
         changes.grown[source.file] = grown
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -23,7 +23,6 @@ from honeybadger_host.memory.markdown.notes import PREFACE, SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
 from honeybadger_host.search.documents import Kind
-from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.sources import Source, Unsearchable
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
@@ -62,16 +61,16 @@ class Piece(NamedTuple):
     until: float | None = None
 
 
-def pieces_of(source: Source, data: bytes, signature: Signature, seen: Hashes | None = None) -> list[Piece]:
+def pieces_of(source: Source, data: bytes, signature: Signature, seen: Mapping[str, int] | None = None) -> list[Piece]:
     """Return the pieces of a whole file, in order. Raises Unsearchable.
 
     Args:
-        seen: of notes, how often each occurs before `data`, see `hash_of`.
+        seen: of notes, how often each occurs before `data`, see `Grown`.
     """
     return [_entry(source, data, signature)] if source.kind == "entry" else pieces_in(source, data, seen)
 
 
-def pieces_in(source: Source, data: bytes, seen: Hashes | None = None) -> list[Piece]:
+def pieces_in(source: Source, data: bytes, seen: Mapping[str, int] | None = None) -> list[Piece]:
     """Return the pieces of a file that is not an entry; as `pieces_of`."""
     if source.kind == "session":
         return _numbered(_told(source, data), seen)
@@ -111,11 +110,6 @@ def as_found(note: str) -> tuple[str, str]:
     """Return author and text of a note of a file as search finds them; one without a heading is a person's."""
     piece, *_ = _notes(note)
     return piece.author or HUMAN, piece.text
-
-
-def hash_of(key: str) -> bytes:
-    """Return a note's key without the number that tells equal notes apart, as 8 bytes."""
-    return bytes.fromhex(f"{key.partition('-')[0]:0<16}")
 
 
 def turns_of(data: bytes) -> tuple[list[Piece | Mark], int, int]:
@@ -208,7 +202,7 @@ def _paragraphs(text: str) -> Iterator[Piece]:
             yield Piece("", paragraph.strip(), _seconds(dated[1].replace("T", " ")) if dated else None)
 
 
-def _numbered(pieces: Iterator[Piece], before: Hashes | None) -> list[Piece]:
+def _numbered(pieces: Iterator[Piece], before: Mapping[str, int] | None) -> list[Piece]:
     """Return the pieces, each with a key that stays the same when others come or go."""
     seen: Counter[str] = Counter()
     named: list[Piece] = []
@@ -216,7 +210,7 @@ def _numbered(pieces: Iterator[Piece], before: Hashes | None) -> list[Piece]:
         what = "\0".join((piece.text, *piece.names, str(piece.at), piece.author))
         key = hashlib.sha256(what.encode()).hexdigest()[:12]
         if before is not None and key not in seen:
-            seen[key] = before.get(hash_of(key))
+            seen[key] = before.get(key, 0)
         seen[key] += 1
         if seen[key] > 1:
             key = f"{key}-{seen[key]}"

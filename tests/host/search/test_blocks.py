@@ -111,8 +111,7 @@ def test_changes_to_blocks_are_those_to_documents(
     home: Path, opened: Index, monkeypatch: pytest.MonkeyPatch, most_gone: int
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK_DOCUMENTS", 16)
-    monkeypatch.setattr(index_module, "_WORTH_PACKING", 16)
-    monkeypatch.setattr(index_module, "_MAX_GONE", most_gone)
+    monkeypatch.setattr(index_module, "BLOCK_DOCUMENTS", most_gone)
     rng = random.Random(6)
     filled(home, rng, 1, 40)
     told(opened, "badger")
@@ -135,7 +134,7 @@ def test_changes_to_blocks_are_those_to_documents(
 
 
 def test_a_group_that_grew_much_is_loaded_again(home: Path, opened: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("honeybadger_host.search.corpora._MAX_LATER", 120)
+    monkeypatch.setattr("honeybadger_host.search.corpora.BLOCK_DOCUMENTS", 120)
     monkeypatch.setattr(blocks, "BLOCK_DOCUMENTS", 100)
     (home / MEMORY).parent.mkdir(parents=True)
     corpora = set()
