@@ -40,7 +40,7 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     print(f"inboxes   {status_['boxes']}, {count_of(status_['pending'], 'request waits', 'requests wait')}")
     _print_requests(status_)
     _print_journal(status_)
-    for group, where in status_["moved"].items():
+    for group, where in status_.get("moved", {}).items():
         print(f"moved     {group} went to another home: {where}")
     _print_agents(status_["turns"], status_["agents"])
     _print_curation(status_["curation"])
@@ -52,7 +52,7 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         print(paint(f"{went}\n{'':10}honeybadger-host undo {removed['seq']} brings them back", "yellow"))
     if (tasks := status_.get("tasks")) and tasks["known"]:
         _print_tasks(tasks)
-    for target in status_["push"]:
+    for target in status_.get("push", ()):
         print(f"push      {target['target']}, {', '.join(target['groups']) or 'all groups'}")
     _print_search(status_["index"], status_["watcher"])
     _print_faults(status_)

@@ -15,11 +15,12 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong, each in one line. A part that the status lacks has no faults."""
     age = time.time() - status.get("written_at", time.time())
     if age > _LATE_SECONDS:
-        yield f"the status was written {in_words(age)} ago: the host hangs, or cannot write"
+        yield f"the status was written {in_words(age)} ago: the host hangs or cannot write, see `honeybadger-host doctor`"
     agents, curation, journal = (status.get(part, {}) for part in ("agents", "curation", "journal"))
     lists = (
         ("over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ())),
         ("large", [f"groups/{large}" for large in status.get("large_memories", ())]),
+        ("replies cannot be written now", status.get("unanswered", ())),
         ("not served", status.get("boxes_refused", ())),
         ("the journal is damaged, see `honeybadger-host doctor`", journal.get("damaged", ())),
         ("cannot be written now", status.get("files_behind", ())),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
+from honeybadger_agent.wording import count_of
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
@@ -23,6 +24,7 @@ from honeybadger_host.observe import Throttle, recent_events, resident_bytes, wr
 from honeybadger_host.ops.clock import rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.spool.dead_letter_files import dead_names
+from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
 
 log = structlog.get_logger()
@@ -87,6 +89,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             f"{inbox.group}/{inbox.sender}: {one.complaint}" for inbox in inboxes for one in inbox.both if one.complaint
         ],
         "pending": host.spool.pending,
+        "unanswered": _unanswered(inboxes),
         "stuck": sum(len(one.stuck) for inbox in inboxes for one in inbox.both),
         "turns": {
             "running": host.pipeline.turn_queue.running,
@@ -138,6 +141,17 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "resident_bytes": resident_bytes(),
         "log": recent_events(),
     }
+
+
+def _unanswered(inboxes: Sequence[Inbox]) -> list[str]:
+    """Return the inboxes whose replies cannot be written, each with the reason and what waits there."""
+    unanswered: list[str] = []
+    for inbox in inboxes:
+        for one in inbox.both:
+            if one.reply_fault and one.waiting:
+                waits = count_of(len(one.waiting), "request waits", "requests wait")
+                unanswered.append(f"{one.group}/{one.sender}: {one.reply_fault}; {waits}")
+    return unanswered[:_MAX_SHOWN]
 
 
 def _curation(host: Host, now: float) -> dict[str, Any]:

@@ -92,6 +92,7 @@ class Answers:
                 self._bury(opened, request, refused.dead_reason)
             opened.reply(request.name, ending.reply)
         except OSError as error:
+            inbox.reply_fault = error.strerror
             self.counters.note_error(f"reply to {request.stem}: {error.strerror}")
             if (left_out := self.throttle.passes("reply", inbox.path, error.errno)) is not None:
                 log.error(
@@ -105,6 +106,7 @@ class Answers:
             pause = min(max(waited, RETRY_SECONDS), _MAX_RETRY_SECONDS)
             wait_for(inbox, request.name, request.first_seen, time.monotonic() + pause)
             return
+        inbox.reply_fault = None
         self.passed("replied")
         if inbox.front is not None:
             opened.remove_stream(request.stem)

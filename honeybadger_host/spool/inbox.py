@@ -48,6 +48,7 @@ class Inbox:
         held: those of them that wait for something to come, perhaps for minutes.
         waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
         stuck: name -> identity of files that are done and cannot be removed.
+        reply_fault: why the last reply could not be written; None: it was.
         empty: holds while `requests/` is as it was when nothing was in it that is not held.
         room: how many of `names` are within what may wait; those behind them are refused.
         over: names taken that are refused without being read.
@@ -63,6 +64,7 @@ class Inbox:
     held: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
     stuck: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    reply_fault: str | None = None
     complaint: str | None = None
     """Why the inbox is not served now; said once."""
     empty: Unchanged = field(default_factory=Unchanged)

@@ -138,7 +138,7 @@ def test_a_reply_without_space_is_written_later(
     kind: str, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of(kind, "/replies/", errno.ENOSPC)
-    host = make_host(env=fault.env).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}, env=fault.env).start()
     fault.begin()
     for number in range(50):
         stranger.note(f"n{number:02}", f"note {number:02}.")
@@ -146,6 +146,8 @@ def test_a_reply_without_space_is_written_later(
     wait_for(lambda: fault.count() >= 50)
     assert is_idle(host)
     assert list(stranger.replies.glob("*.json")) == []
+    (unanswered,) = status_of(stranger.home)["unanswered"]
+    assert unanswered == "main/stranger: No space left on device; 50 requests wait"
     assert troubles(host) == ["pipeline.reply_failed"]  # not one for each request and each try
     fault.end()
     wait_for(lambda: not os.listdir(stranger.requests), timeout=100)

@@ -17,6 +17,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
+from honeybadger_host.cli.status import print_status
 from honeybadger_host.files.home import make_home
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
@@ -356,7 +357,9 @@ def test_a_new_home_works_as_the_readme_says(tmp_path: Path) -> None:
         host.stop()
 
 
-def test_status_tells_what_the_host_does(make_host: HostFactory, client: MakeClient, stranger: RawSender) -> None:
+def test_status_tells_what_the_host_does(
+    make_host: HostFactory, client: MakeClient, stranger: RawSender, capsys: pytest.CaptureFixture[str]
+) -> None:
     home = stranger.home
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     client().update_memory("one")
@@ -380,6 +383,8 @@ def test_status_tells_what_the_host_does(make_host: HostFactory, client: MakeCli
     assert "not served: main/linked" in text
     assert "journal   at 1, " in text
     wait_for(lambda: "journal   at 1, all in the files" in cli_text("status", home=home))
+    print_status(home, {name: part for name, part in status.items() if name not in ("moved", "push", "unanswered")})
+    assert f"pid {host.pid}" in capsys.readouterr().out  # of a host of an earlier version
     host.kill()
     assert f"last served by process {host.pid}" in cli_error("status", home=home, code=7)
     assert orjson.loads(run_cli("status", "--json", home=home).stdout)["running"] is False
