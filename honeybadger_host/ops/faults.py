@@ -15,7 +15,7 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong, each in one line. A part that the status lacks has no faults."""
     age = time.time() - status.get("written_at", time.time())
     if age > _LATE_SECONDS:
-        yield f"the status was written {in_words(age)} ago: the host hangs or cannot write, see `honeybadger-host doctor`"
+        yield f"the status was written {in_words(age)} ago: the host hangs, or cannot write: see doctor"
     agents, curation, journal = (status.get(part, {}) for part in ("agents", "curation", "journal"))
     lists = (
         ("over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ())),
