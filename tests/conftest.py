@@ -22,7 +22,7 @@ from tests.hosting import PATIENCE, HostProcess, RawSender, common_folder
 settings.register_profile(
     "patient",
     deadline=None,
-    max_examples=60,
+    max_examples=200 if os.environ.get("HB_CRASH_LONG") else 30,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="CI" in os.environ,
 )

@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_host.files.home import make_home
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck, struck_file
-from tests.crash.story import Editor, Story, Verdict, read
+from tests.crash.story import Story, Verdict, read
 
 _QUICK_CHECKPOINTS: Final = ("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.003")
 _KILLED: Final = -9
@@ -67,7 +67,6 @@ class Chain:
     first: Kill | Point | None
     then: Sequence[Kill | Point] = ()
     faults: Sequence[str] = ()
-    editor: random.Random | None = None
     cuts: random.Random | None = None
     is_mixed: bool = False
     rounds: int = 2
@@ -99,7 +98,7 @@ class Chain:
         if (code := self._live(story, shadow, None)) != 0:
             return self._failed(figures, story, code)
         figures.counts["acknowledged"] = len(story.acknowledged)
-        figures.verdict = story.check(is_ordered=not (self.editor or self.cuts), may_replies_vanish=bool(self.cuts))
+        figures.verdict = story.check(is_ordered=not self.cuts, may_replies_vanish=bool(self.cuts))
         figures.verdict.wrong += self.wrong(home)
         if figures.verdict.is_good:
             shutil.rmtree(self.folder)
@@ -115,12 +114,9 @@ class Chain:
 
     def _live(self, story: Story, shadow: Path | None, kill: Kill | Point | None) -> int:
         """Run one host until it dies or is done; return its exit code."""
-        copies = self.folder / "copies"
-        copies.mkdir(exist_ok=True)
-        editor = Editor(story, "alpha", self.editor, edits=2, copies=copies) if self.editor else None
         faults = (*_QUICK_CHECKPOINTS, *self.faults)
         with ended(self.nursery.start(story.home, self.settings, faults=faults, kill=kill, shadow=shadow)) as host:
-            return attend(story, host, editor)
+            return attend(story, host)
 
     def _failed(self, figures: Figures, story: Story, code: int) -> Figures:
         figures.verdict.wrong.append(f"a host ended with exit code {code}")

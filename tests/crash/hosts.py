@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tests.crash.story import Editor, Story, read
+from tests.crash.story import Story, read
 from tests.hosting import Child, arguments_of, forge, locked, wait_for
 
 _MAX_SECONDS: Final = 90.0
@@ -158,7 +158,7 @@ def is_up(host: Child, home: Path) -> bool:
         return False
 
 
-def attend(story: Story, host: Child, editor: Editor | None = None) -> int:
+def attend(story: Story, host: Child) -> int:
     """Watch a host until it dies, or has answered everything and stopped when asked to; return its exit code."""
     deadline = time.monotonic() + _MAX_SECONDS
     is_ready = is_stopping = False
@@ -166,18 +166,11 @@ def attend(story: Story, host: Child, editor: Editor | None = None) -> int:
         code = host.poll()
         story.look()
         if code is not None:
-            if editor is not None:
-                # over what was torn a person writes what they please; the host can only add
-                editor.finish(may_save="write groups" not in struck(story.home))
             return code
         if not is_stopping:
             is_ready = is_ready or is_up(host, story.home)
-            if editor is not None and is_ready:  # before, it would open what recovery is about to mend
-                editor.step()
             if is_ready and not story.is_waiting():
                 is_stopping = True
-                if editor is not None:
-                    editor.finish()
                 host.send_signal(signal.SIGTERM)
         assert time.monotonic() < deadline, f"the host does not get on with it:\n{host.tail()}"
         time.sleep(0.001)

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -22,7 +23,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from honeybadger_host.journal.position import read_position
 from tests.crash.chains import Figures, rounds
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, ended, is_up
+from tests.crash.hosts import Kill, Nursery, ended, is_up
 from tests.crash.story import Sent, Story, producing, read
 from tests.hosting import Child, at_once, wait_for
 from tests.people import save, settle
@@ -136,17 +137,18 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     story.memory("alpha").parent.mkdir()
     editor = Editor(story, random.Random(rng.getrandbits(64)))
 
-    def start() -> Child:
-        return nursery.start(home, base={"log.level": "warning"}, faults=faults)
+    def start(kill: Kill | None = None) -> Child:
+        return nursery.start(home, base={"log.level": "warning"}, faults=faults, kill=kill)
 
     with producing(story, SENDERS, _PAUSE_SECONDS, alike=1), at_work(editor):
         for _ in range(kills):
-            with ended(start()) as host:
+            at_call = Kill(rng.randint(1, 300), rng.choice(("before", "after"))) if rng.random() < 0.3 else None
+            with ended(start(at_call)) as host:
                 death = time.monotonic() + rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4)))
-                while time.monotonic() < death:
-                    assert host.poll() is None, host.tail()
+                while time.monotonic() < death and host.poll() is None:
                     story.look()
                     time.sleep(0.05)
+            assert host.wait() == -signal.SIGKILL, host.tail()
     with ended(start()) as host:
         wait_for(lambda: is_up(host, home) and not story.is_waiting(), 60, what="every box empty")
         settle(home)

@@ -18,15 +18,7 @@ from tests.crash.hosts import Kill, Nursery, Point, When
 from tests.hosting import at_once
 
 POINTS: Final = ("placed", "committed", "projected", "replied", "unlinked")
-# When a host dies, and whether an editor is at work in MEMORY.md.
-WAYS: Final[Sequence[tuple[When, bool]]] = (
-    ("before", False),
-    ("after", True),
-    ("torn", False),
-    ("torn", True),
-    ("before", True),
-    ("after", False),
-)
+WAYS: Final[Sequence[When]] = ("before", "after", "torn")
 _MIN_KILLS: Final = int(os.environ.get("HB_CRASH_KILLS", "10000"))
 
 
@@ -34,7 +26,6 @@ def chains(
     nursery: Nursery,
     folder: Path,
     when: When,
-    has_editor: bool,
     rng: random.Random,
     *,
     first: int,
@@ -44,9 +35,8 @@ def chains(
     """Yield chains whose first host dies at the calls `first`, `first + stride`, …"""
     for at in itertools.count(first, stride):
         kill = Kill(at, when, kind="write" if when == "torn" else "")
-        editor = random.Random(rng.getrandbits(64)) if has_editor else None
         then = kills_in_recovery(rng)
-        yield Chain(nursery, _made(folder / f"{when}-{at}"), kill, then, faults=faults, editor=editor)
+        yield Chain(nursery, _made(folder / f"{when}-{at}"), kill, then, faults=faults)
 
 
 def _made(folder: Path) -> Path:
@@ -54,15 +44,12 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("when", "has_editor", "stride"),
-    [("before", False, 227), ("after", True, 257), ("torn", False, 113), ("torn", True, 131)],
-)
+@pytest.mark.parametrize(("when", "stride"), [("before", 227), ("after", 257), ("torn", 113)])
 def test_killed_at_any_call_nothing_is_lost_or_doubled(
-    nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, has_editor: bool, stride: int
+    nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, stride: int
 ) -> None:
     first = rng.randint(1, stride)
-    figures = until_over(chains(nursery, tmp_path, when, has_editor, rng, first=first, stride=stride))
+    figures = until_over(chains(nursery, tmp_path, when, rng, first=first, stride=stride))
     assert figures.counts["kills"] > figures.counts["chains"]
     assert figures.verdict.is_good, figures
 
@@ -100,10 +87,10 @@ def test_killed_at_every_call_nothing_is_lost_or_doubled(
 ) -> None:
     total = Figures()
 
-    def go_through(folder: Path, when: When, has_editor: bool, seed: int) -> Figures:
-        return until_over(chains(nursery, folder, when, has_editor, random.Random(seed), first=1, stride=1))
+    def go_through(folder: Path, when: When, seed: int) -> Figures:
+        return until_over(chains(nursery, folder, when, random.Random(seed), first=1, stride=1))
 
     for number in rounds(total, "kills", _MIN_KILLS, capsys):
-        ways = [(tmp_path / f"{number}-{way}", *how, rng.getrandbits(64)) for way, how in enumerate(WAYS)]
+        ways = [(tmp_path / f"{number}-{when}", when, rng.getrandbits(64)) for when in WAYS]
         for figures in at_once(*(partial(go_through, *way) for way in ways)):
             total.add(figures)

@@ -14,41 +14,14 @@ import orjson
 import pytest
 
 from honeybadger_agent import Client, SyncClient, new_id
-from honeybadger_agent.errors import Conflict, Invalid, NotFound, ReplyTimeout
+from honeybadger_agent.errors import Conflict, ReplyTimeout
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wire import StreamLine
-from tests.conftest import HostFactory, MakeClient
+from tests.conftest import HostFactory
 from tests.hosting import AGENT, HostProcess, RawSender, run_agent, turns_of, wait_for
 from tests.terminal import Terminal
 
 # ------------------------------------------------------------------------------------------------------------ clients
-
-
-def test_an_answer_can_be_read_while_it_is_written(asker: RawSender, member: MakeClient) -> None:
-    lines: list[StreamLine] = []
-    result = member().chat("Remember that I like tea", sender="ann", on_line=lines.append)
-    assert [run.name for run in result.tools] == ["update_memory"]
-    assert "I like tea" in asker.memory_text()
-    kinds = [line.kind for line in lines]
-    assert kinds[:3] == ["began", "tool_began", "tool_ended"] or not kinds  # it may be over before the first look
-    assert "".join(line.text or "" for line in lines if line.kind == "text") in result.content
-
-
-async def test_the_asynchronous_client_does_the_same(asker: RawSender, member: MakeClient) -> None:
-    member().update_memory("The bees are asleep")
-    client = Client(asker.home, asker.group, "researcher")
-    result = await client.chat("Are the bees asleep?")
-    assert "The bees are asleep" in result.content
-    with pytest.raises(NotFound, match="taken before"):
-        await client.answer(new_id())
-
-
-def test_what_cannot_be_sent_is_refused_before_it_is(asker: RawSender, member: MakeClient) -> None:
-    for content, agent_id, sender in (("", None, None), ("x", "../x", None), ("x", None, "")):
-        with pytest.raises(Invalid, match=r"payload\."):
-            member().chat(content, agent=agent_id, sender=sender)
-    with pytest.raises(Invalid, match="request id"):
-        member().answer("../../x")
 
 
 def test_nobody_who_waits_learns_where_the_message_lies(home: Path) -> None:

@@ -180,18 +180,6 @@ def test_many_lines_are_pasted_as_one_message(host: HostProcess, home: Path, cha
     assert said(home) == ["first line\nsecond line\n\tthird"]
 
 
-def test_a_command_is_completed(host: HostProcess, chat: Open) -> None:
-    terminal = chat()
-    terminal.type("/hel")
-    terminal.wait_for("/help  this")  # the menu
-    terminal.type("\t")
-    terminal.wait_for("you> /help")
-    terminal.type("\r")
-    terminal.wait_for("/remember TEXT")
-    terminal.wait_for("you>", times=2)
-    leave(terminal)
-
-
 def test_typed_lines_return_in_the_next_chat_without_credentials(
     host: HostProcess, home: Path, person: Path, chat: Open
 ) -> None:
@@ -249,16 +237,6 @@ def test_ctrl_c_esc_and_stop_end_an_answer(make_host: HostFactory, home: Path, c
     turns = turns_of(home)
     assert [turn["content"] for turn in turns if turn["role"] == "user"] == ["remember", "hello"]
     assert turns[1]["content"].endswith("\n\n(Stopped here: asked for by user.)")
-
-
-def test_an_arrow_key_does_not_end_an_answer(make_host: HostFactory, home: Path, chat: Open) -> None:
-    make_host(script(home, SLOW, delay_seconds=0.02)).start()
-    terminal = chat()
-    terminal.say("remember", "This takes a")
-    terminal.type("\x1b[A")
-    terminal.wait_for("you>", times=2)
-    leave(terminal)
-    assert turns_of(home)[-1]["content"] == "This takes a while. " * 60
 
 
 def test_new_and_clear_begin_a_conversation(make_host: HostFactory, home: Path, chat: Open) -> None:
@@ -348,16 +326,6 @@ def test_without_a_host_ctrl_c_withdraws_the_message(home: Path, chat: Open) -> 
     assert "Not answered yet" not in terminal.text
 
 
-def test_an_unanswered_message_waits_and_its_place_is_named(home: Path, chat: Open) -> None:
-    terminal = chat("--timeout", "0.5")
-    terminal.say("hello", "No answer after 0.5 s; it still lies in ")
-    terminal.wait_for("/answer asks again.")
-    leave(terminal)
-    assert "Not answered yet: honeybadger-agent answer " in terminal.text
-    (waiting,) = (home / "data/ipc/main/user/turns").glob("*.json")
-    assert json.loads(waiting.read_bytes())["payload"] == {"content": "hello"}
-
-
 def test_a_model_that_fails_is_explained_and_asked_again(make_host: HostFactory, home: Path, chat: Open) -> None:
     host = make_host(script(home, {"answers": [{"fails": "the model is overloaded"}]})).start()
     terminal = chat()
@@ -370,14 +338,6 @@ def test_a_model_that_fails_is_explained_and_asked_again(make_host: HostFactory,
     terminal.wait_for("you>", times=3)
     leave(terminal)
     assert said(home) == ["hello"]
-
-
-def test_a_folder_that_is_no_mailbox_is_one_line(tmp_path: Path, person: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with Terminal([*AGENT, "chat", "--box", str(tmp_path / "file" / "box")], person) as terminal:
-        assert terminal.end() == 3
-        assert terminal.text.startswith("honeybadger-agent: ")
-        assert "is not a mailbox: Not a directory" in terminal.text
 
 
 def test_without_the_extra_chat_works_and_names_it(host: HostProcess, home: Path, chat: Open) -> None:

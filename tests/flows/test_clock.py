@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import time
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
-from honeybadger_agent.errors import NotFound
 from honeybadger_host.files.home import JOURNAL_FILE
-from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json
-from tests.conftest import HostFactory, MakeClient
+from tests.conftest import HostFactory
 from tests.flows.world import SetClock, ask
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.people import settle
@@ -81,28 +75,6 @@ def test_unfinished_files_survive_a_clock_set_forward(
     host.stop()
 
 
-def test_working_memory_returns_when_the_clock_is_corrected(
-    clock: SetClock, home: Path, make_host: HostFactory, client: MakeClient
-) -> None:
-    host = make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.05}, env=clock.env).start()
-    bee = client()
-    bee.save_to_working_memory("page", "x")
-    clock.set(YEAR)
-    _wait_for_jumps(host, 1)
-    with pytest.raises(NotFound):
-        bee.get_from_working_memory("page")
-    bee.save_to_working_memory("stray", "x", 1 / 60)  # of a time that will not come for a year
-    host.restart()
-    with pytest.raises(NotFound):
-        bee.get_from_working_memory("page")
-    time.sleep(0.5)  # some rounds of housekeeping, in which nothing may happen to the first
-    clock.set(0)
-    assert bee.get_from_working_memory("page").data == "x"
-    folder = home / "data/working/main/main"
-    wait_for(lambda: [path.name for path in folder.iterdir()] == ["page.json"])
-    host.stop()
-
-
 def test_a_clock_behind_the_journal_is_reported_at_start(
     clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
@@ -135,32 +107,6 @@ def test_replies_from_the_future_are_removed_in_their_time(
     host.start()  # it leaves the reply there until it is seen
     _ask_again(stranger, "a")
     host.stop()
-
-
-def test_receipts_go_after_their_days_of_service_over_restarts(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
-    host = make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.05}).start()
-    ask(stranger, "a")
-    wait_for(lambda: _ages(home))
-    for days, is_kept in ((6.99, True), (0.02, False)):
-        host.stop()
-        with closing(Journal.open(home / JOURNAL_FILE)) as journal:
-            served, *moments = journal.kept_ages()
-            journal.keep_ages([served + days * 86_400, *moments])  # so long a host served
-        host.start()
-        if is_kept:
-            _ask_again(stranger, "a")
-        else:
-            wait_for(lambda: host.events("house.kept"))
-    assert [line["receipts_pruned"] for line in host.events("house.kept")] == [1]
-    host.stop()
-
-
-def _ages(home: Path) -> list[float]:
-    with closing(sqlite3.connect(f"file:{home / JOURNAL_FILE}?mode=ro", uri=True)) as connection:
-        row = connection.execute("SELECT value FROM meta WHERE key = 'ages'").fetchone()
-    return [float(number) for number in row[0].split()] if row else []
 
 
 def test_an_ambiguous_time_after_a_fast_clock_is_refused(

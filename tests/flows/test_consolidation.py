@@ -658,13 +658,12 @@ def test_a_repeated_consolidate_gets_the_first_answer(make_host: HostFactory, ho
 
 
 WHOLE = json.dumps(REMEMBERS)
+# What the model says wrong is in `WRONG`.
 BROKEN: dict[str, Callable[[], Answer]] = {
     "overloaded": lambda: refusal(503, "try later"),
     "a wrong key": lambda: refusal(401, "who are you?"),
     "cut off": lambda: openai(ModelSaid(WHOLE[:14]), finish="length"),
     "empty": lambda: openai(ModelSaid("")),
-    "of the wrong type": lambda: openai(ModelSaid('{"history_entry": ["Ann"]}')),
-    "a refusal": lambda: openai(ModelSaid("I cannot help with that.")),
     "a broken connection": lambda: openai(ModelSaid(WHOLE), then="cut"),
     "10 MB": lambda: openai(ModelSaid("x" * 10_000_000), pieces_of_text=["x" * 100_000] * 100),
 }

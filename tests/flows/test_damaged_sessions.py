@@ -41,38 +41,20 @@ def last_line(new: bytes) -> Damage:
 AT = datetime(2026, 11, 20, 6, 5, 59, tzinfo=UTC)
 KEEPS_ALL = ["one", "two", "three"]
 LOSES_TWO = ["one", "three"]
+# Each kind once: `tests/host/memory/test_turn_log.py` has more lines that are none.
 DAMAGES: list[tuple[str, Damage, list[str]]] = [
     ("a torn last line", last_line(b'{"turn":4,"at":"2026-11-2'), KEEPS_ALL),
     ("binary garbage", last_line(bytes(range(256)) * 40 + b"\n"), KEEPS_ALL),
     ("zeros of a power cut", last_line(bytes(8192)), KEEPS_ALL),
     ("a line of 48 MiB", lambda log: log + b"x" * (48 << 20) + b"\n", KEEPS_ALL),
-    ("a turn of 48 MiB", lambda log: log + b'{"turn":4,"content":"' + b"x" * (48 << 20) + b'"}\n', KEEPS_ALL),
     ("invalid UTF-8", lambda log: log.replace(b'"content":"two"', b'"content":"t\xffwo"'), LOSES_TWO),
-    ("no object", last_line(b'[1]\n"turn"\n5\nnull\n'), KEEPS_ALL),
-    ("a BOM", lambda log: b"\xef\xbb\xbf" + log, KEEPS_ALL),
-    ("CRLF", lambda log: log.replace(b"\n", b"\r\n"), KEEPS_ALL),
-    ("blank lines", lambda log: log.replace(b"\n", b"\n\n \n"), KEEPS_ALL),
     ("an empty file", lambda log: b"", []),
     ("UTF-16", lambda log: log.decode().encode("utf-16"), []),
     ("the same turn twice", lambda log: log + log.splitlines(keepends=True)[1], [*KEEPS_ALL, "two"]),
-    ("a number as text", with_member("turn", "2"), LOSES_TWO),
-    ("a number below one", with_member("turn", -2), LOSES_TWO),
     ("a number beyond all", with_member("turn", 2**53 - 1), LOSES_TWO),
     ("a count as text", with_member("token_count", "many"), LOSES_TWO),
-    ("a count below zero", with_member("token_count", -1), LOSES_TWO),
-    ("no count at all", with_member("token_count", None), LOSES_TWO),
-    ("a count with a fraction", with_member("token_count", 1.5), LOSES_TWO),
-    ("tools that are one text", with_member("tools_used", "search"), LOSES_TWO),
-    ("tools that are numbers", with_member("tools_used", [1]), LOSES_TWO),
     ("tools that are lists", with_member("tools_used", [["search"]]), LOSES_TWO),
-    ("input tokens as text", with_member("input_tokens", "12"), LOSES_TWO),
-    ("output tokens as an object", with_member("output_tokens", {}), LOSES_TWO),
-    ("a folder of a sender that is a list", with_member("by", []), LOSES_TWO),
-    ("content as a list", with_member("content", ["two"]), LOSES_TWO),
-    ("a time that is none", with_member("at", "yesterday"), LOSES_TWO),
-    ("a time as a number", with_member("at", 1795241159), LOSES_TWO),
     ("the last of all times", with_member("at", "9999-12-31T23:59:59-14:00"), LOSES_TWO),
-    ("an unknown role", with_member("role", "root"), LOSES_TWO),
     ("a member of another program", with_member("mood", {"glad": True}), KEEPS_ALL),
 ]
 

@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from honeybadger_agent.models.model import ModelSaid
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
-from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.conftest import FaultFactory
 from tests.hosting import PATIENCE, RawSender, at_once, request, run_cli, status_of, wait_for
 
@@ -325,25 +323,6 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
     assert [budget["setting"] for budget in status["curation"]["budgets"]] == ["curation.tokens_per_day"]
 
 
-def test_an_entry_saved_while_the_model_thinks_stays(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    edited = ""
-
-    def think(_: Asked) -> Answer:
-        path.write_text(edited)
-        return openai(ModelSaid(json.dumps({"join": [["E1", "E2"]]})))
-
-    with served(think) as endpoint:
-        make_host(endpoint.settings).start()
-        ids = [memory.save(each, "home") for each in (RENT, ALWAYS)]
-        path = memory.group / f"memory/home/{ids[0]}.json"
-        edited = json.dumps({**json.loads(path.read_text()), "content": "The rent is 990 EUR."})
-        (proposal,) = memory.dream()["proposals"]
-    assert proposal["applied"] == 0
-    assert memory.proposals()[0]["operations"][0]["state"] == "stale"
-    assert path.read_text() == edited
-    assert memory.entries().keys() == {*ids}
-
-
 def test_two_dreams_at_once_run_one_after_the_other(make_host: HostFactory, memory: Memory) -> None:
     host = make_host().start()
     for number in range(20):
@@ -475,18 +454,6 @@ def test_preferences_need_enough_quoted_turns_of_a_person(make_host: HostFactory
     assert {each["content"] for each in memory.entries().values()} == found.keys() | {again}
     assert memory.review("revert", "main", proposal["id"])["applied"] == 0
     assert [each["content"] for each in memory.entries().values()] == [again]
-
-
-def test_an_answer_without_preferences_is_not_asked_for_twice(
-    make_host: HostFactory, home: Path, memory: Memory
-) -> None:
-    make_host(inferring(home)).start()
-    memory.say(*SAID)
-    before = memory.state()
-    assert memory.dream()["told"] == "there is nothing to do"
-    assert memory.dream()["told"] == "there is nothing to do"
-    assert memory.state() == before
-    wait_for(lambda: status_of(home)["curation"]["tokens_today"] == 780)
 
 
 def test_a_wrong_answer_about_preferences_keeps_the_first_pass(

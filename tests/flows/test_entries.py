@@ -95,19 +95,6 @@ def test_an_edit_and_a_move_are_each_undone_once(make_host: HostFactory, client:
     assert [(row.name, row.category) for row in client().list_memory_entries().entries] == [("drinks.md", "likes")]
 
 
-def test_an_impossible_undo_says_so(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host().start()
-    assert run_cli("undo", 1, home=host.home).returncode == 9
-    client().append_turn("user", "hello")
-    saved = client().save_memory("has a cat")
-    refused = cli_error("undo", 1, 3, home=host.home)
-    assert "change 1 (turn) cannot be undone" in refused
-    assert "nothing was undone" in refused
-    assert client().get_memory(saved.id).content == "has a cat"
-    for wrong in ("x", "0", "q9e4vbhapmx0"):
-        assert f"{wrong} is not the number of a change: `honey" in cli_error("undo", wrong, home=host.home, code=2)
-
-
 @pytest.mark.parametrize("closed", [False, True])
 def test_no_agent_undoes(make_host: HostFactory, home: Path, closed: bool) -> None:
     if closed:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient, wire
-from honeybadger_agent.errors import Internal, NoMailbox
+from honeybadger_agent.errors import NoMailbox
 from honeybadger_agent.wire import ErrorCode
 from tests.commands import cli_error
-from tests.conftest import HostFactory, MakeClient
+from tests.conftest import HostFactory
 from tests.flows.refusals import REFUSED
 from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
 
@@ -127,12 +127,6 @@ def test_nobody_sends_under_a_reserved_name(served: HostProcess, name: str) -> N
     assert "is reserved" in cli_error("sender", "add", "signing", name, home=served.home, code=2)
 
 
-def test_a_refused_change_may_be_corrected_and_resent(asker: RawSender) -> None:
-    assert_refused(asker.ask("x", request("x", content=" ")), "invalid")
-    (asker.replies / "x.json").unlink()
-    asker.do("x", content="better")
-
-
 # ---------------------------------------------------------------------------------------------- the world is in the way
 
 
@@ -219,14 +213,6 @@ def test_a_bug_in_a_change_keeps_the_request(make_host: HostFactory, stranger: R
     assert (failed["group"], failed["sender"], failed["id"]) == ("main", "stranger", "bug")
     stranger.do("after", "ping")
     assert not stranger.memory.exists()
-
-
-def test_a_bug_in_a_query_keeps_the_request(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host(source=BROKEN).start()
-    with pytest.raises(Internal):
-        client().get_history()
-    assert len(list((host.home / "data" / "dead" / "main" / "researcher").glob("*.reason.json"))) == 1
-    assert client().ping().protocol == 1
 
 
 def test_a_bugs_batch_neighbours_are_served(make_host: HostFactory, stranger: RawSender) -> None:

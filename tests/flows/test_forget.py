@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.journal.tombstones import read_tombstones
 from tests.commands import cli_error, cli_json, cli_text
@@ -211,18 +211,28 @@ def forget(home: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
     return value
 
 
-@pytest.fixture
-def planted(home: Path, make_host: HostFactory, stranger: RawSender) -> Path:
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home, with no host, in which 200 texts stand in every place there is."""
-    planting = Planting()
-    host = looking(make_host(AT_ONCE))
-    plant_by_requests(stranger, planting)
-    plant_by_editors(home, planting)
-    settle(home)
-    host.stop()
+    home, planting = tmp_path_factory.mktemp("planted") / "home", Planting()
+    make_home(home)
+    with HostProcess(home, AT_ONCE) as host:
+        looking(host)
+        plant_by_requests(RawSender(home).make(), planting)
+        plant_by_editors(home, planting)
+        settle(home)
+        host.stop()
     plant_below(home, planting)
     assert planting.count >= PLANTED
     assert len(set.union(*left_in(home).values())) > 0.9 * PLANTED
+    return home
+
+
+@pytest.fixture
+def planted(full: Path, home: Path) -> Path:
+    """A copy of that home."""
+    shutil.rmtree(home)
+    shutil.copytree(full, home)
     return home
 
 

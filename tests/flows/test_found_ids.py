@@ -9,7 +9,6 @@ import anyio
 import orjson
 import pytest
 
-from honeybadger_agent.errors import Invalid, NotFound
 from tests.agent.test_mcp import served, text
 from tests.conftest import MakeClient
 from tests.hosting import HostProcess, run_agent, wait_for
@@ -52,26 +51,3 @@ async def test_every_hit_of_a_search_can_be_opened(home: Path, client: MakeClien
     assert (turn.kind, turn.by, turn.file) == ("turn", "bee via researcher", "data/sessions/main/main.jsonl")
     assert turn.created is not None
     assert agent.get_memory("oolong").file == "groups/global/memory/teas/oolong.json"
-
-
-def test_what_is_recalled_into_a_context_can_be_opened(client: MakeClient, found: dict[str, str]) -> None:
-    agent = client()
-    context = agent.get_context("Which oolong is a tea for every group?")
-    recalled = [row.id for row in context.recalled]
-    assert "oolong" in recalled
-    for id_ in recalled:
-        assert agent.get_memory(id_).content == found[id_]
-
-
-def test_an_id_gone_or_of_another_group_opens_nothing(home: Path, client: MakeClient, found: dict[str, str]) -> None:
-    agent = client()
-    [note] = [id_ for id_, says in found.items() if id_.startswith("MEMORY.md#") and "main" in says]
-    for id_ in ("main#1", note):
-        with pytest.raises(NotFound):
-            client(group="elsewhere").get_memory(id_)
-    with pytest.raises(Invalid):
-        agent.delete_memory(note)
-    (home / "groups/main/MEMORY.md").write_text("")
-    wait_for(lambda: all(hit.id != note for hit in agent.search_memory("oolong", limit=20).hits))
-    with pytest.raises(NotFound):
-        agent.get_memory(note)

@@ -71,13 +71,6 @@ def test_times_never_go_back_nor_into_the_future(host: HostProcess, home: Path) 
     assert "2026-01-02" < third < "2999"
 
 
-def test_credentials_in_keyed_turns_are_redacted(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "claude", timeout_seconds=PATIENCE)
-    turn = keyed("a", "my key is AKIAIOSFODNN7EXAMPLE")
-    assert agent.append_turns([turn]).neutralised["secrets"] == 1
-    assert agent.append_turns([turn]).known == 1
-
-
 # JSON that any parser would write in another way.
 DATA = '{"type": "reasoning",  "n": 1.50, "n": 2, "t": "\\u00e9\u200b\\u0000", "deep": [[[{}]]]}'
 

@@ -191,14 +191,6 @@ def test_the_watchdog_is_told_more_often_than_it_asks(make_host: HostFactory) ->
     host.stop()
 
 
-def test_without_being_asked_the_host_tells_no_watchdog(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host(env={"WATCHDOG_USEC": "soon"}).start()
-    for _ in range(20):
-        client().ping()
-    host.stop()
-    assert "WATCHDOG=1" not in host.notifications.poll()
-
-
 HANGING = """
 import os, time
 from honeybadger_host.spool.spool import Spool
@@ -313,30 +305,7 @@ def test_an_unwritable_home_is_refused_by_place(
         _fails_to_start(host, code, str(home / what))
 
 
-@pytest.mark.parametrize(
-    ("text", "flags", "says"),
-    [
-        ("[ipc]\nsweep_secconds = 1\n", (), "did you mean ipc.sweep_seconds?"),
-        ("[ipc\n", (), "not TOML"),
-        ("", ("--set", "log.lvl=debug"), "did you mean log.level?"),
-        ("", ("--set", "log.level"), "write name=value"),
-    ],
-)
-def test_wrong_settings_are_refused_and_the_right_name_said(
-    home: Path, text: str, flags: tuple[str, ...], says: str
-) -> None:
-    (home / "config" / "honeybadger.toml").write_text(text)
-    assert says in cli_error("config", *flags, home=home, code=3)
-
-
 # ------------------------------------------------------------------------------------------------- what it is told with
-
-
-def test_the_environment_may_name_home_and_settings(home: Path) -> None:
-    env = {"HONEYBADGER_HOME": str(home), "HONEYBADGER_TURNS__STEPS": "20"}
-    rows = {row["name"]: row for row in orjson.loads(run_cli("config", "--json", env=env).stdout)}
-    assert rows["turns.steps"] == {"name": "turns.steps", "value": 20, "from": "environment HONEYBADGER_TURNS__STEPS"}
-    assert rows["ipc.closed"] == {"name": "ipc.closed", "value": False, "from": "default"}
 
 
 # ---------------------------------------------------------------------------------------------- the operator's commands
@@ -464,14 +433,6 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, st
     wait_for(lambda: sorted(os.listdir(stranger.dead)) == ["two.json", "two.reason.json"])
     for command in ("show", "retry", "drop"):
         assert "no dead letter" in cli_error("dead", command, "main/stranger/one", home=home, code=9)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("frobnicate",), ("run", "--port", "1"), ("sender", "add", "main"), ("log", "main", "--limit", "0")],
-)
-def test_wrong_usage_has_an_exit_code_of_its_own(arguments: tuple[str, ...]) -> None:
-    assert run_cli(*arguments).returncode == 2
 
 
 def test_version_and_help_need_no_home() -> None:

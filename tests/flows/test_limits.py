@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +21,6 @@ def limits_in_status(host: HostProcess) -> dict[str, Any]:
     value = status_of(host.home)["limits"]
     assert isinstance(value, dict)
     return value
-
-
-def resident_bytes(host: HostProcess) -> int:
-    fields = (line.split() for line in Path(f"/proc/{host.pid}/status").read_text().splitlines())
-    return next(int(field[1]) * 1024 for field in fields if field[0] == "VmRSS:")
 
 
 def notes(sender: RawSender) -> list[str]:
@@ -69,33 +63,6 @@ def test_a_sender_over_its_rate_is_served_later(
     assert notes(stranger) == [*said, f"note {len(said)}"]
     (alarm,) = host.events("limit.reached")
     assert (alarm["group"], alarm["sender"], alarm["limit"]) == ("main", "researcher", "rate")
-
-
-@pytest.mark.timeout(240)
-def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(
-        {
-            "limits.requests_per_second": 0.01,
-            "spool.rate_limits.BURST_SECONDS": 100,
-            "spool.pipeline.BATCH_REQUESTS": 16,
-        }
-    ).start()
-    text = "\N{MUSICAL SYMBOL G CLEF}" * 25_000  # 100 KB
-
-    def send(first: int, count: int) -> int:
-        for number in range(first, first + count):
-            payload = {"content": f"{number} {text}"}
-            stranger.drop(f"s{number}", request(f"s{number}", "save_memory", payload=payload))
-        wait_for(lambda: not any(stranger.requests.iterdir()), 100, what="all of them answered")
-        return resident_bytes(host)
-
-    sizes = [send(0, 60)]
-    assert_refused(stranger.reply("s59"), "rate_limited")
-    for first in (60, 210, 360):  # the first of them may use more threads at once than before, each with some memory
-        sizes.append(send(first, 150))
-        if sizes[-1] - sizes[-2] < 8_000_000:
-            return
-    pytest.fail(f"15 MB were sent each time: {sizes}")
 
 
 def test_nobody_else_waits_for_a_sender_over_its_rate(make_host: HostFactory, client: MakeClient) -> None:
@@ -151,16 +118,6 @@ def test_an_overfull_box_serves_its_first_requests(make_host: HostFactory, stran
     assert "over a limit within 10 minutes: main/stranger: pending" in cli_text("status", home=host.home)
 
 
-def test_a_box_of_thousands_is_served_in_order(make_host: HostFactory, stranger: RawSender) -> None:
-    for number in range(1300):
-        stranger.note(f"{number:04}", f"{number}")
-    make_host({"spool.rate_limits.PENDING_FILES": 1100}).start()
-    wait_for(lambda: not os.listdir(stranger.requests), what="a box of more than is listed at once served")
-    assert notes(stranger) == [f"{number}" for number in range(1100)]
-    assert_refused(stranger.reply("1100"), "rate_limited")
-    assert_refused(stranger.reply("1299"), "rate_limited")
-
-
 # -------------------------------------------------------------------------------------------------------------- replies
 
 
@@ -198,11 +155,3 @@ def test_bytes_of_uncollected_replies_are_limited_across_starts(
     wait_for(lambda: kept() <= 100_000, what="the oldest went")
     assert (stranger.replies / "17.json").exists()
     assert kept() > 75_000
-
-
-def test_a_sender_that_collects_its_replies_never_loses_one(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host({"spool.rate_limits.KEPT_REPLIES": 10, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.2}).start()
-    agent = client()
-    for number in range(60):
-        agent.update_memory(f"{number}")
-    assert not host.events("replies.trimmed")

@@ -56,27 +56,6 @@ def test_a_line_below_a_note_is_its_typists(lived: RawSender) -> None:
     assert result.stderr == "(not recorded): saved just now, or while no host runs\n"
 
 
-def test_each_member_of_an_entry_has_its_author(lived: RawSender) -> None:
-    (entry,) = (lived.home / "groups" / "main" / "memory" / "general").iterdir()
-    told = {one["member"]: one for one in cli_json("blame", "main", entry.stem, home=lived.home)}
-    assert (told["content"]["author"], told["content"]["seq"]) == ("human", 5)
-    assert (told["created"]["author"], told["created"]["request"]) == ("stranger", "e1")
-    for file, says in (("nothing", "no file or entry 'nothing'"), ("../AGENT.md", "no file or entry")):
-        assert says in cli_error("blame", "main", file, home=lived.home, code=9)
-
-
-def test_an_entry_a_person_edited_is_the_persons(lived: RawSender) -> None:
-    (hit,) = cli_json("search", "main", "cats", home=lived.home)["hits"]
-    logged = cli_json("log", "main", "--by", "human", "--kind", "edit", home=lived.home)
-    at = {row["file"]: row["at"] for row in logged}[hit["source"]]
-    assert (hit["text"], hit["author"], hit["time"]) == ("has two cats", "human", at)
-
-
-def test_a_persona_older_than_the_journal_is_marked(lived: RawSender) -> None:
-    told = cli_json("blame", "main", "CLAUDE.md", home=lived.home)
-    assert {(one["author"], one["why"]) for one in told} == {(None, "before")}
-
-
 def test_an_earlier_file_is_shown_and_two_moments_compared(lived: RawSender) -> None:
     home = lived.home
     first = cli_text("show", "main/MEMORY.md", "--as-of", 1, home=home)

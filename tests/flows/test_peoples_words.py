@@ -95,17 +95,6 @@ def test_text_typed_without_a_host_is_the_persons(noted: HostProcess, stranger: 
     assert cake["author"] == "human"
 
 
-def test_pinning_a_note_keeps_its_author(noted: HostProcess, stranger: RawSender) -> None:
-    for number, (before, after) in enumerate(
-        (("## Likes (stranger", "## Likes (pinned) (stranger"), ("- likes cake", "- likes cake (pinned)")), 1
-    ):
-        typed(stranger, before, after)
-        newest_edit(noted.home, "MEMORY.md", number)
-    stranger.do("n9", content="one more")
-    for words in ("likes tea", "likes cake"):
-        assert heading_above(context(stranger)["system"], words).startswith("## Likes (pinned) (stranger")
-
-
 def test_in_a_large_growing_file_lines_keep_their_authors(noted: HostProcess, stranger: RawSender) -> None:
     for number in range(2):
         stranger.do(f"l{number}", content=f"number {number} " + "filling " * 2500)

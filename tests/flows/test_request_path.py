@@ -6,7 +6,6 @@ import os
 import re
 import time
 
-import orjson
 import pytest
 
 from honeybadger_agent import wire
@@ -75,30 +74,6 @@ def test_an_accepted_note_has_a_journal_position(asker: RawSender) -> None:
     assert "seq" not in asker.ask("q1", request("q1", "get_history"))
 
 
-def test_replies_are_whole_files_named_like_their_requests(asker: RawSender) -> None:
-    stems = [f"r{number}" for number in range(50)]
-    for stem in stems:
-        asker.note(stem, stem)
-    seen: set[str] = set()
-
-    def all_answered() -> bool:
-        for entry in asker.replies.iterdir():
-            if entry.suffix == ".json" and entry.name not in seen:
-                assert orjson.loads(entry.read_bytes())["id"] == entry.stem
-                seen.add(entry.name)
-        return len(seen) == len(stems)
-
-    wait_for(all_answered)
-    wait_for(lambda: not os.listdir(asker.requests))
-    assert sorted(os.listdir(asker.replies)) == sorted(f"{stem}.json" for stem in stems)
-
-
-def test_text_in_any_script_is_kept_byte_for_byte(member: MakeClient, asker: RawSender) -> None:
-    text = "Zoë préfère 深色模式 — नमस्ते, می‌خواهم, 👩‍👩‍👧 😀 é"
-    assert member().update_memory(text).neutralised == {}
-    assert f"- {text}\n" in asker.memory_text()
-
-
 # ----------------------------------------------------------------------------------------------- order and many senders
 
 
@@ -110,18 +85,6 @@ def test_a_groups_requests_are_served_in_name_order(make_host: HostFactory, stra
     make_host({"spool.pipeline.BATCH_REQUESTS": 7}).start()
     wait_for(lambda: not os.listdir(stranger.requests) and not os.listdir(other.requests))
     assert re.findall(r"^- (\d+)$", stranger.memory_text(), re.MULTILINE) == stems
-
-
-def test_groups_and_senders_that_appear_later_are_found(
-    served: HostProcess, asker: RawSender, member: MakeClient
-) -> None:
-    garden = RawSender(asker.home, f"{asker.group}-garden", "first")
-    member("first").update_memory("here")
-    member("second").update_memory("a new sender")
-    member("first", group=garden.group).update_memory("a new group")
-    assert "a new group" in garden.memory_text()
-    found = {(line["group"], line["sender"]) for line in served.events("inbox.found")}
-    assert found >= {(asker.group, "first"), (asker.group, "second"), (garden.group, "first")}
 
 
 def test_groups_do_not_see_each_other(asker: RawSender, member: MakeClient) -> None:
@@ -180,14 +143,6 @@ def test_a_reused_id_with_other_bytes_is_a_conflict(asker: RawSender, member: Ma
         agent.call(made(wire.UpdateMemory, "not mine"), request_id="mine-1")
 
 
-def test_after_a_conflict_the_first_request_keeps_its_reply(asker: RawSender) -> None:
-    data = request("taken", content="first")
-    first = asker.ask("taken", data)
-    for content in ("second", "first"):
-        last = asker.again("taken", request("taken", content=content))
-    assert last == first
-
-
 def test_ids_belong_to_one_sender_of_one_group(served: HostProcess) -> None:
     senders = [RawSender(served.home, *who).make() for who in (("one", "a"), ("two", "a"), ("two", "b"))]
     for number, sender in enumerate(senders):
@@ -209,13 +164,6 @@ def test_a_retry_of_a_pending_request_is_applied_once(make_host: HostFactory, st
     stranger.reply("impatient")
     stranger.wait_until_taken("impatient")
     assert stranger.memory_text().count("only once") == 1
-
-
-def test_a_query_asked_again_is_answered_anew(asker: RawSender) -> None:
-    data = request("q", "read_group_files")
-    assert asker.ask("q", data)["result"]["memory"] is None
-    asker.ask("n", request("n", content="news"))
-    assert "news" in asker.again("q", data)["result"]["memory"]
 
 
 # ------------------------------------------------------------------------------------------------- ways to write a file

@@ -75,19 +75,6 @@ def test_a_rewind_restores_files_and_can_be_undone(host: HostProcess, stranger: 
     assert held(home) == last
 
 
-def test_one_entry_of_a_rewind_is_undone_alone(host: HostProcess, stranger: RawSender) -> None:
-    home = host.home
-    stranger.do("n1", content="likes tea")
-    entries = [stranger.do(f"e{n}", "save_memory", content=f"has cat {n}")["file"] for n in range(12)]
-    settle(home)
-    rewound(home, 0)
-    assert [*held(home)] == ["groups/main/CLAUDE.md"]
-    log = cli_json("log", "main", home=home)
-    (seq,) = [row["seq"] for row in log if row["kind"] == "entry_removed" and row["file"].endswith(entries[6])]
-    undone = run_cli("undo", seq, home=home)
-    assert (undone.stderr, list(held(home))) == ("", ["groups/main/CLAUDE.md", f"groups/main/{entries[6]}"])
-
-
 def test_an_impossible_rewind_changes_nothing_and_says_why(host: HostProcess, stranger: RawSender) -> None:
     seq, _, _ = lived(host, stranger)
     home = host.home

@@ -13,7 +13,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_host.memory.compaction import HEADER
 from tests.commands import cli_text
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+from tests.hosting import RawSender, request, wait_for
 
 FILE = "data/context/main/main.json"
 MEMBERS = [
@@ -68,7 +68,7 @@ def test_a_session_document_is_a_file_and_survives_restarts(
     assert host.events("projection.kept") == []
 
 
-@pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied"])
+@pytest.mark.parametrize("point", ["placed", "committed", "replied"])
 def test_killed_around_a_compaction_each_turn_is_there_once(
     home: Path, make_host: HostFactory, client: MakeClient, stranger: RawSender, point: str
 ) -> None:
@@ -208,48 +208,8 @@ def test_turns_of_another_time_are_imported_in_their_order(member: MakeClient) -
     assert [entry.timestamp for entry in agent.load_session().recent_history][:2] == [1709625600, 1709625600]
 
 
-def test_turns_of_one_batch_are_imported_in_their_order(asker: RawSender) -> None:
-    def payload(number: int) -> dict[str, str]:
-        return {"role": "user", "content": f"turn {number}", "at": f"2024-03-05T10:00:{59 - number:02}Z"}
-
-    for number in range(20):  # each before the one that came first
-        asker.drop(f"r{number:02}", request(f"r{number:02}", "append_turn", payload=payload(number)))
-    assert asker.reply("r00")["ok"]
-    for number in range(1, 20):
-        assert_refused(asker.reply(f"r{number:02}"), "invalid")
-
-
 def test_the_bench_measures_load_save_and_compaction(tmp_path: Path) -> None:
     """The figures stand in docs/performance.md; here only that they are taken: a busy machine has others."""
     rows = bench_session(tmp_path, rounds=5)
     assert [row.name.split(",")[0] for row in rows] == ["load", "save", "compaction"]
     assert all(float(row.value.split()[0]) > 0 for row in rows)
-
-
-def test_an_editor_open_for_long_takes_nothing_away(home: Path, host: HostProcess, client: MakeClient) -> None:
-    bee, cook = client(), client("cook")
-    bee.append_turn("user", "message 0")
-    bee.update_session(add_facts=["tea"], active_tasks=[{"id": "t", "description": "Watch"}])
-    opened = on_disk(home)
-    for number in range(1, 60):
-        (bee if number % 2 else cook).append_turn("user", f"message {number}")
-    bee.update_session(add_facts=["milk"])
-    cook.update_session(add_facts=["cake"], remove_tasks=["t"], long_term_summary="so far")
-    turns = bee.load_session().turns
-    saved = {**opened, "facts": ["tea", "typed"], "system_state": {"mode": "typed"}}
-    (home / FILE).write_bytes(orjson.dumps(saved))
-    for _ in range(2):
-        loaded = bee.load_session()
-        assert sorted(loaded.facts) == ["cake", "milk", "tea", "typed"]
-        assert (loaded.active_tasks, loaded.long_term_summary) == ([], "so far")
-        assert (loaded.system_state, loaded.turns) == ({"mode": "typed"}, turns)
-        lines = [entry.content for entry in loaded.recent_history]
-        assert lines == [f"message {number}" for number in range(60 - len(lines), 60)]
-        wait_for(lambda: FILE in cli_text("log", "main", "--by", "human", home=home))
-        wait_for(lambda: on_disk(home)["honeybadger"] == {"turns": turns})
-        host.kill()
-        host.start()
-    bee.append_turn("user", "message 60")
-    host.restart()
-    assert len(cli_text("log", "main", "--by", "human", home=home).splitlines()) == 1
-    assert on_disk(home)["recent_history"][-1]["content"] == "message 60"

@@ -210,7 +210,7 @@ daemon.run = functools.partial(daemon.run, passed=passed)
 """
 
 
-@pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied", "unlinked"])
+@pytest.mark.parametrize("point", ["placed", "committed", "replied"])
 def test_a_kill_during_a_stop_leaves_one_answer(
     make_host: HostFactory, settings: dict[str, object], home: Path, point: str
 ) -> None:

@@ -27,7 +27,6 @@ QUIET = {"when": "look", "answers": [{"text": "NOTHING."}]}
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 FAILS = {"when": "break", "answers": [{"fails": "overloaded"}]}
 MODEL = (GREET, QUIET, HELLO, FAILS)
-LONG_AGO = "2026-01-01T00:00:00Z"
 
 
 def records(home: Path, group: str = "main", *events: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import AT_ONCE, HostProcess, RawSender, request, status_of, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, status_of, wait_for
 from tests.people import grow_old
 
 
@@ -95,20 +95,6 @@ def test_folders_deleted_and_remade_are_watched_again(host: HostProcess, strange
     assert host.log_lines()
 
 
-def test_a_folder_that_arrives_with_files_is_served(host: HostProcess, home: Path) -> None:
-    outside = RawSender(home / "data", "x", "late")
-    prepared = home / "data" / "prepared"
-    for number in range(3):
-        (prepared / "late" / "requests").mkdir(parents=True, exist_ok=True)
-        (prepared / "late" / "requests" / f"{number}.json").write_bytes(request(str(number), content=f"late {number}"))
-    prepared.rename(home / "data" / "ipc" / "arrived")
-    arrived = RawSender(home, "arrived", outside.sender)
-    assert [arrived.reply(str(number))["ok"] for number in range(3)] == [True] * 3
-    assert [line for line in arrived.memory_text().splitlines() if line.startswith("-")] == [
-        f"- late {number}" for number in range(3)
-    ]
-
-
 def test_a_box_turned_upside_down_disturbs_nobody(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     honest = RawSender(stranger.home, "quiet", "honest").make()
@@ -172,14 +158,3 @@ def test_a_groups_files_may_be_removed_while_served(
     host.restart()
     assert [line for line in stranger.memory_text().splitlines() if line.startswith("-")] == ["- after"]
     assert [message.content for message in agent.get_history().messages] == ["again"]
-
-
-def test_a_groups_boxes_may_be_removed_while_served(host: HostProcess, client: MakeClient) -> None:
-    gone = RawSender(host.home, "gone", "a").make()
-    _ask(gone, 0)
-    for number in range(50):
-        gone.note(f"x{number}", "perhaps")
-    wait_for(lambda: _is_gone(gone.root.parent))
-    client().update_memory("others are served")
-    gone.make()
-    _ask(gone, 1)

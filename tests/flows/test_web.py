@@ -20,9 +20,8 @@ from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposa
 from honeybadger_host.files.home import make_home
 from honeybadger_host.web.live import MAX_STREAMS
 from tests.commands import cli_text
-from tests.conftest import HostFactory
 from tests.flows.world import script
-from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, run_cli, wait_for
 from tests.page import Answer, Browser, Page
 from tests.people import grow_old, newest_edit, save, settle
 
@@ -383,33 +382,6 @@ def newest_note_edit(browser: Browser, group: str) -> str:
     return str(re.findall(r'href="/change/(\d+)"', listed)[0])
 
 
-def test_a_note_is_pinned_with_one_click(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
-    client.update_memory("Ann likes tea")
-    settle(folder)
-    page = note_page(browser, group, "researcher")
-    assert "Pinned." in browser.press(page, "Pin").words
-    assert "Ann likes tea (pinned)" in (client.read_group_files().memory or "")
-    second = browser.press(page, "Pin")
-    assert (second.status, "- Ann likes tea + Ann likes tea (pinned)" in second.words) == (409, True), second.words
-    unpinned = browser.press(second, "Unpin")
-    assert "No longer pinned." in unpinned.words
-    assert "(pinned)" not in (client.read_group_files().memory or "")
-    change = re.search(r'class="done" role="status">[^"]*href="([^"]*)"', unpinned.text)
-    assert change is not None
-    browser.press(read(browser, change[1]), "Undo this change")
-    again = read(browser, f"/g/{group}/memory?kind=notes").words
-    assert ("pinned" in again, "researcher" in again) == (True, True)  # it stays its author's
-
-
-def test_search_shows_points_and_the_query_as_a_test(browser: Browser, client: SyncClient, group: str) -> None:
-    entry = client.save_memory("Mimi is the name of the cat")
-    found = read(browser, f"/g/{group}/search?query=cat+name&scope=entries&limit=20")
-    assert re.search(r"\d\.\d\d points: ", found.words)
-    assert entry.id in found.words.partition("as a test case")[2]
-    wrong = read(browser, f"/g/{group}/search?query=x&since=soon")
-    assert "must be a date or a time" in wrong.words
-
-
 def test_a_waiting_write_is_accepted_with_other_text(browser: Browser, folder: Path) -> None:
     client = agent(folder, "careful")
     asked = [client.save_memory(f"{name} likes the colour blue").proposal for name in ("Ann", "Bob", "Cid")]
@@ -581,23 +553,6 @@ def test_a_person_talks_to_an_agent_and_gives_feedback(browser: Browser, group: 
     assert "say swing" in kinds
 
 
-def test_a_message_is_shown_while_the_answer_is_written(home: Path, make_host: HostFactory) -> None:
-    (home / "slow.json").write_bytes(orjson.dumps({"turns": [{"answers": [{"text": "Slow."}]}], "delay_seconds": 600}))
-    make_host({"model.name": "scripted:slow.json"}).start()
-    with Page(home) as page:
-        browser = page.browser()
-        talk = browser.press(read(browser, "/g/main/talk"), "Send", content="is it <b>noon</b>?", **{"as": "ann"})
-        shown, _, answer = talk.words.partition("An agent is answering")
-        assert shown.endswith("ann is it <b>noon</b>? "), talk.words
-        assert "Stop" in answer
-        box = home / "data" / "ipc" / "main" / "operator"
-        wait_for(lambda: list(box.glob("replies/*.stream")), what="the turn to begin")
-        wait_for(lambda: "An agent answers operator" in read(browser, "/").words, what="the turn on the first page")
-        stopped = browser.press(read(browser, "/"), "Stop the answer in main")
-        assert "What needs you" in stopped.words
-        assert "is it <b>noon</b>?" in read(browser, "/g/main/talk").words
-
-
 def test_hostile_memory_stays_text_on_every_page(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
@@ -678,19 +633,6 @@ def test_open_streams_are_limited(browser: Browser) -> None:
         return False
 
     wait_for(has_room)
-
-
-def test_a_live_page_hears_of_changes(home: Path, host: HostProcess) -> None:
-    sender = RawSender(home).make()
-    with Page(home) as page:
-        browser = page.browser()
-        with browser.stream("/events?after=0") as events:
-            assert next(events) == ("host", True)
-            sender.ask("n1", request("n1", content="likes tea"))
-            name, seq = next(events)
-            assert (name, seq >= 1) == ("changed", True)
-            host.kill()
-            assert next(each for each in events if each[0] == "host") == ("host", False)
 
 
 def test_a_host_starts_and_ends_the_page(home: Path) -> None:

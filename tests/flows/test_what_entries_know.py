@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
-import pytest
 
-from honeybadger_agent.errors import Invalid
 from honeybadger_agent.wire import SaveMemory
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
-from tests.hosting import AT_ONCE, RawSender, request, run_agent, run_cli, wait_for
+from tests.hosting import AT_ONCE, run_agent, run_cli, wait_for
 from tests.people import looking
 
 
@@ -55,21 +53,6 @@ def test_each_entry_tells_its_origin(make_host: HostFactory, client: MakeClient,
     assert (edited.origin, edited.origin_claimed) == ("agent", False)  # it is not the person's word any more
     edited = client("cook").edit_memory("old", content="The boat is green")
     assert orjson.loads((memory / "old.json").read_bytes())["origin"] == "Texel"  # a member of the person's own
-
-
-def test_an_unknown_origin_or_a_place_alone_is_refused(
-    make_host: HostFactory, client: MakeClient, stranger: RawSender
-) -> None:
-    host = make_host().start()
-    reply = stranger.ask("r", request("r", "save_memory", payload={"content": "x", "origin": "internet"}))
-    assert (reply["error"]["code"], reply["error"]["field"]) == ("invalid", "payload.origin")
-    with pytest.raises(Invalid, match=r"say payload\.origin, too"):
-        client().save_memory("x", origin_from="https://example.org")
-    saved = run_agent("save", "x", "--origin", "tool", "--from", "git log", home=host.home)
-    assert saved.returncode == 0, saved.stderr
-    shown = run_agent("call", "get_memory", orjson.dumps({"id": saved.stdout.split()[1]}).decode(), home=host.home)
-    assert orjson.loads(shown.stdout)["result"]["origin_from"] == "git log"
-    assert run_cli("doctor", home=host.home).returncode == 0
 
 
 def test_a_superseded_entry_is_archived_and_undo_restores_it(make_host: HostFactory, client: MakeClient) -> None:

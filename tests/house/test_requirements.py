@@ -367,7 +367,7 @@ CODES: Final[dict[str, list[str]]] = {
     "forbidden": ["flows/test_errors.py::test_group_global_is_reserved"],
     "not_found": ["flows/test_errors.py::test_each_documented_refusal_says_why_and_changes_nothing"],
     "conflict": ["flows/test_request_path.py::test_a_reused_id_with_other_bytes_is_a_conflict"],
-    "too_large": ["flows/test_hostile.py::test_an_oversized_request_is_refused_and_kept_whole"],
+    "too_large": ["flows/test_hostile.py::test_bytes_that_are_no_request_are_refused_and_kept"],
     "rate_limited": [
         "host/handlers/test_working_handlers.py::test_expired_items_do_not_fill_the_disk",
         "flows/test_limits.py::test_a_sender_over_its_rate_is_served_later",

@@ -19,11 +19,7 @@ from tests.hosting import frozen_environment
 ROOT: Final = Path(__file__).parents[2]
 NOT_PACKED: Final = {"honeybadger_agent/pyproject.toml", "honeybadger_agent/README.md", "honeybadger_agent/LICENSE"}
 PRINT_PLACES: Final = """
-import honeybadger_agent, honeybadger_host, pkgutil, sys
-for package in (honeybadger_agent, honeybadger_host):
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.endswith("__main__"):
-            __import__(module.name)
+import sys, honeybadger_agent.cli.commands, honeybadger_host.cli, honeybadger_host.daemon
 ours = (module for name, module in sys.modules.items() if name.startswith("honeybadger_"))
 print({module.__file__.partition("/honeybadger_")[0] for module in ours})
 """
