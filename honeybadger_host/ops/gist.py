@@ -1,9 +1,11 @@
-"""A change of the journal in a few words, for people. Pure."""
+"""A change of the journal in a few words, for people: its author's action, and the beginning of its text. Pure."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -14,55 +16,20 @@ from honeybadger_host.journal.schema import Row
 
 def gist_of(event: Row, most: int = 80) -> str:
     """Return a change on one line of at most `most` characters."""
+    text = event.data.decode("utf-8", "replace")
     if is_edit(event):
-        return _on_one_line(_gist_of_edit(event), most)
-    kind, text = event.kind, event.data.decode("utf-8", "replace")
-    if kind in ("note", "note_archived"):
+        text = _edit(event)
+    elif event.kind in _NOTES:
         text = text.partition("\n- ")[2].partition("\n> Archived")[0]
     else:
         with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
-            value = orjson.loads(event.data)
-            match kind:
-                case "turn" | "message":
-                    text = f"[{value['sender']}]: {value['content']}"
-                case "turns_withdrawn" | "turns_restored":
-                    ranges = value.get("withdrawn") or value["restored"]
-                    text = "turns " + ", ".join(
-                        f"{first}-{last}" if last > first else str(first) for first, last in ranges
-                    )
-                case "task" | "task_removed":
-                    text = f"{value['name']}: {value['description']}"
-                case "feedback":
-                    text = " ".join((value["kind"], value.get("content", "")))
-                case "note_removed" | "note_restored":
-                    noted = [line for _, gone, added in value["hunks"] for line in gone or added]
-                    text = "; ".join(line[2:].rstrip() for line in noted if line.startswith("- "))
-                case "edit_undone":
-                    text = " ".join(line for _, _, added in value["hunks"] for line in added)
-                    text = text or "taken out: " + " ".join(line for _, gone, _ in value["hunks"] for line in gone)
-                case "note_edited":
-                    text = "".join(line for _, _, added in value["hunks"] for line in added).partition("\n- ")[2]
-                case "watermark" | "watermark_removed":
-                    by = value["proposal"]
-                    up_to = value.get("at") if by.startswith(("preferences-", "dream-")) else f"turn {value['turn']}"
-                    text = f"read up to {up_to} by {by or 'nobody'}"
-                case "task_record":
-                    text = ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
-                case "proposal" | "proposal_removed":
-                    states = Counter(each["state"] for each in value["operations"])
-                    told = next((each.get("result") or each.get("why") for each in value["operations"]), None)
-                    counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-                    text = ": ".join(filter(None, (counts, told)))
-                case "session" | "session_removed":
-                    text = f"up to turn {(value.get('honeybadger') or value)['turns']}"
-                case "working" | "working_removed":
-                    text = f"{value['key']}: {value['data']}"
-                case _:
-                    text = str(value["content"])
-    return _on_one_line(text, most)
+            text = WORDS[event.kind].gist(orjson.loads(event.data))
+    words = " ".join(text.split())
+    line = "".join(c if c.isprintable() else "\ufffd" for c in words)  # the others could control a terminal
+    return shortened(line, most)
 
 
-def _gist_of_edit(event: Row) -> str:
+def _edit(event: Row) -> str:
     edit = edit_of(event)
     lines = edited_lines(edit)
     if edit.unread:
@@ -73,7 +40,115 @@ def _gist_of_edit(event: Row) -> str:
     return f"{lines}: {words}" if words else lines
 
 
-def _on_one_line(text: str, most: int) -> str:
-    words = " ".join(text.split())
-    line = "".join(c if c.isprintable() else "\ufffd" for c in words)  # the others could control a terminal
-    return shortened(line, most)
+# The functions below take the JSON of a change and return its text. KeyError, TypeError: it is not what it should be.
+
+
+def _content(value: Any) -> str:
+    return str(value["content"])
+
+
+def _said(value: Any) -> str:
+    return f"[{value['sender']}]: {value['content']}"
+
+
+def _turns(value: Any) -> str:
+    ranges = value.get("withdrawn") or value["restored"]
+    return "turns " + ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
+
+
+def _task(value: Any) -> str:
+    return f"{value['name']}: {value['description']}"
+
+
+def _task_record(value: Any) -> str:
+    return ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
+
+
+def _feedback(value: Any) -> str:
+    return " ".join((value["kind"], value.get("content", "")))
+
+
+def _noted(value: Any) -> str:
+    lines = [line for _, gone, added in value["hunks"] for line in gone or added]
+    return "; ".join(line[2:].rstrip() for line in lines if line.startswith("- "))
+
+
+def _edited_note(value: Any) -> str:
+    return "".join(line for _, _, added in value["hunks"] for line in added).partition("\n- ")[2]
+
+
+def _undone(value: Any) -> str:
+    text = " ".join(line for _, _, added in value["hunks"] for line in added)
+    return text or "taken out: " + " ".join(line for _, gone, _ in value["hunks"] for line in gone)
+
+
+def _watermark(value: Any) -> str:
+    by = value["proposal"]
+    up_to = value.get("at") if by.startswith(("preferences-", "dream-")) else f"turn {value['turn']}"
+    return f"read up to {up_to} by {by or 'nobody'}"
+
+
+def _proposal(value: Any) -> str:
+    states = Counter(each["state"] for each in value["operations"])
+    told = next((each.get("result") or each.get("why") for each in value["operations"]), None)
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    return ": ".join(filter(None, (counts, told)))
+
+
+def _session(value: Any) -> str:
+    return f"up to turn {(value.get('honeybadger') or value)['turns']}"
+
+
+def _working(value: Any) -> str:
+    return f"{value['key']}: {value['data']}"
+
+
+class Words(NamedTuple):
+    """The words for a kind of change.
+
+    Args:
+        did: its author's action.
+        gist: the JSON of a change -> its text.
+    """
+
+    did: str
+    gist: Callable[[Any], str] = _content
+
+
+_NOTES: Final = ("note", "note_archived")  # their text is Markdown
+WORDS: Final[Mapping[str, Words]] = {
+    "note": Words("noted"),
+    "note_archived": Words("archived a note"),
+    "note_removed": Words("took notes out", _noted),
+    "note_restored": Words("put notes back", _noted),
+    "note_edited": Words("edited a note", _edited_note),
+    "edit_undone": Words("took an edit back", _undone),
+    "turn": Words("said", _said),
+    "turns_withdrawn": Words("withdrew turns", _turns),
+    "turns_restored": Words("restored turns", _turns),
+    "message": Words("sent a message", _said),
+    "feedback": Words("gave feedback", _feedback),
+    "entry": Words("saved an entry"),
+    "entry_removed": Words("removed an entry"),
+    "archived": Words("archived an entry"),
+    "archived_removed": Words("took an entry out of the archive"),
+    "task": Words("scheduled a task", _task),
+    "task_removed": Words("removed a task", _task),
+    "task_record": Words("updated a task", _task_record),
+    "text": Words("changed a file"),
+    "text_removed": Words("removed a file"),
+    "edit": Words("edited a file"),
+    "edit_new": Words("wrote a file"),
+    "edit_removed": Words("removed a file"),
+    "proposal": Words("proposed or decided", _proposal),
+    "proposal_removed": Words("removed a proposal", _proposal),
+    "history": Words("summarised the conversation"),
+    "summary": Words("wrote the summary"),
+    "summary_removed": Words("removed the summary"),
+    "session": Words("updated the session", _session),
+    "session_removed": Words("removed the session", _session),
+    "watermark": Words("read the conversation", _watermark),
+    "watermark_removed": Words("forgot how far the conversation was read", _watermark),
+    "working": Words("kept in working memory", _working),
+    "working_removed": Words("kept in working memory until it expired", _working),
+}

@@ -22,42 +22,12 @@ from honeybadger_host.journal.reader import LogFilter, read_change, read_log
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.journal.undoable import why_never_undone
 from honeybadger_host.memory.blame import Blamed, blame_of
-from honeybadger_host.ops.gist import gist_of
+from honeybadger_host.ops.gist import WORDS, gist_of
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.rendering import MAX_FIRST_CHARACTERS
 
 _MAX_LOOKED_AT: Final = 20_000  # changes that one page looks at, in 20 ms
 _MAX_LINES: Final = 400
-# Kind of a change -> what its author did.
-_TOLD: Final = {
-    "note": "noted",
-    "note_archived": "archived a note",
-    "note_removed": "took notes out",
-    "note_restored": "put notes back",
-    "note_edited": "edited a note",
-    "edit_undone": "took an edit back",
-    "turn": "said",
-    "message": "sent a message",
-    "feedback": "gave feedback",
-    "entry": "saved an entry",
-    "entry_removed": "removed an entry",
-    "archived": "archived an entry",
-    "archived_removed": "took an entry out of the archive",
-    "task": "scheduled a task",
-    "task_removed": "removed a task",
-    "task_record": "updated a task",
-    "text": "changed a file",
-    "text_removed": "removed a file",
-    "edit": "edited a file",
-    "edit_new": "wrote a file",
-    "edit_removed": "removed a file",
-    "proposal": "proposed or decided",
-    "history": "summarised the conversation",
-    "session": "updated the session",
-    "watermark": "read the conversation",
-    "working": "kept in working memory",
-    "working_removed": "kept in working memory until it expired",
-}
 
 
 class Line(NamedTuple):
@@ -75,7 +45,7 @@ class Line(NamedTuple):
     @property
     def told(self) -> str:
         """The author's action in words."""
-        return _TOLD.get(self.kind, self.kind.replace("_", " "))
+        return WORDS[self.kind].did
 
 
 class Looked(NamedTuple):

@@ -9,7 +9,8 @@ import pytest
 
 from honeybadger_host.journal.connection import connect
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.reader import LogFilter
+from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
+from honeybadger_host.ops.gist import WORDS
 from honeybadger_host.web.looking_back import look_back, newest_seq, note_history
 
 
@@ -56,3 +57,7 @@ def test_a_full_page_ends_at_its_last_line(journal: Path) -> None:
 def test_without_changes_there_is_nothing_to_see(tmp_path: Path) -> None:
     looked = look_back(tmp_path / "journal.db", LogFilter())
     assert (looked.lines, looked.before, newest_seq(tmp_path / "journal.db")) == ((), None, 0)
+
+
+def test_every_kind_of_change_has_words() -> None:
+    assert WORDS.keys() == CHANGE_KINDS
