@@ -15,7 +15,6 @@ from honeybadger_host.cli.asking import asked_of, check_group
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
 from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, journal_of, moment, tell
 from honeybadger_host.errors import NotFound
-from honeybadger_host.files.home import MEMORY
 
 if TYPE_CHECKING:
     from honeybadger_host.documents.history import Past
@@ -23,10 +22,11 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _LOOKED_AT_ONCE = 1000
+_MEMORY = "MEMORY.md"  # `files.home` has it, too, and costs each command 0.1 s to import
 
 InGroup = Annotated[str, typer.Argument(help="A group, or a group and a file: main/CLAUDE.md.")]
 OfGroup = Annotated[
-    str | None, typer.Argument(help="Below the group's folder; or the id of an entry.", show_default=MEMORY)
+    str | None, typer.Argument(help="Below the group's folder; or the id of an entry.", show_default=_MEMORY)
 ]
 
 
@@ -34,7 +34,7 @@ def named_by(group: str, file: str | None) -> tuple[str, str]:
     """Return a group and one of its files, given as two words or as one; without a file it is MEMORY.md."""
     if file is None:
         group, _, file = group.removeprefix("groups/").partition("/")
-    return group, file or MEMORY
+    return group, file or _MEMORY
 
 
 @app.command()
