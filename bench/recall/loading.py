@@ -8,7 +8,7 @@ from honeybadger_host.search.blocks import Blocks
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.index_db import IndexFile
-from honeybadger_host.search.language.analyzer import marks_of
+from honeybadger_host.search.language.analyzer import tag_mark
 
 _INSERT = """INSERT INTO docs (number, source, terms, kind, key, author, role, at, category, tags, length, digest, name,
     title, names, bytes, text) VALUES (?, ?, ?, ?, '', ?, ?, ?, ?, '', ?, '', '', '', '', 0, '')"""
@@ -17,7 +17,7 @@ _INSERT = """INSERT INTO docs (number, source, terms, kind, key, author, role, a
 def load_documents(db: IndexFile, documents: Sequence[Document]) -> Corpus:
     """Return a corpus of documents from an empty database; their numbers, and names of sessions, are above 0."""
     with db.transaction() as connection:
-        texts = [[*each.terms, *marks_of(each.terms, each.tags)] for each in documents]
+        texts = [[*each.terms, *map(tag_mark, each.tags)] for each in documents]
         for each, terms in zip(documents, db.packed(connection, texts), strict=True):
             kind, at = KINDS.index(each.kind), None if each.at != each.at else each.at
             row = (each.number, int(each.session or 0), terms, kind, each.author, each.role, at, each.category)

@@ -12,7 +12,7 @@ import numpy as np
 from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Packed
 from honeybadger_host.search.corpus import TURN, Corpus, Floats, Mask, Rows, view
 from honeybadger_host.search.language.analyzer import Query, QueryTerm, common_terms, document_terms, is_cjk, names_in
-from honeybadger_host.search.language.spelling import FIRST_HAN, guesses
+from honeybadger_host.search.language.spelling import guesses
 from honeybadger_host.text.turn import VIA
 
 # Minimum rarity of a word that may be the group's subject, even if all documents have it; 1: only one has it.
@@ -144,14 +144,10 @@ def _label_terms(name: str) -> list[str]:
 
 
 def _is_named(name: str, query: Query) -> bool:
-    """Return whether the question has a word of a name.
-
-    Chinese has no space after a name, and three characters are a family name and a given name.
-    """
+    """Return whether the question has a word of a name; Chinese has no space after it."""
     for part in names_in(name.rpartition(VIA)[0] or name):
         if is_cjk(part):
-            given = part[1:] if len(part) == 3 and part[0] >= FIRST_HAN else part
-            if len(part) > 1 and any(part in run or given in run for run in query.words):
+            if len(part) > 1 and any(part in run for run in query.words):
                 return True
         elif len(part) > 1 and (part in query.words or f"{part}s" in query.words):  # `Miriams`
             return True

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Block, Blocks, Names, Packed, Postings
 from honeybadger_host.search.documents import KINDS, Document
-from honeybadger_host.search.language.analyzer import marks_of
+from honeybadger_host.search.language.analyzer import tag_mark
 from honeybadger_host.search.layout import NO_LAYOUT, Ints, Layout, laid_out
 from honeybadger_host.search.vectors import Vectors
 
@@ -167,7 +167,7 @@ class Corpus:
             self.remove([document.number])
             row = self.size
             self._later_row[document.number] = row
-            for term, count in Counter(chain(document.terms, marks_of(document.terms, document.tags))).items():
+            for term, count in Counter(chain(document.terms, map(tag_mark, document.tags))).items():
                 self._later_postings.setdefault(term, array("I")).append(row << TF_BITS | min(count, TF_MASK))
             session = self._sessions.number(document.session) if document.kind == "turn" else -1
             self._moved.add(session)

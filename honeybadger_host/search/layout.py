@@ -13,7 +13,6 @@ Ints: TypeAlias = npt.NDArray[np.int32]
 # Words on each side of a turn that count as the text around it; a fixed number of turns is worse for long turns.
 AROUND_WORDS: Final = 50
 AROUND_TURNS: Final = 4  # maximum number of turns on each side; the nearest one always counts
-LONG_TURN: Final = 80  # A turn of more words has no text around it, and ends the text around its neighbours
 SITTING_SECONDS: Final = 3600.0  # turns separated by a longer pause do not count as text around each other
 
 
@@ -69,7 +68,7 @@ def laid_out(
     first_of, sitting = np.flatnonzero(begins), np.cumsum(begins) - 1
     start, end = first_of[sitting], np.append(first_of[1:], many)[sitting]
     before = np.concatenate(([0.0], np.cumsum(words)))  # words before every place
-    short, places = words <= LONG_TURN, np.arange(many)
+    places = np.arange(many)
     first, behind = places.copy(), places + 1
     for step in range(1, AROUND_TURNS + 1):
         back, ahead = places - step, places + step
@@ -77,7 +76,7 @@ def laid_out(
         between_ahead = before[np.minimum(ahead, many)] - before[places + 1]
         is_back = (back >= start) & (between_back < AROUND_WORDS) & (first == back + 1)
         is_ahead = (ahead < end) & (between_ahead < AROUND_WORDS) & (behind == ahead)
-        first[is_back & short[np.maximum(back, 0)]] -= 1
-        behind[is_ahead & short[np.minimum(ahead, many - 1)]] += 1
+        first[is_back] -= 1
+        behind[is_ahead] += 1
     around = np.cumsum(np.bincount(first, words, many + 1) - np.bincount(behind, words, many + 1))[:-1]
     return Layout(rows, first.astype(np.int32), behind.astype(np.int32), around.astype(np.float32))

@@ -10,7 +10,7 @@ import orjson
 
 from honeybadger_agent.wire import is_store
 from honeybadger_host.search.documents import KINDS, Document, Kind
-from honeybadger_host.search.language.analyzer import document_terms, entry_terms, marks_of
+from honeybadger_host.search.language.analyzer import document_terms, entry_terms, tag_mark
 from honeybadger_host.search.pieces import Piece
 
 # The columns of `Added.row`.
@@ -65,7 +65,7 @@ class Added(NamedTuple):
 
     def marked_terms(self) -> list[str]:
         """Return the terms to store, with marks."""
-        return [*self.terms, *marks_of(self.terms, self.piece.tags)]
+        return [*self.terms, *map(tag_mark, self.piece.tags)]
 
     def document(self) -> Document:
         """Return the document that ranking works on."""

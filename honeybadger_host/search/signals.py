@@ -1,7 +1,6 @@
 """The signals of the ranking other than text: author, date and kind of statement.
 
-A turn scores by its author when the question names one or says "my", and by a time it says when the question asks for
-one. Sources: docs/decisions/017-recall.md.
+A turn scores by its author when the question names one or says "my". Sources: docs/decisions/017-recall.md.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import numpy.typing as npt
 
 from honeybadger_host.search.blocks import TF_BITS
 from honeybadger_host.search.corpus import TURN, Corpus, Mask, Rows, view
-from honeybadger_host.search.language.analyzer import QUESTION_MARK, TIME_MARK, Query
+from honeybadger_host.search.language.analyzer import QUESTION_MARK, Query
 from honeybadger_host.search.language.dates import dates_said
 
-Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "statement", "vector"]
+Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "statement", "vector"]
 # The weight of each signal: the first three in BM25 points, the rest as a share of the best text score. Fitted on
 # LoCoMo, tested on held-out conversations (docs/decisions/017-recall.md).
 WEIGHTS: Final[Mapping[Signal, float]] = {
@@ -27,7 +26,6 @@ WEIGHTS: Final[Mapping[Signal, float]] = {
     "session": 1.2,
     "author": 0.36,
     "date": 0.7,
-    "time": 0.36,
     "statement": 0.13,
 }
 Shares: TypeAlias = npt.NDArray[np.float64]
@@ -51,16 +49,8 @@ class Signals:
             self.active.append("author")
         if self.asks_date:
             self.active.append("date")
-        self._asks = self._marked(QUESTION_MARK)
-        if query.asks_time:
-            self.active.append("time")
-            self._says_time = self._marked(TIME_MARK)
-
-    def _marked(self, mark: str) -> Mask:
-        """Return which rows have a mark."""
-        marked = np.zeros(self._corpus.size, np.bool_)
-        marked[self._corpus.postings(mark) >> np.uint32(TF_BITS)] = True
-        return marked
+        self._asks: Mask = np.zeros(corpus.size, np.bool_)
+        self._asks[corpus.postings(QUESTION_MARK) >> np.uint32(TF_BITS)] = True
 
     def parts(self, rows: Rows, *, has_words: bool) -> dict[Signal, Shares]:
         """Return what each row has of every signal, 0 to 1.
@@ -81,8 +71,6 @@ class Signals:
         if not has_words:
             counts = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(scores > 0 for scores in parts.values())])
         parts["statement"] = (~self._asks[rows] & counts).astype(np.float64)
-        if "time" in self.active:
-            parts["time"] = (self._says_time[rows] & counts).astype(np.float64)
         return parts
 
     def dates(self, rows: Rows) -> Shares:

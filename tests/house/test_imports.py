@@ -88,7 +88,7 @@ PURE = [
     *(f"curation.{name}" for name in ("consolidation", "dream")),
     *(f"search.{name}" for name in ("layout", "corpus", "asked_terms", "signals", "scoring", "ranking")),
     "spool.rate_limits",
-    *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
+    *(f"search.language.{name}" for name in ("lexicon", "analyzer", "dates")),
 ]
 WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}
 

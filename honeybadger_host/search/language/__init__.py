@@ -1,5 +1,4 @@
 """The languages of the search: analysis and word lists. Pure.
 
-Reading order: `analyzer` (text to terms), `lexicon` and `stopwords` (words), `question` (what a query
-asks for), `dates`, `spelling`.
+Reading order: `analyzer` (text to terms), `lexicon` (words), `dates`, `spelling`.
 """

@@ -20,24 +20,14 @@ from typing import Final
 
 import Stemmer
 
-from honeybadger_host.search.language import question
-from honeybadger_host.search.language.lexicon import (
-    AMBIGUOUS,
-    CATEGORY_STOP,
-    COMMON,
-    IRREGULAR,
-    SCRIPTS,
-    STOP,
-    TIME_WORDS,
-)
+from honeybadger_host.search.language.lexicon import AMBIGUOUS, CATEGORY_STOP, COMMON, IRREGULAR, SCRIPTS, STOP
 from honeybadger_host.text.labels import folded
 
-ANALYZER_VERSION: Final = 5  # raised whenever the terms of any text change: an index of another version is rebuilt
+ANALYZER_VERSION: Final = 6  # raised whenever the terms of any text change: an index of another version is rebuilt
 
 # The term of a short text that ends with a question; a long one says something before it asks.
 QUESTION_MARK: Final = "?"
 _MAX_QUESTION_LENGTH: Final = 30  # words
-TIME_MARK: Final = "@"  # the mark of a text that says a time
 _TAG_MARK: Final = "#"  # begins the mark of a tag
 
 _CJK: Final = (
@@ -64,8 +54,8 @@ _ELISION: Final = re.compile(
     "(?:l|d|j|qu|n|s|c(?!'mon)|m|t|jusqu|lorsqu|puisqu|dell|all|nell|dall|sull|un)'(?=..)", re.IGNORECASE
 )
 _CONTRACTION: Final = re.compile("'(?:s|d|m|ll|re|ve)?$")
-_ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th|er|ère|º|ª)$")
 _PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
+_FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself)\b", re.IGNORECASE)
 _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
 
 MAX_TERM: Final = 64  # characters; a longer word is found by its beginning (base64, minified code)
@@ -121,8 +111,7 @@ class Query:
         text: as it was asked.
         terms: without stop words, each once, in order of appearance; may be empty.
         words: all words, casefolded and without accents; the corpus decides which of them are names.
-        is_first_person: it asks about the asker ("I", "my").
-        asks_time: it asks when or how long ago.
+        is_first_person: it asks about the asker ("I", "my"), in English: in other languages this finds nothing more.
         language: Snowball's name of it; English when in doubt.
     """
 
@@ -130,7 +119,6 @@ class Query:
     terms: tuple[QueryTerm, ...]
     words: frozenset[str]
     is_first_person: bool
-    asks_time: bool
     language: str = "english"
 
 
@@ -187,13 +175,8 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
     return terms
 
 
-def marks_of(terms: Iterable[str], tags: Iterable[str]) -> list[str]:
-    """Return further terms of a document, which no question has: by tag, and whether its terms say a time."""
-    marks = [tag_mark(tag) for tag in tags]
-    return marks if time_terms().isdisjoint(terms) else [TIME_MARK, *marks]
-
-
 def tag_mark(tag: str) -> str:
+    """Return a further term of a document with a tag, which no question has."""
     return _TAG_MARK + folded(tag)
 
 
@@ -229,13 +212,11 @@ def analyse_query(text: str) -> Query:
         says_nothing = word in stop or (language != "english" and _says_nothing(word, stop))
         terms = dropped if says_nothing and not is_name else found
         terms.extend(QueryTerm(shown, _forms(token, term, language)) for term in _word_terms(token, language))
-    lowered = f" {' '.join(normal.casefold().split())} "
     return Query(
         text=text,
         terms=_once(found) or _once(dropped),
         words=frozenset(words),
-        is_first_person=question.asks_of_oneself(lowered),
-        asks_time=question.asks_time(lowered),
+        is_first_person=_FIRST_PERSON.search(normal) is not None,
         language=language,
     )
 
@@ -323,16 +304,10 @@ def _foreign_stem(word: str, language: str) -> str:
 
 
 def _number_terms(word: str) -> list[str]:
-    """Return a number without thousands separators; a version also as its first two parts."""
-    if match := _ORDINAL.match(word):
-        return [match.group(1)]
+    """Return a number without thousands separators; a version or a date also as its parts."""
     plain = re.sub(r"(?<=\d),(?=\d{3}(?:\D|$))", "", word)
     parts = [part for part in re.split("[-_.:/,]+", plain) if part]
     if len(parts) == 1:
-        return [plain[:MAX_TERM]]
-    if plain.count(".") >= 2:
-        return [plain[:MAX_TERM], ".".join(plain.split(".")[:2])]
-    if "." in plain and len(parts) == 2 and all(part.isdigit() for part in parts):
         return [plain[:MAX_TERM]]
     return [
         plain[:MAX_TERM],
@@ -381,9 +356,3 @@ CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term i
 def common_terms() -> frozenset[str]:
     """Return the terms of words that say little in any text of their language."""
     return frozenset(_stem(_fold(word), language) for language, words in COMMON.items() for word in words)
-
-
-@cache
-def time_terms() -> frozenset[str]:
-    """Return the terms of English words for a time."""
-    return frozenset(_stem(word, "english") for word in TIME_WORDS) - STOP["english"]

@@ -39,13 +39,6 @@ CATEGORY_STOP: Final = _words("""
     user users preference preferences general note notes misc fact facts memory memories info information
     """)
 
-# English words for a time.
-TIME_WORDS: Final = _words("""
-    yesterday today tomorrow tonight ago last next week weekend month year day morning evening afternoon night recently
-    soon monday tuesday wednesday thursday friday saturday sunday january february march april june july august
-    september october november december summer winter spring autumn fall birthday since until weeks months years days
-    """)
-
 # Language -> its letters, for scripts other than Latin; its stemmer gets such words.
 SCRIPTS: Final = (
     ("russian", "\u0400-\u052f"),

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.recall.loading import load_documents
-from honeybadger_host.search import layout as layout_module
 from honeybadger_host.search import scoring as scoring_module
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import KINDS, Document, Kind
@@ -22,7 +21,6 @@ from honeybadger_host.search.language.analyzer import (
     analyse_query,
     document_terms,
     length_in_words,
-    time_terms,
 )
 from honeybadger_host.search.language.spelling import guesses
 from honeybadger_host.search.layout import AROUND_TURNS, AROUND_WORDS, SITTING_SECONDS
@@ -46,18 +44,16 @@ QUESTIONS = (
 )
 
 
-def around(turns: Sequence[Document], place: int, long: int) -> list[Document]:
+def around(turns: Sequence[Document], place: int) -> list[Document]:
     """Return a turn and what stands around it in its session, by walking away from it."""
     near = [turns[place]]
-    for step in (-1, 1) if turns[place].length <= long else ():
+    for step in (-1, 1):
         between, other = 0, place + step
         while 0 <= other < len(turns) and abs(other - place) <= AROUND_TURNS and between < AROUND_WORDS:
             if abs(turns[other].at - turns[other - step].at) > SITTING_SECONDS:
                 break
             near.append(turns[other])
             between += turns[other].length
-            if turns[other].length > long:
-                break
             other += step
     return near
 
@@ -70,14 +66,14 @@ def idf(total: int, having: int) -> float:
     return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
-def plain(documents: Sequence[Document], query: Query, long: int, kinds: Collection[Kind]) -> dict[int, float]:
+def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) -> dict[int, float]:
     """Return the score of every document of these kinds above zero, one by one; dates are left to another test."""
     count = len(documents)
     sessions: dict[str, list[Document]] = {}
     for each in sorted(documents, key=lambda document: document.number):
         if each.kind == "turn":
             sessions.setdefault(each.session, []).append(each)
-    near = {turn.number: around(turns, place, long) for turns in sessions.values() for place, turn in enumerate(turns)}
+    near = {turn.number: around(turns, place) for turns in sessions.values() for place, turn in enumerate(turns)}
     around_average = sum(sum(turn.length for turn in turns) for turns in near.values()) / max(1, len(near))
     session_average = sum(turn.length for turns in sessions.values() for turn in turns) / max(1, len(sessions))
     averages = {
@@ -136,7 +132,6 @@ def plain(documents: Sequence[Document], query: Query, long: int, kinds: Collect
             bonus += WEIGHTS["author"]
         if best or (is_turn and is_meant):  # without a known word, only whose turns are meant is told apart
             bonus += WEIGHTS["statement"] * (QUESTION_MARK not in each.terms)
-            bonus += WEIGHTS["time"] * (query.asks_time and bool(time_terms().intersection(each.terms)))
         share = min(best, text[each.number] / GATE) if best else 1.0
         if score := text[each.number] + share * bonus:
             scores[each.number] = score
@@ -171,7 +166,6 @@ def groups(draw: st.DrawFn) -> list[Document]:
     st.integers(0, 30),
     st.booleans(),
     st.sampled_from([0, 3, 99]),
-    st.sampled_from([15, 80]),
     st.sampled_from([KINDS, KINDS, ("entry",), ("turn",)]),
 )
 def test_the_best_are_those_of_scoring_every_document(
@@ -181,13 +175,11 @@ def test_the_best_are_those_of_scoring_every_document(
     late: int,
     is_loaded: bool,
     sparse: int,
-    long: int,
     kinds: tuple[Kind, ...],
 ) -> None:
     corpus, filters = Corpus(), Filters(kinds=kinds)
     db = IndexFile(None, lambda: None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layout_module, "LONG_TURN", long)
         patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
         if is_loaded:
             corpus = load_documents(db, documents[:late])
@@ -195,7 +187,7 @@ def test_the_best_are_those_of_scoring_every_document(
             corpus.add(documents[:late])
         search(corpus, question, now=NOW, limit=1, filters=filters)  # what comes later is not in the layout
         corpus.add(documents[late:])
-        scores = plain(documents, analyse_query(question), long, kinds)
+        scores = plain(documents, analyse_query(question), kinds)
         hits = search(corpus, question, now=NOW, limit=limit, filters=filters)
     db.close()
     assert len(hits) == min(limit, len(scores))
