@@ -54,12 +54,14 @@ _OF_BOTH: Final = (
     *("honeybadger_host.search.ranking", "honeybadger_host.ops.backup", "honeybadger_host.ops.gist"),
     *(f"honeybadger_host.transfer.{name}" for name in ("importing", "loading", "exporting", "markdown_export")),
     *("honeybadger_agent.cli.commands", "honeybadger_agent.cli.chat", "asyncio"),
-    *("prompt_toolkit", "rich.live", "rich.markdown"),
+    *("prompt_toolkit.input.vt100", "prompt_toolkit.patch_stdout", "rich.live", "rich.markdown"),
     *(f"honeybadger_host.cluster.{name}" for name in ("member", "operating", "checks") if "HB_CLUSTER" in os.environ),
 )
 _OF_A_MODEL: Final = (
     "honeybadger_agent.models.providers",
     *("pydantic_ai.models.openai", "pydantic_ai.providers.ollama", "pydantic_ai.models.anthropic"),
+    *("pydantic_ai.providers.openai", "openai.resources.chat.completions", "openai.lib.streaming.chat"),
+    *("anthropic.resources.messages", "genai_prices.data"),
 )
 
 
