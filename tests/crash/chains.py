@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from honeybadger_host.files.home import make_home
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck, struck_file
 from tests.crash.story import Story, Verdict, read
+from tests.hosting import at_once
 
 _QUICK_CHECKPOINTS: Final = ("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.003")
 _KILLED: Final = -9
@@ -153,3 +156,27 @@ def until_over(chains: Iterable[Chain]) -> Figures:
         if chain.is_over:
             return figures
     raise AssertionError("the work never ended")
+
+
+def live(nursery: Nursery, home: Path, rng: random.Random, look: Callable[[], object], **more: Any) -> None:
+    """Let a host live until it is killed, at some moment or at some call; `look` is called meanwhile.
+
+    Args:
+        more: of `Nursery.start`.
+    """
+    at_call = Kill(rng.randint(1, 900), rng.choice(("before", "after"))) if rng.random() < 0.5 else None
+    seconds = rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4))) if at_call is None else 4
+    with ended(nursery.start(home, kill=at_call, **more)) as host:
+        death = time.monotonic() + seconds
+        while time.monotonic() < death and host.poll() is None:
+            look()
+            time.sleep(0.02)
+    assert host.wait() == _KILLED, host.tail()
+
+
+def storms(storm: Callable[[Path, random.Random], Figures], folder: Path, rng: random.Random, count: int) -> Figures:
+    """Run some storms at once, each in a folder of its own."""
+    total, seeds = Figures(), [random.Random(rng.getrandbits(64)) for _ in range(count)]
+    for one in at_once(*(partial(storm, folder / f"home{at}", seed) for at, seed in enumerate(seeds))):
+        total.add(one)
+    return total

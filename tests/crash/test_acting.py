@@ -15,7 +15,6 @@ import re
 import signal
 import sqlite3
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,12 +26,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.crash.chains import Figures, rounds
+from tests.crash.chains import Figures, live, rounds, storms
 from tests.crash.conftest import IS_LONG
 from tests.crash.features import SPECIALISTS, make_router, pushed, put_task, records, write_scripts
-from tests.crash.hosts import Kill, Nursery, ended
+from tests.crash.hosts import Nursery, ended
 from tests.flows.test_push import Receiver, configure, receiving
-from tests.hosting import RawSender, at_once, request, turns_of, wait_for
+from tests.hosting import RawSender, request, turns_of, wait_for
 
 KILLS: Final = int(os.environ.get("HB_ACTING_KILLS", "3000"))
 _AT_ONCE: Final = 4
@@ -165,7 +164,7 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
             with life.going_on():
                 for number in range(kills):
                     write_scripts(home, number)
-                    _live(nursery, home, rng, faults)
+                    live(nursery, home, rng, lambda: None, settings=SETTINGS, base={}, faults=faults)
                 write_scripts(home, kills)
                 host = stack.enter_context(ended(nursery.start(home, SETTINGS, base={}, faults=faults)))
             wait_for(life.is_served, _PATIENCE, what="a reply to every message")
@@ -179,17 +178,6 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     asked, runs = len(life.asked), len(records(home, "done", _CLOCK))
     done = Counter(kills=kills, runs=runs, delegations=(asked + runs) * len(SPECIALISTS), messages=len(life.sent))
     return Figures(done, bad=problems)
-
-
-def _live(nursery: Nursery, home: Path, rng: random.Random, faults: Sequence[str]) -> None:
-    """Let a host live until it is killed, at some moment or at some call."""
-    at_call = Kill(rng.randint(1, 900), rng.choice(("before", "after"))) if rng.random() < 0.5 else None
-    seconds = rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4))) if at_call is None else 4
-    with ended(nursery.start(home, SETTINGS, base={}, kill=at_call, faults=faults)) as host:
-        death = time.monotonic() + seconds
-        while time.monotonic() < death and host.poll() is None:
-            time.sleep(0.02)
-    assert host.wait() == -signal.SIGKILL, host.tail()
 
 
 def _wrong(life: Life, until: Mapping[str, int]) -> Iterator[str]:
@@ -286,15 +274,6 @@ def _wrong_messages(life: Life) -> Iterator[str]:
         yield f"the reader heard {heard} of {numbers}"
 
 
-def storms(nursery: Nursery, folder: Path, rng: random.Random, count: int, kills: int) -> Figures:
-    """Run some storms at once, each on a home of its own."""
-    total = Figures()
-    seeds = [random.Random(rng.getrandbits(64)) for _ in range(count)]
-    for one in at_once(*(partial(storm, nursery, folder / f"home{at}", seed, kills) for at, seed in enumerate(seeds))):
-        total.add(one)
-    return total
-
-
 def test_killed_at_random_runs_delegations_and_messages_happen_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
@@ -321,4 +300,4 @@ def test_three_thousand_kills_while_agents_act(
 ) -> None:
     total = Figures()
     for number in rounds(total, "kills", KILLS, capsys):
-        total.add(storms(nursery, tmp_path / str(number), rng, _AT_ONCE, 25))
+        total.add(storms(partial(storm, nursery, kills=25), tmp_path / str(number), rng, _AT_ONCE))

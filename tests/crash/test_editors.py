@@ -6,14 +6,13 @@ import contextlib
 import itertools
 import os
 import random
-import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -21,11 +20,11 @@ import pytest
 from honeybadger_host.errors import JournalError
 from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from honeybadger_host.journal.position import read_position
-from tests.crash.chains import Figures, rounds
+from tests.crash.chains import Figures, live, rounds, storms
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, ended, is_up
+from tests.crash.hosts import Nursery, ended, is_up
 from tests.crash.story import Sent, Story, producing, read
-from tests.hosting import Child, at_once, wait_for
+from tests.hosting import wait_for
 from tests.people import save, settle
 
 KILLS: Final = int(os.environ.get("HB_EDITOR_KILLS", "2000"))
@@ -131,25 +130,17 @@ def at_work(editor: Editor) -> Iterator[None]:
 def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults: Sequence[str] = ()) -> Figures:
     """Kill hosts of one home while people write and edit; return what the files say in the end."""
     home = folder / "home"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     make_home(home)
     story = Story(home)
     story.memory("alpha").parent.mkdir()
     editor = Editor(story, random.Random(rng.getrandbits(64)))
 
-    def start(kill: Kill | None = None) -> Child:
-        return nursery.start(home, base={"log.level": "warning"}, faults=faults, kill=kill)
-
+    of_host: dict[str, Any] = {"base": {"log.level": "warning"}, "faults": faults}
     with producing(story, SENDERS, _PAUSE_SECONDS, alike=1), at_work(editor):
         for _ in range(kills):
-            at_call = Kill(rng.randint(1, 300), rng.choice(("before", "after"))) if rng.random() < 0.3 else None
-            with ended(start(at_call)) as host:
-                death = time.monotonic() + rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4)))
-                while time.monotonic() < death and host.poll() is None:
-                    story.look()
-                    time.sleep(0.05)
-            assert host.wait() == -signal.SIGKILL, host.tail()
-    with ended(start()) as host:
+            live(nursery, home, rng, story.look, **of_host)
+    with ended(nursery.start(home, **of_host)) as host:
         wait_for(lambda: is_up(host, home) and not story.is_waiting(), 60, what="every box empty")
         settle(home)
         story.look()
@@ -161,22 +152,10 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     return figures
 
 
-def storms(
-    nursery: Nursery, folder: Path, rng: random.Random, count: int, kills: int, faults: Sequence[str] = ()
-) -> Figures:
-    """Run some storms at once, each on a home of its own."""
-    folder.mkdir(exist_ok=True)
-    total, seeds = Figures(), [random.Random(rng.getrandbits(64)) for _ in range(count)]
-    runs = [partial(storm, nursery, folder / f"home{at}", seed, kills, faults) for at, seed in enumerate(seeds)]
-    for one in at_once(*runs):
-        total.add(one)
-    return total
-
-
 def test_killed_at_random_under_editors_loses_and_doubles_nothing(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
-    total = storms(nursery, tmp_path, rng, 2, 3)
+    total = storms(partial(storm, nursery, kills=3), tmp_path, rng, 2)
     assert total.is_good, str(total)
 
 
@@ -185,7 +164,8 @@ def test_a_host_without_patience_loses_notes_under_editors(
 ) -> None:
     """The control: the same check sees what settling is for."""
     for number in range(10):
-        verdict = storms(nursery, tmp_path / str(number), rng, 3, 2, ("--without-patience",)).verdict
+        hopeless = partial(storm, nursery, kills=2, faults=("--without-patience",))
+        verdict = storms(hopeless, tmp_path / str(number), rng, 3).verdict
         if verdict.lost or verdict.doubled:
             return
     raise AssertionError("nothing was lost or doubled")
@@ -198,5 +178,5 @@ def test_two_thousand_kills_under_editors(
 ) -> None:
     total = Figures()
     for number in rounds(total, "kills", KILLS, capsys):
-        total.add(storms(nursery, tmp_path / str(number), rng, _AT_ONCE, 25))
+        total.add(storms(partial(storm, nursery, kills=25), tmp_path / str(number), rng, _AT_ONCE))
     assert total.counts["deletions"]
