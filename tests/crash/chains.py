@@ -7,7 +7,7 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -61,8 +61,6 @@ class Chain:
         then: where the next ones do.
         faults: of every host; see `launch.py`.
         is_mixed: see `cut_power`.
-        begin: makes the home; None: senders of two groups drop some of everything.
-        wrong: returns what is wrong in the end besides what the story finds.
     """
 
     nursery: Nursery
@@ -73,9 +71,6 @@ class Chain:
     cuts: random.Random | None = None
     is_mixed: bool = False
     rounds: int = 2
-    settings: Mapping[str, object] = field(default_factory=dict)
-    begin: Callable[[Path], Story] | None = None
-    wrong: Callable[[Path], list[str]] = lambda home: []
     is_over: bool = False
     """The first host finished before it came to the call where it was to die."""
 
@@ -83,7 +78,9 @@ class Chain:
         """Go through the deaths, then to the end; the folder is removed when all is well."""
         figures = Figures(Counter(chains=1))
         home = self.folder / "home"
-        story = self._begin(home) if self.begin is None else self.begin(home)
+        make_home(home)
+        story = Story(home)
+        story.drop_some(self.rounds, may_forget=self.cuts is None)
         shadow = self.folder / "shadow" if self.cuts else None
         if shadow is not None:
             keep_all(home, shadow)
@@ -102,23 +99,16 @@ class Chain:
             return self._failed(figures, story, code)
         figures.counts["acknowledged"] = len(story.acknowledged)
         figures.verdict = story.check(is_ordered=not self.cuts, may_replies_vanish=bool(self.cuts))
-        figures.verdict.wrong += self.wrong(home)
         if figures.verdict.is_good:
             shutil.rmtree(self.folder)
         else:
             figures.bad.append(f"{self.first}, {self._struck(home)}\n{figures.verdict}\n({self.folder})")
         return figures
 
-    def _begin(self, home: Path) -> Story:
-        make_home(home)
-        story = Story(home)
-        story.drop_some(self.rounds, may_forget=self.cuts is None)
-        return story
-
     def _live(self, story: Story, shadow: Path | None, kill: Kill | Point | None) -> int:
         """Run one host until it dies or is done; return its exit code."""
         faults = (*_QUICK_CHECKPOINTS, *self.faults)
-        with ended(self.nursery.start(story.home, self.settings, faults=faults, kill=kill, shadow=shadow)) as host:
+        with ended(self.nursery.start(story.home, faults=faults, kill=kill, shadow=shadow)) as host:
             return attend(story, host)
 
     def _failed(self, figures: Figures, story: Story, code: int) -> Figures:

@@ -46,10 +46,43 @@ def copied(home: Path) -> Callable[[Path], object]:
     return functools.partial(shutil.copytree, home, symlinks=True)
 
 
-def is_answered(home: Path, *replies: str) -> bool:
-    """Return whether some `sender/request` of `main` have their replies."""
-    places = [reply.split("/") for reply in replies]
-    return all(RawSender(home, sender=sender).peek(stem) is not None for sender, stem in places)
+def reply_of(home: Path, name: str) -> bytes | None:
+    """Return the reply to `sender/request` of `main`; None: there is none, or a power cut took a part of it."""
+    sender, stem = name.split("/")
+    data = RawSender(home, sender=sender).peek(stem)
+    return data if data is not None and data.endswith(b"\n") else None
+
+
+def is_answered(home: Path, *names: str) -> bool:
+    return all(reply_of(home, name) is not None for name in names)
+
+
+def ask(home: Path, requests: Mapping[str, bytes]) -> None:
+    """Ask, as `sender/request` of `main`, for all that has no whole reply."""
+    for name, data in requests.items():
+        if reply_of(home, name) is None:
+            sender, stem = name.split("/")
+            RawSender(home, sender=sender).make().drop(stem, data)
+
+
+def asked_of(
+    home: Path,
+    requests: Mapping[str, bytes],
+    settings: Mapping[str, object],
+    check: Callable[[Path, str], None],
+    stride: int,
+) -> Work:
+    """Return the work of answering some requests in copies of a home; an end before one is removed leaves it."""
+
+    def begin(copy: Path) -> None:
+        copied(home)(copy)
+        ask(copy, requests)
+
+    def is_done(copy: Path) -> bool:
+        is_waiting = any((copy / "data/ipc/main").glob("*/requests/*.json"))
+        return is_answered(copy, *requests) and not is_waiting
+
+    return Work(settings, begin, is_done, check, ask=lambda copy: ask(copy, requests), stride=stride)
 
 
 # --------------------------------------------------------------------------------------------------------------- tasks
@@ -406,16 +439,9 @@ class Edited:
 
     def work(self, asked: Mapping[str, bytes], check: Callable[[Path, list[Row], bytes, str], None]) -> Work:
         """Return the work in which the operator asks for something while a note comes."""
-
-        def begin(home: Path) -> None:
-            copied(self.home)(home)
-            operator = RawSender(home, sender="operator").make()
-            for stem, data in asked.items():
-                operator.drop(stem, data)
-            RawSender(home, sender="ann").note("n1", "note 2")
-
-        def is_done(home: Path) -> bool:
-            return is_answered(home, "ann/n1", *(f"operator/{stem}" for stem in asked))
+        requests = {f"operator/{stem}": data for stem, data in asked.items()} | {
+            "ann/n1": request("n1", content="note 2")
+        }
 
         def check_all(home: Path, where: str) -> None:
             rows = read_log(home / JOURNAL_FILE, LogFilter("main"), 99)
@@ -424,7 +450,7 @@ class Edited:
             left = [path.name for path in (home / "groups" / "main").iterdir() if path.name.startswith(".")]
             assert left == [], where
 
-        return Work(_ONE_BY_ONE, begin, is_done, check_all, stride=59, later=60)
+        return asked_of(self.home, requests, _ONE_BY_ONE, check_all, stride=59)
 
 
 def _undone(edited: Edited, asked: Mapping[str, bytes]) -> Work:
@@ -491,9 +517,7 @@ def left_in(home: Path) -> list[str]:
     return [str(path) for path in files if SECRET.encode() in path.read_bytes().lower()]
 
 
-def ask_to_forget(home: Path) -> None:
-    operator = RawSender(home, sender="operator").make()
-    operator.drop("f1", request("f1", "forget", payload={"text": SECRET.upper()}))
+TO_FORGET: Final = {"operator/f1": request("f1", "forget", payload={"text": SECRET.upper()})}
 
 
 def forget(nursery: Nursery, folder: Path) -> Work:
@@ -507,16 +531,8 @@ def forget(nursery: Nursery, folder: Path) -> Work:
         newest_edit(told, "CLAUDE.md")
         settle(told)
 
-    def begin(home: Path) -> None:
-        copied(told)(home)
-        ask_to_forget(home)
-
-    def is_done(home: Path) -> bool:
-        """A host that died before it took the request away leaves it to be asked again."""
-        return is_answered(home, "operator/f1") and not (home / "data/ipc/main/operator/requests/f1.json").exists()
-
     def check(home: Path, where: str) -> None:
-        reply = json.loads(RawSender(home, sender="operator").peek("f1") or b"{}")
+        reply = json.loads(reply_of(home, "operator/f1") or b"{}")
         assert reply["ok"], f"{where}: {reply}"
         assert reply["result"]["left"] == [], f"{where}: {reply}"
         assert left_in(home) == [], where
@@ -537,13 +553,47 @@ def forget(nursery: Nursery, folder: Path) -> Work:
             kept = journal.execute("SELECT reply FROM receipts WHERE sender = 'operator' AND request = 'f1'").fetchall()
         assert [json.loads(data) for (data,) in kept] == [reply], where
 
-    return Work(FORGETTING, begin, is_done, check, stride=59, later=80)
+    return asked_of(told, TO_FORGET, FORGETTING, check, stride=59)
+
+
+# ------------------------------------------------------------------------------------------------------- removed notes
+
+_ARCHIVED: Final = re.compile(
+    rb"\n## Notes \(ann, [\d :-]{16}\)\n- note 1\n> Archived [\dTZ:-]{20} by operator: change 2 was undone\n"
+    rb"\n## Notes \(ann, [\d :-]{16}\)\n- note 3\n> Archived [\dTZ:-]{20} by operator: change 4 was undone\n"
+)
+
+
+def removed_notes(nursery: Nursery, folder: Path) -> Work:
+    """Two notes leave MEMORY.md for the archive while one comes."""
+    home = folder / "four-notes"
+    make_home(home)
+    with nursery.serving(home, RECORDED_AT_ONCE):
+        for number in range(4):
+            RawSender(home, sender="ann").make().do(f"n{number}", content=f"note {number}")
+        settle(home)
+    requests = {
+        "operator/u1": request("u1", "undo", payload={"seq": 2}),
+        "ann/n4": request("n4", content="note 4"),
+        "operator/u3": request("u3", "undo", payload={"seq": 4}),
+    }
+
+    def check(home: Path, where: str) -> None:
+        group = home / "groups" / "main"
+        notes = re.findall(rb"\n## Notes \(ann, [\d :-]{16}\)\n- (note \d)\n", (group / "MEMORY.md").read_bytes())
+        assert notes == [b"note 0", b"note 2", b"note 4"], f"{where}: {(group / 'MEMORY.md').read_bytes()!r}"
+        archive = (group / "archive" / "MEMORY.md").read_bytes()
+        assert _ARCHIVED.fullmatch(archive), f"{where}: {archive!r}"
+        assert [path.name for path in group.iterdir() if path.name.startswith(".")] == [], where
+        assert all(json.loads(reply_of(home, name) or b"{}")["ok"] for name in requests), where
+
+    return asked_of(home, requests, _ONE_BY_ONE, check, stride=31)
 
 
 FEATURES: Final[Mapping[str, Callable[[Nursery, Path], Work]]] = {
     made.__name__: made
     for made in (
-        *(tasks, delegation, messages, consolidation, dream, forget),
+        *(tasks, delegation, messages, consolidation, dream, forget, removed_notes),
         *(recorded_edits, undone_edits, rewind, edited_note),
     )
 }

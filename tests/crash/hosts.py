@@ -184,6 +184,7 @@ class Work:
         begin: makes a home in which there is something to do.
         is_done: whether all of it is done.
         check: sees that all of it is there once; told where the first host was killed.
+        ask: asks again for what has no whole reply.
         write_script: gives the models other words than they had in the run before.
         stride: between the calls at which the first host is killed, in the short form.
         later: the second is killed at one of so many calls.
@@ -194,6 +195,7 @@ class Work:
     is_done: Callable[[Path], bool]
     check: Callable[[Path, str], None]
     write_script: Callable[[Path, int], None] = lambda home, run: None
+    ask: Callable[[Path], None] = lambda home: None
     stride: int = 1
     later: int = 60
 
@@ -217,6 +219,30 @@ def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, s
             is_killed(home, 3, None)
         work.check(home, where)
     return kills
+
+
+def cut_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, stride: int, *, is_mixed: bool) -> None:
+    """Cut the power at a call, ask again for what has no whole reply, and let the next host finish.
+
+    Args:
+        stride: see `kill_again`.
+        is_mixed: see `cut_power`.
+    """
+    shadow = folder / "shadow"
+
+    def begin(home: Path) -> None:
+        shutil.rmtree(shadow, ignore_errors=True)
+        work.begin(home)
+        keep_all(home, shadow)
+
+    def live(home: Path, kill: Kill) -> bool:
+        return _is_killed(nursery.start(home, work.settings, kill=kill, shadow=shadow), home, work)
+
+    for home, where in deaths(folder, rng, stride, begin, live):
+        cut_power(home, shadow, rng, is_mixed=is_mixed)
+        work.ask(home)
+        _is_killed(nursery.start(home, work.settings), home, work)
+        work.check(home, where)
 
 
 def deaths(

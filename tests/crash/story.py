@@ -17,12 +17,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
+from honeybadger_agent.mailbox import Mailbox, new_id
 from honeybadger_agent.wire import GENERAL
 from honeybadger_host.memory.entries.entry import entry_id
 from honeybadger_host.text.labels import folded
 
-Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "undo", "program"]
+Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "program"]
 SESSION: Final = "talk"  # of each group: what is said goes there
 KEYED: Final = "keyed"  # session of the turns with keys
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
@@ -112,8 +112,6 @@ class Story:
             request |= {"type": "edit_memory", "payload": payload | {"content": f"{content}, edited"}}
         elif kind == "forget":
             request |= {"type": "delete_memory", "payload": {"id": entry_id(GENERAL, folded(content))}}
-        elif kind == "undo":
-            request |= {"type": "undo", "payload": {"seq": int(content)}}
         elif kind == "program":
             request |= {"session": KEYED, **orjson.loads(content)}
         else:
@@ -123,17 +121,6 @@ class Story:
         self.sent.append(sent)
         self._boxes[box].publish(request_id, sent.data)
         return sent
-
-    def undo(self, note: Sent, seq: int) -> None:
-        """Take a note that has settled out of MEMORY.md again, as the operator.
-
-        Args:
-            seq: the change that it was.
-        """
-        box = (note.group, OPERATOR)
-        self._boxes.setdefault(box, Mailbox.of(self.home, *box)).create()
-        self.drop(box, "undo", str(seq))
-        self.taken_out.add(note.request_id)
 
     def drop_some(self, rounds: int, *, may_forget: bool = False) -> None:
         """Drop a note and a turn of every sender in each round: some identical, some of several lines.

@@ -27,7 +27,7 @@ from tests.crash.features import (
     make_talk,
     write_entries,
 )
-from tests.crash.hosts import Nursery, Point, ended, kill_again
+from tests.crash.hosts import Nursery, Point, cut_again, ended, kill_again
 from tests.endpoint import Answer, Asked, openai, served
 from tests.hosting import HostProcess, RawSender, request, wait_for
 
@@ -38,6 +38,15 @@ def test_killed_at_any_call_each_is_done_once(
 ) -> None:
     work = FEATURES[feature](nursery, tmp_path)
     assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else work.stride) > 1
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+@pytest.mark.parametrize("feature", ["forget", "removed_notes", "rewind"])
+def test_a_power_cut_at_any_call_leaves_each_whole(
+    nursery: Nursery, tmp_path: Path, rng: random.Random, feature: str, is_mixed: bool
+) -> None:
+    work = FEATURES[feature](nursery, tmp_path)
+    cut_again(nursery, tmp_path, rng, work, 1 if IS_LONG else 2 * work.stride, is_mixed=is_mixed)
 
 
 # --------------------------------------------------------------------------------------- a dream that was asked for

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 from pathlib import Path
 from typing import Final
@@ -11,8 +10,8 @@ from typing import Final
 import pytest
 
 from tests.crash.conftest import IS_LONG
-from tests.crash.features import FORGETTING, SECRET, ask_to_forget, forget, left_in
-from tests.crash.hosts import Kill, Nursery, Point, Work, cut_power, deaths, ended, is_up, keep_all
+from tests.crash.features import FORGETTING, SECRET, TO_FORGET, ask, forget, left_in
+from tests.crash.hosts import Nursery, Point, Work, cut_power, ended, keep_all
 from tests.hosting import RawSender, request, wait_for
 
 POINTS: Final = ("planned", "file", "erased", "tidied", "buried", "unindexed", "vacuumed")
@@ -21,33 +20,6 @@ POINTS: Final = ("planned", "file", "erased", "tidied", "buried", "unindexed", "
 @pytest.fixture(scope="module")
 def work(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Work:
     return forget(nursery, tmp_path_factory.mktemp("forget"))
-
-
-@pytest.mark.parametrize("is_mixed", [False, True])
-def test_a_power_cut_at_any_call_forgets_exactly_that(
-    nursery: Nursery, work: Work, tmp_path: Path, rng: random.Random, is_mixed: bool
-) -> None:
-    shadow = tmp_path / "shadow"
-
-    def begin_with_power(home: Path) -> None:
-        shutil.rmtree(shadow, ignore_errors=True)
-        work.begin(home)
-        keep_all(home, shadow)
-
-    def live(home: Path, kill: Kill) -> bool:
-        with ended(nursery.start(home, FORGETTING, kill=kill, shadow=shadow)) as host:
-            wait_for(lambda: host.poll() is not None or work.is_done(home), what="a kill, or the end")
-            if host.poll() is None and is_up(host, home):
-                host.send_signal(signal.SIGTERM)
-            return host.wait() != 0
-
-    for home, where in deaths(tmp_path, rng, 1 if IS_LONG else 137, begin_with_power, live):
-        cut_power(home, shadow, rng, is_mixed=is_mixed)
-        if not (RawSender(home, sender="operator").peek("f1") or b"").endswith(b"\n"):
-            ask_to_forget(home)  # whoever has no whole reply asks again
-        with nursery.serving(home, FORGETTING):
-            wait_for(lambda: work.is_done(home), what="it is forgotten")  # noqa: B023
-        work.check(home, where)
 
 
 @pytest.mark.parametrize("is_synced", [True, False])
@@ -84,7 +56,7 @@ def test_a_repeated_forget_spares_what_was_said_since(nursery: Nursery, work: Wo
         first = operator.reply("f1")
         assert persona.read_text() == f"Be kind.\nBe brief.\n{SECRET}\n"
         (operator.replies / "f1.json").unlink()
-        ask_to_forget(home)
+        ask(home, TO_FORGET)
         operator.wait_until_taken("f1")
         assert operator.reply("f1") == first
         assert persona.read_text() == f"Be kind.\nBe brief.\n{SECRET}\n"
