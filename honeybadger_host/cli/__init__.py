@@ -39,7 +39,7 @@ from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.errors import HostError, NotRunning, SettingsError, StorageFailed, may_clear
 
 if TYPE_CHECKING:
-    from honeybadger_host.ops.doctor.findings import Finding
+    from honeybadger_host.ops.findings import Finding
 
 _WATCH_SECONDS: Final = 2.0
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_agent.wording import count_of
+from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host.cli.asking import asked_of, inbox_group
 from honeybadger_host.cli.options import AsJson, Home, home_of, tell
 
 app = typer.Typer()
-
-_MAX_NAMED: Final = 20
 
 
 @app.command()
@@ -54,9 +52,9 @@ def _told(result: Mapping[str, Any]) -> Iterator[str]:
     yield would + (", ".join(counts) if counts else "nothing in the journal")
     for name, label in (("files", "rewritten"), ("removed", "removed")):
         files = result[name]
-        yield from (f"{label}: {file}" for file in files[:_MAX_NAMED])
-        if len(files) > _MAX_NAMED:
-            yield f"{label}: {len(files) - _MAX_NAMED} more"
+        yield from (f"{label}: {file}" for file in files[:MAX_NAMED])
+        if len(files) > MAX_NAMED:
+            yield f"{label}: {len(files) - MAX_NAMED} more"
     if not result["dry_run"]:
         for one in result["left"]:
             yield f"LEFT: {one['file']} ({one['form']})"

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import orjson
 import typer
 
 from honeybadger_agent.cli.terminal import print_lines, takes_styles
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
 from honeybadger_host.text.time_stamps import read_moment, time_stamp
 
-_MAX_LINES: Final = 20
 Home = Annotated[
     Path | None,
     typer.Option("--home", help="Home folder; default HONEYBADGER_HOME, else the one you are in, else yours."),
@@ -68,10 +68,10 @@ def print_json(value: Any) -> None:
 
 def print_some(what: str, lines: Sequence[str]) -> None:
     """Print the first lines on standard error, and how many more there are."""
-    for line in lines[:_MAX_LINES]:
+    for line in lines[:MAX_NAMED]:
         print(f"{what}: {line}", file=sys.stderr)
-    if len(lines) > _MAX_LINES:
-        print(f"{what}: {len(lines) - _MAX_LINES} more", file=sys.stderr)
+    if len(lines) > MAX_NAMED:
+        print(f"{what}: {len(lines) - MAX_NAMED} more", file=sys.stderr)
 
 
 def tell(value: Any, lines: Iterable[str], *, as_json: bool) -> None:

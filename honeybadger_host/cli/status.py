@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from honeybadger_agent.wording import count_of, in_words
+from honeybadger_agent.wording import count_of, in_words, listed
 from honeybadger_host.cli.options import moment, paint
 from honeybadger_host.ops.faults import faults_in
 
 if TYPE_CHECKING:  # it takes long to import
-    from honeybadger_host.ops.doctor.findings import Finding
+    from honeybadger_host.ops.findings import Finding
 
-_MAX_NAMED: Final = 5
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
@@ -54,7 +53,7 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         _print_tasks(tasks)
     for target in status_.get("push", ()):
         print(f"push      {target['target']}, {', '.join(target['groups']) or 'all groups'}")
-    _print_search(status_["index"], status_["watcher"])
+    _print_search(status_["index"])
     _print_faults(status_)
     if status_["last_error"]:
         print(paint(f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}", "yellow"))
@@ -64,7 +63,8 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
 
 def _print_faults(status_: dict[str, Any]) -> None:
     for fault in faults_in(status_):
-        print(paint(f"problem   {fault}", "yellow"))
+        advice = f"\n{'':10}-> {fault.now_what}" if fault.now_what else ""
+        print(f"{paint(f'{fault.level:8}', _COLOURS[fault.level])}  {fault.message}{advice}")
 
 
 def _print_follower(status_: dict[str, Any], as_of: str) -> None:
@@ -101,10 +101,9 @@ def _print_agents(turns: dict[str, Any], agents: dict[str, Any]) -> None:
 def _print_review(review: dict[str, int]) -> None:
     """Print the number of waiting proposals, and the groups with the most of them."""
     groups = sorted(review.items(), key=lambda group: -group[1])
-    named = ", ".join(f"{group} {count}" for group, count in groups[:_MAX_NAMED])
-    more = f" and {len(groups) - _MAX_NAMED} groups more" if len(groups) > _MAX_NAMED else ""
+    named = listed([f"{group} {count}" for group, count in groups])
     wait = count_of(sum(review.values()), "proposal waits", "proposals wait")
-    print(f"review    {wait} for you: {named}{more}; see honeybadger-host review <group>")
+    print(f"review    {wait} for you: {named}; see honeybadger-host review <group>")
 
 
 def _print_tasks(tasks: dict[str, Any]) -> None:
@@ -113,14 +112,12 @@ def _print_tasks(tasks: dict[str, Any]) -> None:
     print(f"tasks     {tasks['known']}, {tasks['due']} due{paused}{coming}")
 
 
-def _print_search(index: dict[str, Any], watcher: dict[str, Any]) -> None:
-    """Print the sizes of the index and of its backlog, and folders without events."""
+def _print_search(index: dict[str, Any]) -> None:
+    """Print the sizes of the index and of its backlog."""
     waits = f", {count_of(index['waiting'], 'file is', 'files are')} still to be read" if index["waiting"] else ""
     if index["without_vector"]:
         waits += f", {count_of(index['without_vector'], 'document has', 'documents have')} no vector yet"
     print(f"search    {count_of(index['documents'], 'document')}{waits}")
-    if watcher["folders_without_events"]:
-        print(f"watcher   {count_of(watcher['folders_without_events'], 'folder')} found by the sweep only")
 
 
 def _print_curation(curation: dict[str, Any]) -> None:

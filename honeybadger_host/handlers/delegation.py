@@ -31,8 +31,7 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 MAX_DEPTH: Final = 3  # maximum depth of delegation
 # Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth.
 AT_ONCE: Final = 8
-_LAST_SECONDS: Final = 60.0
-_LAST_SHARE: Final = 0.2  # seconds a turn reserves for its own answer; a shorter turn reserves this share
+_LAST_SHARE: Final = 0.1  # share of its seconds that a turn reserves for its own answer
 
 
 def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
@@ -151,7 +150,7 @@ def _limits(deps: TurnDependencies, parent: ChatTurn | None, seconds: float) -> 
     limits = parent.limits or deps.limits
     if limits.seconds:
         left = limits.seconds - (time.monotonic() - parent.began)
-        seconds = min(seconds, left - min(_LAST_SECONDS, limits.seconds * _LAST_SHARE))
+        seconds = min(seconds, left - limits.seconds * _LAST_SHARE)
         if seconds <= 0:
             why = f"this turn ends in {max(left, 0):.0f} s, too soon to ask anybody: answer with what you have"
             raise Refusal("unavailable", why)

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import PROTOCOL, Forget, ListGroups, Refusal
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.errors import FileProblem, JournalError, WorldFailed
@@ -21,8 +22,6 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.search.index import Index
 from honeybadger_host.text.phrases import folded
 from honeybadger_host.text.time_stamps import time_stamp
-
-_MAX_SENDERS: Final = 20
 
 
 def ping(tools_of: Callable[[str], frozenset[str] | None]) -> QueryHandler:
@@ -61,7 +60,7 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
         index.read_few(group)  # an entry that was just saved counts
         return {
             "group": group,
-            "senders": senders[:_MAX_SENDERS],
+            "senders": senders[:MAX_NAMED],
             "senders_total": len(senders),
             "notes": _notes(group),
             "entries": index.entries_of(group),

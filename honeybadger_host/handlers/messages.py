@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from honeybadger_agent.mailbox import OPERATOR, is_system_sender
 from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
+from honeybadger_agent.wording import listed
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, WaitingHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
@@ -26,7 +27,6 @@ from honeybadger_host.work.messages import Message, MessagesRead, dump_message, 
 _DEFAULT_LIMIT: Final = 50
 # Readers that are woken at a time, so that a message with many readers leaves threads to others.
 _READ_AT_ONCE: Final = 2
-_MAX_NAMED: Final = 20
 
 
 def send_message(
@@ -45,7 +45,7 @@ def send_message(
         known = {*people, *agents()}
         for name in payload.to or ():
             if name not in known:
-                there_are = ", ".join(sorted(known)[:_MAX_NAMED])
+                there_are = listed(sorted(known))
                 why = f"payload.to: nobody in this group is called {name}; there are: {there_are}; leave it out for all"
                 raise Refusal("not_found", why, field="payload.to")
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.wire import Refusal, Rewind
+from honeybadger_agent.wording import listed
 from honeybadger_host.documents.history import read_past, version_at
 from honeybadger_host.documents.revising import revise
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
@@ -29,7 +30,6 @@ from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FILES = 5000  # limits of one rewind: its files are in memory, and one commit
-_MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +134,4 @@ def _told(back: Back) -> dict[str, Any]:
 
 
 def _refused(problems: Sequence[str]) -> Refusal:
-    more = f", and {len(problems) - _MAX_NAMED} more" if len(problems) > _MAX_NAMED else ""
-    return Refusal("conflict", f"{'; '.join(problems[:_MAX_NAMED])}{more}; nothing was changed", field="payload.to")
+    return Refusal("conflict", f"{listed(problems, '; ')}; nothing was changed", field="payload.to")

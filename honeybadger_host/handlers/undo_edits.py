@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.wire import Refusal
+from honeybadger_agent.wording import listed
 from honeybadger_host.documents.document import is_json
 from honeybadger_host.documents.history import around, read_past
 from honeybadger_host.documents.merge import Overlapping, merge_lines
@@ -33,7 +34,6 @@ from honeybadger_host.journal.schema import Row
 TEXT: Final[WholeKind] = "text"
 # Files that the host adds to.
 APPENDED: Final[Mapping[str, AddedKind]] = {MEMORY: "note", HISTORY: "history", ARCHIVE: "note_archived"}
-_MAX_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,7 @@ def _text_without(undone: UndoneEdit, held: bytes) -> bytes:
 def _named(undone: UndoneEdit) -> str:
     """Return which changes came since, for people."""
     names = [f"{event.seq} by {event.sender}" for event in undone.since]
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return f" (changes since: {', '.join(names[-_MAX_NAMED:])}{more})" if names else ", and that is not recorded yet"
+    return f" (changes since: {listed(names[::-1])})" if names else ", and that is not recorded yet"
 
 
 def _conflict(event: Row, why: str) -> Refusal:

@@ -34,9 +34,6 @@ DEFAULT_TTL_MINUTES: Final = 5.0
 MAX_TTL_MINUTES: Final = 1440.0
 MAX_ENTRIES = 50  # entries of a session; expired ones do not count
 MAX_DATA_BYTES = 131_072  # size limit of one entry's data, in bytes
-# Files of a session, expired ones included, as a multiple of the limit, until they are swept (60 s).
-_MAX_FILES: Final = 20
-_SWEPT_SECONDS: Final = 60.0
 _OFF: Final = "working memory is off on this host (working.enabled): do without it"
 
 
@@ -168,8 +165,8 @@ def _ttl(payload: SaveToWorkingMemory) -> timedelta:
 
 def _see_room(working_memory: WorkingMemoryStore, asked: Asked, file: str, now: datetime) -> bool:
     """Return whether a key is new to its session. Raises Refusal: there is no room for another one."""
-    labels = working_memory.view(asked.group, asked.session)
-    lives = {name: label for name, label in labels.items() if not label.is_expired(now)}
+    labels = working_memory.view(asked.group, asked.session).items()
+    lives = {name: label for name, label in labels if not label.is_expired(now)}
     if file in lives:
         return False
     if len(lives) >= MAX_ENTRIES:
@@ -181,10 +178,6 @@ def _see_room(working_memory: WorkingMemoryStore, asked: Asked, file: str, now: 
             f"wait: the next one expires in {span_text(first)}; nothing was saved",
             field="payload.key",
         )
-    if file not in labels and len(labels) >= MAX_ENTRIES * _MAX_FILES:
-        why = f"session {asked.session} has saved {len(labels)} entries that expired just now: save under the same keys"
-        why += ", or more slowly; nothing was saved"
-        raise Refusal("rate_limited", why, field="payload.key", retry_after_seconds=_SWEPT_SECONDS)
     return True
 
 

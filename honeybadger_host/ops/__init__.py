@@ -4,6 +4,6 @@ May import: spool, handlers, curation, work, search, memory, journal, files, tex
 
 Reading order: `host` (the parts of a running host), `maintenance`, `clock`, `page`, `status`,
 `metrics`; `forget_plan`, `forget_derived`, `forget` and `residue`; the folder `doctor/`; `archive`, `backup`,
-`restore`; `systemd`; `tokens`; `operator_client` (commands ask the host with it), `gist` (a change on one line)
-and `faults` (of a status).
+`restore`; `systemd`; `tokens`; `operator_client` (commands ask the host with it), `gist` (a change on one line),
+`findings` and `faults` (of a status).
 """

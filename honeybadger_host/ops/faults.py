@@ -1,4 +1,4 @@
-"""The faults in a host's status, as `status` and the page show them."""
+"""The faults in a host's status, as `status`, `doctor` and the page show them."""
 
 from __future__ import annotations
 
@@ -7,37 +7,54 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from honeybadger_agent.wording import count_of, in_words
+from honeybadger_host.ops.findings import Finding, Level, problem, warning
 
 _LATE_SECONDS: Final = 5.0  # a status this old is late: one is written every second
+_CHECK: Final = "running"
 
 
-def faults_in(status: Mapping[str, Any]) -> Iterator[str]:
+def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what is wrong, each in one line. A part that the status lacks has no faults."""
     age = time.time() - status.get("written_at", time.time())
     if age > _LATE_SECONDS:
-        yield f"the status was written {in_words(age)} ago: the host hangs, or cannot write: see doctor"
-    agents, curation, journal = (status.get(part, {}) for part in ("agents", "curation", "journal"))
-    lists = (
-        ("over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ())),
-        ("large", [f"groups/{large}" for large in status.get("large_memories", ())]),
-        ("replies cannot be written now", status.get("unanswered", ())),
-        ("not served", status.get("boxes_refused", ())),
-        ("the journal is damaged, see `honeybadger-host doctor`", journal.get("damaged", ())),
-        ("cannot be written now", status.get("files_behind", ())),
-        ("agent as it was before", [f"{file}: {why}" for file, why in agents.get("refused", {}).items()]),
-        ("task does not run", (status.get("tasks") or {}).get("refused", ())),
-    )
-    for what, found in lists:
-        yield from (f"{what}: {each}" for each in found)
+        why = f"the host wrote its status {in_words(age)} ago: it hangs, is stopped, or cannot write"
+        yield problem(_CHECK, why, "see its log, and the disk with doctor")
+    yield from _listed(status)
     for file in status.get("damaged", ()):
-        yield f"{file} cannot be read any more: its last good version is served; mend it, what agents change is merged"
-    for job in curation.get("failed", ()):
-        yield f"curation failed: {job['job']}: {job['why']}; again in {in_words(job['again_in_seconds'])}"
+        why = f"{file} cannot be read any more: its last good version is served, and what agents change is merged"
+        yield warning(_CHECK, why, "mend it")
+    for job in status.get("curation", {}).get("failed", ()):
+        why = f"curation failed: {job['job']}: {job['why']}; again in {in_words(job['again_in_seconds'])}"
+        yield warning(_CHECK, why, "")
     for target in status.get("push", ()):
         if (failed := target["failed"]) is not None:
             waits = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"
-            yield f"{target['target']}: {waits}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}"
+            why = f"{target['target']}: {waits}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}"
+            yield warning(_CHECK, why, "")
     if status.get("stuck"):
-        yield f"{count_of(status['stuck'], 'request')} cannot be removed"
-    if not status.get("watcher", {}).get("is_alive", True):
-        yield "the watcher is off: requests are found by the sweep only"
+        why = f"{count_of(status['stuck'], 'request is', 'requests are')} done and cannot be removed"
+        yield warning(_CHECK, why, "see inbox.unlink_failed in the log")
+    watcher = status.get("watcher", {})
+    if without := watcher.get("folders_without_events"):
+        what = f"{count_of(without, 'folder has', 'folders have')} no file events: the sweep finds what comes there"
+        yield warning(_CHECK, what, "see watch.failed in the log")
+    elif not watcher.get("is_alive", True):
+        yield warning(_CHECK, "the watcher is off: requests are found by the sweep only", "")
+
+
+def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the faults that the status has as lists of lines."""
+    refused = status.get("agents", {}).get("refused", {})
+    lists: tuple[tuple[Level, str, Any, str], ...] = (
+        ("warning", "over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ()), ""),
+        ("warning", "large", [f"groups/{large}" for large in status.get("large_memories", ())], ""),
+        ("problem", "replies cannot be written now", status.get("unanswered", ()), "see pipeline.reply_failed"),
+        ("problem", "not served", status.get("boxes_refused", ()), "see inbox.refused in the log"),
+        ("problem", "the journal is damaged", status.get("journal", {}).get("damaged", ()), "see doctor"),
+        ("problem", "cannot be written now", status.get("files_behind", ()), "see projection.failed in the log"),
+        ("warning", "agent as it was before", [f"{file}: {why}" for file, why in refused.items()], "mend its files"),
+        ("warning", "task does not run", (status.get("tasks") or {}).get("refused", ()), "mend its file"),
+    )
+    for level, what, found, now_what in lists:
+        for each in found:
+            yield Finding(_CHECK, level, f"{what}: {each}", now_what)

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from honeybadger_agent.wording import count_of
+from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
@@ -30,7 +30,6 @@ from honeybadger_host.spool.watcher import Watcher
 log = structlog.get_logger()
 
 STATUS_SECONDS = 1.0  # between two writes of the status file: `status` is at most two seconds old
-_MAX_SHOWN: Final = 20
 _REACHED_SECONDS: Final = 600.0  # how long the status names a sender that was over a limit
 
 
@@ -112,7 +111,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "seq": host.journal.committed_seq,
             "projected_seq": host.journal.projected_seq,
             "commits": counters.commits,
-            "damaged": list(host.journal.damaged[:_MAX_SHOWN]),
+            "damaged": list(host.journal.damaged[:MAX_NAMED]),
         },
         "curation": _curation(host, now),
         "tasks": host.scheduler.status,
@@ -151,7 +150,7 @@ def _unanswered(inboxes: Sequence[Inbox]) -> list[str]:
             if one.reply_fault and one.waiting:
                 waits = count_of(len(one.waiting), "request waits", "requests wait")
                 unanswered.append(f"{one.group}/{one.sender}: {one.reply_fault}; {waits}")
-    return unanswered[:_MAX_SHOWN]
+    return unanswered[:MAX_NAMED]
 
 
 def _curation(host: Host, now: float) -> dict[str, Any]:
@@ -166,13 +165,13 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
         "waiting": list(map(str, jobs.asked)),
         "failed": [
             {"job": str(job), "why": why, "times": times, "again_in_seconds": max(0, round(again_at - now))}
-            for job, (why, times, again_at) in failed[:_MAX_SHOWN]
+            for job, (why, times, again_at) in failed[:MAX_NAMED]
         ],
         "consolidations": curator.consolidations.done,
         "failures": curator.failures,
         "tokens": {} if asker is None else dict(asker.tokens),
         "tokens_today": sum(row.tokens for row in spent),
-        "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:_MAX_SHOWN],
+        "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:MAX_NAMED],
         "budgets": [] if asker is None else [budget._asdict() for budget in asker.budgets],
     }
 
@@ -183,7 +182,7 @@ def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
         "large_memories": _large_memories(host),
         "review": _waiting_for_review(host, proposals),
         "dead_letters": len(dead_names(host.home)),
-        "damaged": host.projections.documents.saves.damaged()[:_MAX_SHOWN],
+        "damaged": host.projections.documents.saves.damaged()[:MAX_NAMED],
         "removed_unread": _removed_unread(host),
     }
 
@@ -192,7 +191,7 @@ def _large_memories(host: Host) -> list[str]:
     """Return a warning for each group whose MEMORY.md is too large or nearly so."""
     groups = sorted({inbox.group for inbox in list(host.spool.inboxes.values())})
     warnings = {group: host.memory.files.size_warning(group) for group in groups}
-    return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MAX_SHOWN]
+    return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:MAX_NAMED]
 
 
 def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, int]:
@@ -206,7 +205,7 @@ def _removed_unread(host: Host) -> list[dict[str, Any]]:
     edits = removed_unread(host.home, host.journal.path, time.time())
     return [
         {"seq": edit.seq, "at": edit.at, "group": edit.group, "file": edit.file, "what": unread_of(edit)}
-        for edit in edits[:_MAX_SHOWN]
+        for edit in edits[:MAX_NAMED]
     ]
 
 
@@ -223,5 +222,5 @@ def _limits(host: Host, now: float) -> dict[str, Any]:
         "shares": asdict(limiter.shares),
         "refused": dict(limiter.hits),
         "replies_trimmed": host.replies.trimmed,
-        "reached_lately": [who for _, who in reached[:_MAX_SHOWN]],
+        "reached_lately": [who for _, who in reached[:MAX_NAMED]],
     }

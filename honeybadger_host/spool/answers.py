@@ -18,7 +18,8 @@ from honeybadger_host.journal.journal import Journal
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import OpenInbox
-from honeybadger_host.spool.request import RETRY_SECONDS, Answered, Decided, QueuedRequest, Refused, wait_for
+from honeybadger_host.spool.rate_limits import RETRY_SECONDS
+from honeybadger_host.spool.request import Answered, Decided, QueuedRequest, Refused, wait_for
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.text.redaction import redact_line
 

@@ -22,7 +22,8 @@ from honeybadger_host.handler_kinds import CutShort, QueryHandler, TurnHandler, 
 from honeybadger_host.memory.served import Served
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.inbox import Inbox
-from honeybadger_host.spool.request import RETRY_SECONDS, Answered, Asking, QueuedRequest
+from honeybadger_host.spool.rate_limits import RETRY_SECONDS
+from honeybadger_host.spool.request import Answered, Asking, QueuedRequest
 from honeybadger_host.spool.turn_queue import TurnQueue, Withdrawn
 
 log = structlog.get_logger()

@@ -395,7 +395,7 @@ class Pipeline:
         """Refuse a request over a share of its sender, without receipt or dead letter; return whether it is over."""
         inbox, now = request.inbox, time.monotonic()
         if isinstance(request.state, Over):
-            over: tuple[LimitName, Refusal] | None = self.limiter.over_pending(len(inbox.names))
+            over: tuple[LimitName, Refusal] | None = self.limiter.over_pending()
         else:
             over = self.limiter.admit(inbox.group, inbox.sender, now)
         if over is None:

@@ -19,9 +19,7 @@ PENDING_FILES = 200_000  # requests that may wait in an inbox: no honest sender 
 KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed
 BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
-_MIN_KEPT: Final = 1024
-# Requests a second that every host serves: a refusal of a full inbox says when to come back by it.
-_PENDING_PER_SECOND: Final = 1000
+RETRY_SECONDS = 1.0  # pause before a request that was refused, or could not be read or answered, is tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Buckets:
         self._per_second = per_second
         self._most = max(1.0, most)
         self._levels: dict[Hashable, tuple[float, float]] = {}
-        self._clean_at = _MIN_KEPT
+        self._clean_at = 1
 
     def __len__(self) -> int:
         return len(self._levels)
@@ -73,7 +71,7 @@ class Buckets:
             return (1 - level) / self._per_second
         if key not in self._levels and len(self._levels) >= self._clean_at:
             self._levels = {k: v for k, v in self._levels.items() if self._level(k, now) < self._most}
-            self._clean_at = max(_MIN_KEPT, 2 * len(self._levels))
+            self._clean_at = 2 * len(self._levels) + 1
         self._levels[key] = (level - 1, now)
         return 0.0
 
@@ -103,11 +101,11 @@ class Limiter:
             f"{sender} sends more than {most:g} requests a second (limits.requests_per_second)", seconds
         )
 
-    def over_pending(self, pending: int) -> tuple[LimitName, Refusal]:
+    def over_pending(self) -> tuple[LimitName, Refusal]:
         """Return the limit and the refusal of a request that waits behind too many others of its sender."""
         return "pending", _refusal(
             f"more than {self.shares.pending_files} requests of this sender wait",
-            max(1.0, pending / _PENDING_PER_SECOND),
+            RETRY_SECONDS,
         )
 
 

@@ -26,7 +26,6 @@ from honeybadger_host.spool.spool import Spool
 log = structlog.get_logger()
 
 TMP_KEPT_SECONDS: Final = 86_400.0
-_FUTURE_SECONDS: Final = 60.0  # the clocks of two machines on one file system may differ by less
 
 
 class ReplyRetention:
@@ -165,6 +164,6 @@ def _remove(folder: str, name: str, now: float, seconds: float, most: float, mos
                     os.unlink(file.name, dir_fd=fd)
                     expired += is_old
                     trimmed += not is_old
-                elif file.changed_ns > (now + _FUTURE_SECONDS) * 1e9:
+                elif file.changed_ns > now * 1e9:
                     os.utime(file.name, (now, now), dir_fd=fd, follow_symlinks=False)
     return expired, trimmed

@@ -23,10 +23,10 @@ from honeybadger_host.journal.changes import Change
 from honeybadger_host.journal.schema import TurnKey
 from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
+from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 
 log = structlog.get_logger()
 
-RETRY_SECONDS = 1.0
 _LINK_REFUSED_SECONDS = 60.0  # more than a busy host may take from one look into an inbox to the next
 UNFINISHED_SECONDS = 2.0  # how long a file that ends too early, or has two names, is waited for
 _LOOK_AGAIN_SECONDS = 0.05  # seconds until the next look at a file that is still being written

@@ -29,7 +29,7 @@ def _health(request: Request) -> Response:
         "health.html",
         shown_of(request),
         status=status,
-        wrong=[*faults_in(status)],
+        wrong=[fault.message for fault in faults_in(status)],
         dead=[*_letters(home.path, names[offset : offset + PER_PAGE])],
         dead_total=len(names),
         offset=offset,

@@ -39,7 +39,6 @@ log = structlog.get_logger()
 DELIVERY_SECONDS = 30.0  # how long one delivery may take
 FIRST_PAUSE_SECONDS = 1.0  # after a failed delivery; each further one doubles it
 MAX_PAUSE_SECONDS = 600.0
-_LOOK_SECONDS: Final = 60.0  # between two looks for messages that nothing told of
 _READ_AT_ONCE: Final = 100  # messages
 _MAX_SAID: Final = 200  # characters of a program's error, in the log and the status
 _SINCE: Final = ""  # means all groups: the newest message when the host first saw a target
@@ -138,8 +137,7 @@ class Pusher:
                         log.info("push.recovered", target=target.name, group=group, seq=seq)
                         target.failed = None
                 if not waiting:
-                    with anyio.move_on_after(_LOOK_SECONDS):
-                        await came.wait()
+                    await came.wait()
             except (NotDelivered, OSError, WorldFailed) as error:
                 self._failed(target, group, seq, str(error), pause)
                 await anyio.sleep(pause)

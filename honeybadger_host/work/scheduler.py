@@ -27,6 +27,7 @@ import structlog
 
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import ListTasks, Refusal
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import Signature
@@ -58,7 +59,6 @@ COMPARE_SECONDS = 60.0
 _COMPARED_AT_ONCE: Final = 8
 _RETRIES: Final = 2  # of a run for which the model or the disk was not there
 RETRY_SECONDS = 60.0  # before the first; the second waits twice as long
-_MAX_SHOWN: Final = 20  # tasks with a wrong file, in the status
 
 
 def wall_clock() -> datetime:
@@ -159,7 +159,7 @@ class Scheduler:
             self._counted = {
                 "known": len(known),
                 "paused": len(known) - len(active) - len(broken),
-                "refused": broken[:_MAX_SHOWN],
+                "refused": broken[:MAX_NAMED],
                 "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
             }
         return {**self._counted, "due": len(self._under_way)}

@@ -15,7 +15,7 @@ from honeybadger_host.cluster.checks import _machines, cluster
 from honeybadger_host.cluster.moving import MAX_BEHIND, State
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.cluster.servers import Unreachable
-from honeybadger_host.ops.doctor.findings import Finding
+from honeybadger_host.ops.findings import Finding
 from tests.cluster.machines import Cluster, Machine
 from tests.hosting import run_cli, wait_for
 

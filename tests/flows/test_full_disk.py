@@ -119,7 +119,7 @@ def test_notes_on_a_full_disk_are_written_once_later(home: Path, make_host: Host
         assert "cannot be written now: groups/main/MEMORY.md" in cli_text("status", home=home)
         doctor = cli_text("doctor", home=home, code=1)
         assert f"problem   disk: 0 MiB free for {home}/groups" in doctor
-        assert "problem   running: groups/main/MEMORY.md cannot be written" in doctor
+        assert "problem   running: cannot be written now: groups/main/MEMORY.md" in doctor
         assert len(host.events("projection.failed")) == 1
         assert is_idle(host)
 

@@ -137,7 +137,7 @@ def test_an_undeletable_request_is_done_once(
     wait_for(lambda: fault.count() >= 8)
     assert is_idle(host)
     assert troubles(host) == ["inbox.unlink_failed"] * 2
-    assert "2 requests cannot be removed" in cli_text("status", home=stranger.home)
+    assert "2 requests are done and cannot be removed" in cli_text("status", home=stranger.home)
     assert "2 requests are done and cannot be removed" in cli_text("doctor", home=stranger.home)
     assert [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"] == first
     assert len(host.events("request.answered")) == 2
@@ -179,7 +179,7 @@ def test_without_inotify_the_sweep_serves_and_says_so(
         return found
 
     wait_for(lambda: watcher().get("is_alive") is is_alive and watcher()["folders_without_events"] >= folders)
-    assert "found by the sweep only" in cli_text("status", home=stranger.home)
+    assert "have no file events" in cli_text("status", home=stranger.home)
     assert "have no file events" in cli_text("doctor", home=stranger.home)
     assert len(host.events("watch.failed")) <= time.monotonic() - began + 2  # not for each folder, nor for each sweep
     fault.end()

@@ -1,6 +1,6 @@
 """The doctor: checks of a home, each a function from the home folder to findings.
 
-Reading order: `findings`; `home_checks`, `machine_checks` and `agent_checks`.
+Reading order: `home_checks`, `machine_checks` and `agent_checks`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.ops.doctor import agent_checks, home_checks, machine_checks
-from honeybadger_host.ops.doctor.findings import Finding
+from honeybadger_host.ops.findings import Finding
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     machine_checks.python_and_sqlite,

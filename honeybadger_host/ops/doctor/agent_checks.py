@@ -24,7 +24,7 @@ from honeybadger_host.files.group_places import groups_in
 from honeybadger_host.handlers.tasks import why_without_model
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.models import missing_extra
-from honeybadger_host.ops.doctor.findings import Finding, ok, problem, warning
+from honeybadger_host.ops.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings
 from honeybadger_host.work.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
 

@@ -12,7 +12,7 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
-from honeybadger_agent.wording import count_of, in_words
+from honeybadger_agent.wording import MAX_NAMED, count_of, in_words, listed
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.group_places import groups_in
@@ -31,12 +31,11 @@ from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.position import DAMAGED_NOW_WHAT, check_journal
 from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.ops.doctor.findings import Finding, Level, ok, problem, warning
-from honeybadger_host.ops.host import FOLLOWS
+from honeybadger_host.ops.faults import faults_in
+from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.spool.senders import load_senders
 
-_MAX_STATUS_AGE_SECONDS: Final = 30.0  # a host writes its status each second
-_MAX_NAMED: Final = 20
+_LOOKED_AT: Final = ("agents", "journal", "large_memories", "tasks")  # of the status: other checks read their files
 
 
 def home_folder(home: Path) -> Iterator[Finding]:
@@ -104,7 +103,7 @@ def journal(home: Path) -> Iterator[Finding]:
         yield problem("journal", f"{path} is damaged: {checked.verdict}", "restore it from a backup")
         return
     if checked.damaged:
-        rows = ", ".join(checked.damaged[:_MAX_NAMED])
+        rows = listed(checked.damaged)
         number = count_of(len(checked.damaged), "row")
         yield problem("journal", f"{number} of {path} changed by themselves: {rows}", DAMAGED_NOW_WHAT)
         return
@@ -128,41 +127,13 @@ def running(home: Path) -> Iterator[Finding]:
         said = orjson.loads((home / STATUS_FILE).read_bytes())
         if said["pid"] != read_holder(home).pid:
             return  # it has not written one yet
-        age = time.time() - said["written_at"]
-        if said["mode"] == FOLLOWS:
-            said |= {"files_behind": [], "stuck": 0, "boxes_refused": []}
-            said["watcher"] = {"folders_without_events": 0, "is_alive": True}
-        behind, stuck, without = said["files_behind"], said["stuck"], said["watcher"]["folders_without_events"]
-        is_watching = said["watcher"]["is_alive"]
-        refused = said["boxes_refused"]
+        faults = [*faults_in({part: said[part] for part in said if part not in _LOOKED_AT})]
     except FileNotFoundError:
         return
     except (ValueError, LookupError, TypeError):
         yield problem("running", f"{home / STATUS_FILE} is damaged", "the host writes it anew: look again")
         return
-    if age > _MAX_STATUS_AGE_SECONDS:
-        yield problem(
-            "running",
-            f"the host wrote its status {in_words(age)} ago",
-            "see its log: it hangs, is stopped, or cannot write",
-        )
-    for file in behind:
-        yield problem("running", f"{file} cannot be written", "see projection.failed in the log")
-    for inbox in refused:
-        yield problem("running", f"box {inbox}", "see inbox.refused in the log")
-    if stuck:
-        yield warning(
-            "running",
-            f"{count_of(stuck, 'request is', 'requests are')} done and cannot be removed",
-            "see inbox.unlink_failed in the log",
-        )
-    if without:
-        yield warning(
-            "running",
-            f"{count_of(without, 'folder has', 'folders have')} no file events "
-            f"({'' if is_watching else 'no '}watcher): the sweep finds all",
-            "see watch.failed in the log, and inotify here",
-        )
+    yield from faults
 
 
 def group_files(home: Path) -> Iterator[Finding]:
@@ -192,15 +163,15 @@ def entries(home: Path) -> Iterator[Finding]:
                 parse_entry(read_whole(home / file) or b"", file)
             except (ValueError, WorldFailed) as error:
                 bad += 1
-                if bad <= _MAX_NAMED:
+                if bad <= MAX_NAMED:
                     what = f"{printable(file)}: {printable(str(error))}"
                     yield warning("entries", what, "mend, move or remove it")
             else:
                 good += 1
-    if bad > _MAX_NAMED:
+    if bad > MAX_NAMED:
         yield warning(
             "entries",
-            f"{count_of(bad - _MAX_NAMED, 'more file is', 'more files are')} not entries",
+            f"{count_of(bad - MAX_NAMED, 'more file is', 'more files are')} not entries",
             "mend these first",
         )
     yield ok("entries", f"{good} can be served")

@@ -17,7 +17,7 @@ from honeybadger_host.errors import HostError, SettingsError
 from honeybadger_host.files.group_places import groups_in
 from honeybadger_host.files.home import is_served, read_holder
 from honeybadger_host.ops import systemd
-from honeybadger_host.ops.doctor.findings import Finding, Level, ok, problem, warning
+from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.spool.senders import load_senders
 
 _WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse.sshfs", "vboxsf"}

@@ -190,18 +190,6 @@ def test_requests_of_one_slice_count_each_other(tmp_path: Path, monkeypatch: pyt
     assert (room.listed(), room.get("a"), room.listed("other")) == (["a", "b"], "2", ["c"])
 
 
-def test_expired_items_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(working_memory, "MAX_ENTRIES", 1)
-    room = Room(tmp_path)
-    for number in range(20):
-        room.now += timedelta(seconds=1)
-        room.save(key=f"k{number}", data="x", ttl_minutes=0.001)
-    room.now += timedelta(seconds=1)
-    refusal = room.refused(key="k20", data="x")
-    assert (refusal.code, refusal.retry_after_seconds) == ("rate_limited", 60.0)
-    room.save(key="k3", data="x")
-
-
 def test_data_over_the_limit_is_refused_with_both_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_memory, "MAX_DATA_BYTES", 1024)
     room = Room(tmp_path)

@@ -17,7 +17,7 @@ from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import HomeLock, make_home
 from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
-from honeybadger_host.ops.doctor.findings import Finding
+from honeybadger_host.ops.findings import Finding
 from tests.endpoint import listening
 from tests.hosting import PLAIN, HostProcess, RawSender, run_cli, wait_for
 from tests.terminal import Terminal
