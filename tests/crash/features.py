@@ -149,7 +149,7 @@ def tasks(nursery: Nursery, folder: Path) -> Work:
     def is_done(home: Path) -> bool:
         return len(records(home, "done")) >= HOURS + 1
 
-    return Work(_MANY_ATTEMPTS, copied(home), is_done, check, write_script, stride=97, later=250)
+    return Work(_MANY_ATTEMPTS, copied(home), is_done, check, write_script, stride=131, later=250)
 
 
 # ---------------------------------------------------------------------------------------------------------- delegation
@@ -211,7 +211,7 @@ def delegation(nursery: Nursery, folder: Path) -> Work:
         left = list((home / "data/ipc").rglob("requests/*.json"))
         assert not left, f"{where}: {left}"
 
-    return Work(_MANY_ATTEMPTS, begin, is_done, check, write_scripts, stride=97, later=250)
+    return Work(_MANY_ATTEMPTS, begin, is_done, check, write_scripts, stride=131, later=250)
 
 
 # ------------------------------------------------------------------------------------------------------------ messages
@@ -553,7 +553,7 @@ def forget(nursery: Nursery, folder: Path) -> Work:
             kept = journal.execute("SELECT reply FROM receipts WHERE sender = 'operator' AND request = 'f1'").fetchall()
         assert [json.loads(data) for (data,) in kept] == [reply], where
 
-    return asked_of(told, TO_FORGET, FORGETTING, check, stride=59)
+    return asked_of(told, TO_FORGET, FORGETTING, check, stride=97)
 
 
 # ------------------------------------------------------------------------------------------------------- removed notes

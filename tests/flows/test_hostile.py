@@ -452,7 +452,7 @@ def test_swapped_folders_never_lead_into_another_box(scene: Scene) -> None:
         asked.append(stem)
 
     with Meanwhile(swap) as swapping:
-        _busy_for(2.0, ask)
+        _busy_for(0.5, ask)
         wait_for(lambda: swapping.error or swapping.rounds > 50, what="as many swaps")
     text = victim.memory_text()
     assert re.findall(r"\(victim, [^)]*\)\n- victim (\d+)\n", text) == [str(number) for number in range(len(asked))]
@@ -472,7 +472,7 @@ def test_a_changing_file_is_one_consistent_request_or_refused(scene: Scene) -> N
             file.write(whole["ab"[number % 2]])
 
     with Meanwhile(rewrite):
-        _busy_for(1.0, lambda _: _honest(scene))
+        _busy_for(0.4, lambda _: _honest(scene))
     path.unlink(missing_ok=True)
     _honest(scene)
     notes = re.findall(r"^- ([ab]+)$", scene.honest.memory_text(), re.MULTILINE)

@@ -28,7 +28,7 @@ from tests.hosting import HostProcess, RawSender, wait_for
 
 WAYS: Final = ("link", "hard", "fifo", "unlink")
 SECRET: Final = b"the secret of somebody else: " + b"do not read " * 20
-_SECONDS: Final = float(os.environ.get("HB_RACE_SECONDS", "0.5"))
+_SECONDS: Final = float(os.environ.get("HB_RACE_SECONDS", "0.25"))
 
 
 @pytest.fixture(scope="session")
