@@ -369,7 +369,6 @@ CODES: Final[dict[str, list[str]]] = {
     "conflict": ["flows/test_request_path.py::test_a_reused_id_with_other_bytes_is_a_conflict"],
     "too_large": ["flows/test_hostile.py::test_bytes_that_are_no_request_are_refused_and_kept"],
     "rate_limited": [
-        "host/handlers/test_working_handlers.py::test_expired_items_do_not_fill_the_disk",
         "flows/test_limits.py::test_a_sender_over_its_rate_is_served_later",
         "flows/test_limits.py::test_a_repeat_over_the_rate_gets_its_first_reply",
         "flows/test_limits.py::test_an_overfull_box_serves_its_first_requests",
