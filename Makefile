@@ -141,7 +141,7 @@ check-313:
 crash: $(VENV)/.dev
 	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest tests/crash
 
-# 10,000 hooks of coding tools that are killed: each turn once, in order; 20 minutes.
+# 10,000 hooks of coding tools that are killed: each turn once, in order; ten minutes.
 crash-hooks: $(VENV)/.dev
 	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest -n 2 -rP tests/crash/test_hooks.py
 
