@@ -38,6 +38,7 @@ class Outcome:
 
 
 Prepared = TypeVar("Prepared")
+DEFAULT_ROWS: Final = 50  # rows of a reply to a request that gives no limit
 MAX_REPLY_BYTES: Final = 1 << 20  # about as many bytes of turns or entries are in one reply
 
 

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
 
+MAX_JSON_BYTES: Final = 65_536  # size limit of a JSON file, or part of one, that a person or an agent writes by itself
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC

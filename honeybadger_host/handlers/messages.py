@@ -15,7 +15,7 @@ from honeybadger_agent.mailbox import OPERATOR, is_system_sender
 from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_agent.wording import listed
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, WaitingHandler
+from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, WaitingHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.handlers.speakers import senders_of
 from honeybadger_host.journal.changes import Added
@@ -24,7 +24,6 @@ from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.arrivals import Arrivals
 from honeybadger_host.work.messages import Message, MessagesRead, dump_message, members_of, read_messages
 
-_DEFAULT_LIMIT: Final = 50
 # Readers that are woken at a time, so that a message with many readers leaves threads to others.
 _READ_AT_ONCE: Final = 2
 
@@ -75,7 +74,7 @@ def get_messages(home: Path, journal: Journal, arrivals: Arrivals) -> WaitingHan
     slots = anyio.CapacityLimiter(_READ_AT_ONCE)
 
     def read(asked: Asked, payload: GetMessages, after: int | None) -> MessagesRead:
-        limit = payload.limit or _DEFAULT_LIMIT
+        limit = payload.limit or DEFAULT_ROWS
         is_operator = asked.sender == OPERATOR
         try:
             return read_messages(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import JournalError
 from honeybadger_host.handler_kinds import Asked, QueryHandler
 from honeybadger_host.handlers.entries.saving import is_pinned_note
@@ -37,7 +38,6 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
 DEFAULT_LIMIT: Final = 8
 _MORE_RANKED: Final = 4  # four times as many hits are ranked when too few are left because notes say the same
 _MAX_RANKED: Final = 1000
-_MAX_OTHERS: Final = 5  # equal notes that are named with the first
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))  # signals that make a hit good without a common word
 
 
@@ -182,7 +182,7 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
     if found.kind == "turn":
         shown["session"] = found.session
     if others:
-        shown["also"] = [{"id": name_of(other), **_signature(other)} for other in others[:_MAX_OTHERS]]
+        shown["also"] = [{"id": name_of(other), **_signature(other)} for other in others[:MAX_NAMED]]
     return shown
 
 

@@ -11,7 +11,8 @@ import orjson
 from honeybadger_agent.wire import DeleteSession, EnvironmentUpdate, ListSessions, Refusal, TaskUpdate, UpdateSession
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
+from honeybadger_host.files.safe_files import MAX_JSON_BYTES
+from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
 from honeybadger_host.memory.session_document_store import Sessions
@@ -22,9 +23,6 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FACTS: Final = 1000
 MAX_TASKS: Final = 200
-# Size limit of `system_state` and of `system_snapshot`: a model reads the whole document.
-MAX_OBJECT_BYTES: Final = 65_536
-_ROWS: Final = 50
 
 
 def load_session(documents: Sessions) -> QueryHandler:
@@ -142,7 +140,7 @@ def list_sessions(documents: Sessions) -> QueryHandler:
         payload: ListSessions = asked.payload
         names = documents.names(asked.group)
         first = payload.offset or 0
-        shown = names[first : first + (payload.limit or _ROWS)]
+        shown = names[first : first + (payload.limit or DEFAULT_ROWS)]
         return {"sessions": [row(asked.group, *found) for found in shown], "total": len(names)}
 
     return QueryHandler(answer)
@@ -180,7 +178,7 @@ def _updated(
     if payload.system_state is not None:
         patch = _object(texts, "payload.system_state", payload.system_state)
         changed["system_state"] = state = _merged(document.system_state, patch)
-        _check_size("payload.system_state", "the state", len(orjson.dumps(state)), MAX_OBJECT_BYTES, "bytes")
+        _check_size("payload.system_state", "the state", len(orjson.dumps(state)), MAX_JSON_BYTES, "bytes")
     if payload.add_facts or payload.remove_facts:
         changed["facts"] = _facts(document.facts, payload, texts)
     if payload.long_term_summary is not None:
@@ -201,7 +199,7 @@ def _updated(
 
 def _object(texts: CleanTexts, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
     clean = texts.tree(member, value)
-    _check_size(member, member, len(orjson.dumps(clean)), MAX_OBJECT_BYTES, "bytes")
+    _check_size(member, member, len(orjson.dumps(clean)), MAX_JSON_BYTES, "bytes")
     return clean
 
 

@@ -22,6 +22,7 @@ import orjson
 from honeybadger_agent.wire import ListTasks, PauseTask, Refusal, ScheduleTask, TaskList
 from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
+from honeybadger_agent.wording import listed
 from honeybadger_host.agents import AGENTS_FOLDER, Agents
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler
@@ -168,8 +169,9 @@ def _agent(deps: TaskDependencies, asked: Asked, payload: ScheduleTask) -> str:
     known = deps.agents.current
     agent = payload.agent or (asked.sender if asked.sender in known else deps.agents.default)
     if agent not in known:
-        shown = ", ".join(sorted(known)[:20])
-        raise Refusal("not_found", f"there is no agent {agent!r}; there are: {shown}", field="payload.agent")
+        raise Refusal(
+            "not_found", f"there is no agent {agent!r}; there are: {listed(sorted(known))}", field="payload.agent"
+        )
     if asked.sender in known and agent not in (asked.sender, *known[asked.sender].delegates_to):
         why = "an agent schedules itself and those it delegates to only"
         raise Refusal("forbidden", why, field="payload.agent")
@@ -246,7 +248,7 @@ def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
 
 
 def _not_found(deps: TaskDependencies, group: str, id_: str) -> Refusal:
-    known = ", ".join(itertools.islice(tasks_of(deps.home, group), 20))
+    known = listed([*tasks_of(deps.home, group)])
     there = f"there are: {known}" if known else "it has none"
     return Refusal("not_found", f"this group has no task {id_}; {there}", field="payload.task")
 

@@ -40,12 +40,10 @@ from honeybadger_host.ops.archive import (
     packing,
     shown,
 )
+from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
 
 _IPC: Final = "data/ipc"
-# Larger request files are not packed: a host refuses them under every setting.
-_MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
-_MAX_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
 
 
@@ -196,7 +194,7 @@ class _Packer:
         with closing_fd(fd):
             if stat.S_ISDIR(mode):
                 self._add_folder(name, fd)
-            elif name.startswith(f"{_IPC}/") and status.st_size > _MAX_REQUEST_BYTES:
+            elif name.startswith(f"{_IPC}/") and status.st_size > MAX_REQUEST_BYTES:
                 self.left_out.append(f"{shown(name)}: too large for a request")
             else:
                 self._add_bytes_of(fd, name, status)
@@ -204,7 +202,7 @@ class _Packer:
     def _add_bytes_of(self, fd: int, name: str, status: os.stat_result) -> None:
         """Add the bytes of an open file, up to its size at the beginning: it may be growing."""
         digest = hashlib.sha256()
-        with tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES, dir=str(self.scratch)) as spooled:
+        with tempfile.TemporaryFile(dir=self.scratch) as spooled:
             left = os.fstat(fd).st_size
             while left > 0:
                 try:

@@ -28,13 +28,13 @@ from honeybadger_agent.wire import (
     parse_members,
     parse_request,
 )
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, posted, shown_of
 from honeybadger_host.web.live import Streams, event
 from honeybadger_host.web.rendering import href, page, shown_markdown
 
 _LOOK_SECONDS: Final = 0.2
-_MAX_MESSAGES: Final = 20
 _STOP_TIMEOUT_SECONDS: Final = 30.0  # the host takes up to 20 to write the answer of a stopped turn
 
 
@@ -53,7 +53,7 @@ def _talk(request: Request) -> Response:
         sessions=home.sessions(group),
         turns=history.messages,
         most_turns=PER_PAGE,
-        messages=home.read(group, made(GetMessages, limit=_MAX_MESSAGES)).messages,
+        messages=home.read(group, made(GetMessages, limit=MAX_NAMED)).messages,
         turn=turn,
         sent=sent,
         done=member(request, "done", 20),

@@ -33,6 +33,7 @@ from honeybadger_host.journal.journal import Journal
 from honeybadger_host.settings import Push
 from honeybadger_host.work.arrivals import ANY_GROUP, Arrivals
 from honeybadger_host.work.messages import Message, members_of, read_messages
+from honeybadger_host.work.task_states import MAX_WHY_LENGTH
 
 log = structlog.get_logger()
 
@@ -40,7 +41,6 @@ DELIVERY_SECONDS = 30.0  # how long one delivery may take
 FIRST_PAUSE_SECONDS = 1.0  # after a failed delivery; each further one doubles it
 MAX_PAUSE_SECONDS = 600.0
 _READ_AT_ONCE: Final = 100  # messages
-_MAX_SAID: Final = 200  # characters of a program's error, in the log and the status
 _SINCE: Final = ""  # means all groups: the newest message when the host first saw a target
 
 
@@ -209,7 +209,7 @@ async def _run(command: list[str], data: bytes, home: Path) -> None:
             with anyio.CancelScope(shield=True):
                 await process.aclose()
         if code:
-            said.seek(max(0, said.seek(0, os.SEEK_END) - _MAX_SAID))
+            said.seek(max(0, said.seek(0, os.SEEK_END) - MAX_WHY_LENGTH))
             last = " ".join(said.read().decode(errors="replace").split())
             raise NotDelivered(f"exit code {code}" + (f": {last}" if last else ""))
 

@@ -14,13 +14,12 @@ from pydantic import Field, StringConstraints
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wire import TASK_ID
 from honeybadger_agent.wire.tasks import TaskMembers
-from honeybadger_host.files.safe_files import names_in, printable
+from honeybadger_host.files.safe_files import MAX_JSON_BYTES, names_in, printable
 from honeybadger_host.memory.edited import Time, checked, read_json
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.times import Interval, Once, Schedule, read_cron, read_zone
 
-MAX_TASK_BYTES: Final = 65_536  # of a task's file: its description has at most 32,768 characters
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
 _MAX_AHEAD: Final = 10  # runs that an interval must have before the year 9999
@@ -99,8 +98,8 @@ def tasks_of(home: Path, group: str) -> Iterator[str]:
 
 def parse_task(data: bytes) -> TaskFile:
     """Return the task in a file. Raises ValueError: names the fault."""
-    if len(data) > MAX_TASK_BYTES:
-        raise ValueError(f"it has {len(data)} bytes, the limit is {MAX_TASK_BYTES}")
+    if len(data) > MAX_JSON_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, the limit is {MAX_JSON_BYTES}")
     task = checked(TaskFile, read_json(data))
     if (blank := blank_member(task)) is not None:
         raise ValueError(f"{blank} is blank")

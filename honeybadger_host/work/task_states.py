@@ -22,7 +22,7 @@ Event: TypeAlias = Literal[
 ]
 TaskKey: TypeAlias = tuple[str, str]  # group and id
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_WHY_LENGTH: Final = 500  # characters; the log has the rest
+MAX_WHY_LENGTH: Final = 500  # characters; the log has the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class TaskState:
         """Return the next state: members this event does not set stay, except those about one run."""
         of_one_run: dict[str, Any] = {"missed": None, "why": "", "quiet": False, "input_tokens": 0, "output_tokens": 0}
         state = replace(self, at=now, event=event, **of_one_run | members)
-        return replace(state, until=max(state.until, self.until), why=state.why[:_MAX_WHY_LENGTH])
+        return replace(state, until=max(state.until, self.until), why=state.why[:MAX_WHY_LENGTH])
 
 
 _STATE: Final = TypeAdapter(TaskState)

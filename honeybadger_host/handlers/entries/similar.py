@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import structlog
 
+from honeybadger_agent.wording import listed
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.nearly import in_common, words_of
@@ -16,7 +17,6 @@ from honeybadger_host.search.nearly import in_common, words_of
 log = structlog.get_logger()
 
 LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
-_MAX_WORDS: Final = 12  # words of a text that are shown
 _DIGITS: Final = re.compile(r"\d+")
 _MAX_SIMILAR: Final = 3
 _SHARE_OF_TIME: Final = 0.1  # that the thread that reads requests may spend on this advice
@@ -73,6 +73,5 @@ def what_differs(older: str, newer: str) -> str:
     told: list[str] = []
     for where, words in (("there", only_there), ("here", only_here)):
         if words:
-            more = ", …" if len(words) > _MAX_WORDS else ""
-            told.append(f"{where}: {', '.join(words[:_MAX_WORDS])}{more}")
+            told.append(f"{where}: {listed(words)}")
     return "; ".join(told)
