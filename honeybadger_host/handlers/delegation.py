@@ -31,7 +31,7 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 MAX_DEPTH: Final = 3  # maximum depth of delegation
 # Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth.
 AT_ONCE: Final = 8
-_LAST_SHARE: Final = 0.1  # share of its seconds that a turn reserves for its own answer
+_LAST_SHARE: Final = 0.2  # share of its seconds that a turn reserves for its own answer
 
 
 def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
