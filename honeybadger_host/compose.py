@@ -18,7 +18,7 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
-from honeybadger_host.curation.asking import Asker, Budgets
+from honeybadger_host.curation.asking import SILENCE_SECONDS, Asker, Budgets
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
@@ -336,6 +336,7 @@ def _asker_of(
     """Return what asks the model that looks after memory, and whether there is one; else rules do it."""
     name = settings.model.curation or settings.model.name
     keeps_secrets = settings.security.secrets == "off"
+    is_set = "timeout_seconds" in settings.model.model_fields_set
     asker = Asker(
         journal,
         writer_slot,
@@ -343,6 +344,7 @@ def _asker_of(
         lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
         Budgets(settings.curation.tokens_per_day, settings.curation.groups, settings.curation.kinds),
         max_output_tokens=settings.model.max_output_tokens,
+        silence_seconds=settings.model.timeout_seconds if is_set else SILENCE_SECONDS,
     )
     return asker, name != "offline"
 

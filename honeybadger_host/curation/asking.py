@@ -33,7 +33,8 @@ from honeybadger_host.journal.schema import Spent, TurnKey
 from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.text.neutralise import estimate_tokens
 
-SILENCE_SECONDS = 60.0  # a model that hangs gives its place, one of two, back after this
+# A model that hangs gives its place, one of two, back after this, unless `model.timeout_seconds` is set.
+SILENCE_SECONDS = 60.0
 # Kills during one question, or wrong answers about one session; then it is done without a model: a model that kills the
 # host, or never learns the form, must not do so for ever.
 ATTEMPTS: Final = 3
@@ -162,6 +163,7 @@ class Asker:
         _open_model: opens the model; raises ModelFailed.
         _clean: removes text that must not become memory from an answer.
         max_output_tokens: limit of one answer, for the estimate.
+        silence_seconds: silence of a model after which it is given up.
         tokens: kind -> tokens used since the start.
         _reserved: tokens that a running question may need beyond the booked ones.
     """
@@ -172,6 +174,7 @@ class Asker:
     _clean: Callable[[str], str]
     _budgets: Budgets
     max_output_tokens: int
+    silence_seconds: float = SILENCE_SECONDS
     tokens: Counter[str] = field(default_factory=Counter)
     _reserved: dict[TurnKey, Spent] = field(default_factory=dict)
 
@@ -249,7 +252,7 @@ class Asker:
         The journal has always at least the cost so far, and at most twice of it: the host may be killed at any moment.
         """
         booked, heard = 0, 0.0
-        silence = anyio.CancelScope(deadline=anyio.current_time() + SILENCE_SECONDS)
+        silence = anyio.CancelScope(deadline=anyio.current_time() + self.silence_seconds)
 
         async def book() -> None:
             nonlocal booked
@@ -261,7 +264,7 @@ class Asker:
 
         async def hear(piece: str) -> None:
             nonlocal heard
-            silence.deadline = anyio.current_time() + SILENCE_SECONDS
+            silence.deadline = anyio.current_time() + self.silence_seconds
             heard += estimate_tokens(4 * piece) / 4
             if prompt + heard > booked:
                 await book()
@@ -276,7 +279,7 @@ class Asker:
                 await self._keep(question, b"{}", most._replace(tokens=-booked))
             raise
         if said is None:
-            raise ModelFailed(f"{model.name} said nothing for {SILENCE_SECONDS:g} s", is_passing=True)
+            raise ModelFailed(f"{model.name} said nothing for {self.silence_seconds:g} s", is_passing=True)
         return said, booked
 
     async def _keep(self, question: Question, step: bytes, spent: Spent) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from importlib.resources import files
 from typing import Annotated, Final, Literal
@@ -95,7 +96,9 @@ def _proposal_of(
     turns = turns_of(uses, snapshot.group, places_in(ref for each in said for ref in each.take))
     found = [operation_of(each, turns) for each in said]
     operations = [each for each in found if each is not None]
-    made = proposed(question, answer, operations, snapshot.known(turns, uses), made_at=now)
+    entries = {name: entry.content for name, entry in snapshot.entries.items()}
+    known = replace(snapshot.known(turns, uses), texts=entries)  # a note that says the same is in no category
+    made = proposed(question, answer, operations, known, made_at=now)
     return unsettled(made, snapshot.earlier)
 
 

@@ -557,7 +557,7 @@ def test_a_silent_model_is_given_up(make_host: HostFactory, home: Path) -> None:
         return all_of_them(asked)
 
     with served(think) as endpoint:
-        host = make_host({**SOON, **endpoint.settings, "curation.asking.SILENCE_SECONDS": 2.0}).start()
+        host = make_host({**SOON, **endpoint.settings, "model.timeout_seconds": 2}).start()
         for group in ("one", "two", "three", "four"):
             talk = Talk(home, group=group)
             talk.say(f"We talk about hanging {group}.")
@@ -567,7 +567,7 @@ def test_a_silent_model_is_given_up(make_host: HostFactory, home: Path) -> None:
         talk.fill(8)
         assert RawSender(home, sender="operator").make().do("c1", "consolidate")["up_to"] == 3
         (failed, *_) = wait_for(lambda: host.events("curation.failed"))
-        assert failed["why"].endswith("said nothing for 2 s")
+        assert "for 2 s" in failed["why"]
         has_thought.set()
 
 
