@@ -107,6 +107,14 @@ REFUSED: dict[str, list[Row]] = {
         ({"id": "<entry>", "content": "y", "expected_version": "v"}, "conflict", "payload.expected_version", ""),
         *(({"id": "<entry>", "valid_until": at}, "invalid", "payload.valid_until", says) for at, says in TIMES),
     ],
+    "edit_note": [
+        ({"id": "MEMORY.md#abcdef123456", "content": "x"}, "conflict", "payload.id", ""),
+        ({"id": "<typed>", "content": "x"}, "invalid", "payload.id", ""),
+        ({"id": "<note>", "content": " \u200b "}, "invalid", "payload.content", ""),
+        ({"id": "<note>", "content": "x" * 32_769}, "too_large", "payload.content", ""),
+        ({"id": "<note>"}, "invalid", "payload", ""),
+        ({"id": "../MEMORY.md", "content": "x"}, "invalid", "payload.id", ""),
+    ],
     "delete_memory": [
         ({"id": NO_ID}, "not_found", "payload.id", f"no entry of this group has the id {NO_ID}"),
         ({"id": "<typed>"}, "invalid", None, ""),

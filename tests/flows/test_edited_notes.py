@@ -10,7 +10,6 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.wire import ErrorCode
 from honeybadger_host.files.home import JOURNAL_FILE
 from tests.commands import cli_text
 from tests.conftest import HostFactory
@@ -41,7 +40,7 @@ def id_of(host: HostProcess, words: str) -> str:
     return str(next(hit.id for hit in client.search_memory(words, scope="notes").hits if words in hit.text))
 
 
-def edit(operator: RawSender, stem: str, id_: str, content: str | None) -> dict[str, Any]:
+def edit(operator: RawSender, stem: str, id_: str, content: str) -> dict[str, Any]:
     return operator.ask(stem, request(stem, "edit_note", payload={"id": id_, "content": content}))
 
 
@@ -124,28 +123,9 @@ def test_of_two_note_editors_the_second_is_refused(
     assert "likes e2" not in stranger.memory_text()
 
 
-def test_an_unsettled_or_unsigned_note_cannot_be_edited(
-    stood: HostProcess, operator: RawSender, stranger: RawSender
-) -> None:
-    memory = stood.home / "groups/main/MEMORY.md"
-    memory.write_text("# Ours\n\n## Rules\nBe kind.\n" + memory.read_text())
-    newest_edit(stood.home, "MEMORY.md")
-    held = memory.read_text()
-    known = id_of(stood, "likes tea")
-    refused: tuple[tuple[str, str | None, ErrorCode, str], ...] = (
-        ("MEMORY.md#abcdef123456", "x", "conflict", "payload.id"),
-        (id_of(stood, "Be kind."), "x", "invalid", "payload.id"),
-        (known, " \u200b ", "invalid", "payload.content"),
-        (known, "", "invalid", "payload.content"),
-        (known, "x" * 32_769, "too_large", "payload.content"),
-        (known, None, "invalid", "payload"),
-        ("../MEMORY.md", "x", "invalid", "payload.id"),
-    )
-    for number, (id_, content, code, field) in enumerate(refused):
-        assert_refused(edit(operator, f"e{number}", id_, content), code, field=field)
-    assert memory.read_text() == held
+def test_a_note_just_said_can_be_edited(stood: HostProcess, operator: RawSender, stranger: RawSender) -> None:
     stranger.do("n9", content="just said")
-    assert edit(operator, "e10", id_of(stood, "just said"), "said again")["ok"]
+    assert edit(operator, "e1", id_of(stood, "just said"), "said again")["ok"]
 
 
 def test_forged_structure_is_escaped_and_a_credential_removed(

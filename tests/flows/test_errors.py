@@ -56,14 +56,16 @@ class Scene:
         self.home = home
         self.asker = RawSender(home, "scene", "asker").make()
         self.operator = RawSender(home, "scene", "operator").make()
-        self.asker.memory.parent.mkdir()
-        self.asker.memory.write_text("## Rules\nBe kind to the cat.\n")
+        self.asker.do("n", content="The badger drinks rum")
+        self.asker.memory.write_text(f"{self.asker.memory_text()}\n## Rules\nBe kind to the cat.\n")
         entry = self.asker.do("e", "save_memory", content="likes tea", category="docs", name="taken.md")
         self.asker.do("t", "append_turns", turns=[{"key": "a", "role": "user", "content": "Hello"}])
         self.asker.do("w", "save_to_working_memory", key="chunked-page-1", data="x")
         session = self.asker.do("s", "update_session", add_facts=["a"])
+        (note,) = self.asker.do("o", "search_memory", query="badger rum", scope="notes")["hits"]
         (typed,) = self.asker.do("q", "search_memory", query="kind cat", scope="notes")["hits"]
-        self.names = {"<entry>": entry["id"], "<typed>": typed["id"], "<version>": session["version"]}
+        ids = {"<entry>": entry["id"], "<typed>": typed["id"], "<note>": note["id"]}
+        self.names = {**ids, "<version>": session["version"]}
         self.number = 0
 
     def named(self, text: str) -> str:
