@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import itertools
 import os
@@ -53,6 +54,7 @@ _CLOSE_LOOK_EVERY = 4
 _MAX_ENTRY_FOLDERS = 1024
 _CLOSING_SECONDS = 1.0
 _MAX_SAVING_SECONDS = 2.0
+_M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # see mallopt(3)
 _GRACE_OF_TURNS = 0.8  # of the grace time; the rest is for what their answers still have to go through
 
 
@@ -150,6 +152,10 @@ def _tune_process() -> None:
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 50)  # a batch is a few thousand young objects without cycles: looking costs 5 %
+    with contextlib.suppress(AttributeError):  # a C library without it
+        set_limit = ctypes.CDLL(None).mallopt
+        set_limit(_M_ARENA_MAX, 1)  # one heap: Python's lock lets one thread allocate at a time
+        set_limit(_M_TRIM_THRESHOLD, 1 << 22)  # free memory at its end that is kept; of less, searches take longer
 
 
 async def _serve(host: Host, member: Member | None) -> None:

@@ -285,10 +285,13 @@ class EditReader:
         query = "SELECT file FROM seen WHERE file > ? ORDER BY file LIMIT ?"
         return [file for (file,) in self.rows(query, (after, most))]
 
-    def names_below(self, folder: str) -> list[str]:
-        """Return the files that were looked at below a folder, whose name ends with a slash."""
-        query = "SELECT file FROM seen WHERE file > ? AND file < ?"
-        return [file for (file,) in self.rows(query, (folder, f"{folder[:-1]}0"))]  # the character behind the slash
+    def names_below(self, folder: str) -> Iterator[str]:
+        """Yield the files that were looked at below a folder, whose name ends with a slash."""
+        query = "SELECT file FROM seen WHERE file > ? AND file < ? ORDER BY file LIMIT 1000"
+        last, end = folder, f"{folder[:-1]}0"  # the character behind the slash
+        while names := [file for (file,) in self.rows(query, (last, end))]:
+            yield from names
+            last = names[-1]
 
     def changes(self, first: int, last: int, files: Collection[str]) -> Iterator[Row]:
         """Yield the changes of some files between two seqs, edits included, oldest first."""

@@ -349,7 +349,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = OFF")  # after a power cut it may be damaged, and is rebuilt
-        db.execute("PRAGMA cache_size = -16000")
+        db.execute("PRAGMA cache_size = -4000")
         db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: some are rewritten often during bulk indexing
     except BaseException:
         db.close()
