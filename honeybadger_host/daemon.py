@@ -211,7 +211,7 @@ def _start_up(host: Host, watcher: Watcher, hints: _Hints, tasks: TaskGroup, mem
     if host.pusher.targets:
         tasks.start_soon(host.pusher.run)
     if host.settings.web.enabled:
-        tasks.start_soon(keep_page, host.home, host.settings.web.port)
+        tasks.start_soon(keep_page, host.home, host.settings.web.port, host.counters.note_error)
     tasks.start_soon(report, host, watcher, None if member is None else member.status)
     log.info(
         "host.started",

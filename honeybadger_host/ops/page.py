@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ _RESTART_SECONDS: Final = 60.0
 _STOP_TIMEOUT_SECONDS: Final = 5.0
 
 
-async def keep_page(home: Path, port: int) -> None:
+async def keep_page(home: Path, port: int, note_error: Callable[[str], None]) -> None:
     """Keep the page running until cancelled. The page prints its link on standard output.
 
     The page outlives a host that is killed, and shows that the host is down; the next host does not start another one.
@@ -32,7 +32,9 @@ async def keep_page(home: Path, port: int) -> None:
         try:
             if not await anyio.to_thread.run_sync(_is_served, home) and (code := await _ended(command)) != 0:
                 log.warning("page.ended", code=code, now_what="it is started again in a minute; see its output")
+                note_error(f"the page on port {port} ended with code {code}; the log has why")
         except OSError as error:  # the host goes on without it
+            note_error(f"the page cannot be started: {error.strerror}")
             log.warning("page.ended", error=str(error), now_what="it is started again in a minute")
         await anyio.sleep(_RESTART_SECONDS)
 

@@ -298,7 +298,7 @@ class Spool:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.complain(inbox, f"{inbox.folder}/ or replies/ is a link, or not ours to open: {_what_now(error)}")
+            self.complain(inbox, f"{inbox.folder}/ or replies/ is no folder that the host may open: {_what_now(error)}")
             return None
         inbox.complaint = None
         return opened

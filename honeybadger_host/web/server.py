@@ -101,7 +101,8 @@ def _listening(where: Path | int) -> Iterator[socket.socket]:
         try:
             listening = socket.create_server(("127.0.0.1", where))
         except OSError as error:
-            raise HostError(f"cannot listen on port {where}: {error.strerror}; choose another with --port") from None
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise HostError(f"cannot listen on port {where}: {why}; choose another with --port or web.port") from None
         with listening:
             # accepted connections inherit it; else a page that is sent in two pieces waits 40 ms between them
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

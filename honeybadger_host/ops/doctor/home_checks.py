@@ -97,7 +97,10 @@ def journal(home: Path) -> Iterator[Finding]:
     try:
         checked = check_journal(path)
     except JournalError as error:
-        yield problem("journal", str(error), "restore it from a backup")
+        now_what = "restore it from a backup"
+        if read_holder(home).journal is None:
+            now_what += "; if no host has ever served this home, start one: it makes the journal"
+        yield problem("journal", str(error), now_what)
         return
     if checked.verdict != "ok":
         yield problem("journal", f"{path} is damaged: {checked.verdict}", "restore it from a backup")
