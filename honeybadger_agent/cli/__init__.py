@@ -152,12 +152,12 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         made.set_defaults(command=name)
         return made
 
-    remember = command("remember", "Save a note to the group's memory.")
+    remember = command("remember", "Save a note. Every context shows it.")
     remember.add_argument("text", metavar="TEXT", help="the note; - reads standard input")
     remember.add_argument("--section", metavar="NAME", help="heading of the note, one line (Notes)")
     _add_id(remember)
 
-    save = command("save", "Save an entry of long-term memory.")
+    save = command("save", "Save an entry. A context shows it when it fits the message.")
     save.add_argument("text", metavar="TEXT", help="text of the entry; - reads standard input")
     save.add_argument("--category", metavar="NAME", help="as user-preferences/timezone (general)")
     save.add_argument("--tag", metavar="NAME", action="append", help="a label; may be repeated")
@@ -169,13 +169,9 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     save.add_argument("--valid-until", metavar="TIME", help="when it ceases to be so, as 2026-12-24T18:00:00+01:00")
     _add_id(save)
 
-    delete = command("delete", "Remove an entry of long-term memory. It can be undone.")
+    delete = command("delete", "Remove an entry. It can be undone.")
     delete.add_argument("entry", metavar="ENTRY", help="its id")
     _add_id(delete)
-
-    forget = command("forget", "Does nothing: it was the name of `delete`.")
-    forget.add_argument("entry", nargs="?", help=argparse.SUPPRESS)
-    _add_id(forget)
 
     context = command("context", "Print the context for the next answer of the model.")
     context.add_argument("--message", metavar="TEXT", help="what the user says now")
@@ -260,7 +256,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     command("relay", "Carry a folder's requests to a home on other machines.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
-    for one in (remember, save, delete, forget, context, recall, history, messages, tasks, ask, answer, ping):
+    for one in (remember, save, delete, context, recall, history, messages, tasks, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     parser.description = _HELP + "".join(_listed(descriptions))
     return parser, commands.choices

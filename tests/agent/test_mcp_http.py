@@ -6,9 +6,6 @@ import contextlib
 import http.client
 import json
 import re
-import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -22,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.commands import cli_error, cli_json, cli_text
-from tests.hosting import PATIENCE, HostProcess, RawSender, frozen_environment, run_agent, wait_for
+from tests.hosting import PATIENCE, Child, HostProcess, RawSender, forge, run_agent, wait_for
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -30,38 +27,25 @@ if TYPE_CHECKING:
 
 @dataclass
 class HttpServer:
-    process: subprocess.Popen[str]
+    process: Child
     url: str
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(PATIENCE)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
-def started(home: Path, address: str = "127.0.0.1:0", *more: str) -> HttpServer:
-    command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "mcp"]
-    process = subprocess.Popen(
-        [*command, "--home", str(home), "--http", address, *more],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=frozen_environment(),
-    )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    found = re.match(r"serving MCP at (http://\S+);", line)
-    assert found, line
-    return HttpServer(process, found[1])
 
 
 @contextmanager
 def serving(home: Path, *more: str) -> Iterator[HttpServer]:
-    server = started(home, "127.0.0.1:0", *more)
+    """Run a server, forked with its library imported, until it is killed."""
+    said = home.parent / "mcp-http.out"
+    said.unlink(missing_ok=True)
+    command = ["--as-agent", "mcp", "--home", str(home), "--http", "127.0.0.1:0", *more]
+    process = forge("honeybadger_agent.mcp_server", "honeybadger_agent.mcp_http").fork(
+        command, {}, stdout=said, stderr=said
+    )
     try:
-        yield server
+        found = wait_for(lambda: said.exists() and re.match(r"serving MCP at (http://\S+);.*\n", said.read_text()))
+        assert found
+        yield HttpServer(process, found[1])
     finally:
-        server.kill()
+        process.kill()
 
 
 @asynccontextmanager
@@ -120,36 +104,34 @@ async def test_a_token_says_who_writes(host: HostProcess, home: Path, mode: str)
     assert "## Drinks (claude, " in RawSender(home).memory_text()
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Authorization": "Bearer hb_wrong"}, 401),
-        ({"Authorization": "Basic hb_wrong"}, 401),
-        ({"Host": "evil.example"}, 421),
-        ({"Origin": "https://evil.example"}, 403),
-        ({"Origin": "http://localhost:3000"}, 200),
-    ],
-)
-def test_a_stranger_is_refused(host: HostProcess, home: Path, headers: dict[str, str], status: int) -> None:
+def test_a_stranger_is_refused(host: HostProcess, home: Path) -> None:
     token = token_of(home, "claude")
     with serving(home) as server:
-        said, _ = posted(server.url, token, called("User likes tea"), headers)
-        assert said == status
+        for headers, status in (
+            ({"Authorization": "Bearer hb_wrong"}, 401),
+            ({"Authorization": "Basic hb_wrong"}, 401),
+            ({"Host": "evil.example"}, 421),
+            ({"Origin": "https://evil.example"}, 403),
+        ):
+            assert posted(server.url, token, called("User likes tea"), headers)[0] == status, headers
         assert posted(server.url, None, called("User likes tea"))[0] == 401
-    written = (home / "groups/main/MEMORY.md").exists()
-    assert written == (status == 200)
+        assert not (home / "groups/main/MEMORY.md").exists()
+        assert posted(server.url, token, called("User likes tea"), {"Origin": "http://localhost:3000"})[0] == 200
+        assert body_refused(server.url, token) == 413
+        (home / "config/tokens.json").write_text("{")
+        wait_for(lambda: posted(server.url, token, called("User likes tea"))[0] == 401)
+    cli_error("sender", "token", "--list", home=home, code=3)
 
 
-def test_a_body_over_the_limit_is_refused(home: Path) -> None:
-    token = token_of(home, "claude")
-    with serving(home) as server:
-        address = urllib.parse.urlsplit(server.url)
-        with contextlib.closing(http.client.HTTPConnection(address.netloc, timeout=PATIENCE)) as connection:
-            connection.putrequest("POST", address.path)
-            for name, value in (("Authorization", f"Bearer {token}"), ("Content-Length", "600000")):
-                connection.putheader(name, value)
-            connection.endheaders()  # the body is not waited for: who sends it may meet a closed connection
-            assert connection.getresponse().status == 413
+def body_refused(url: str, token: str) -> int:
+    """Return the status for a body over the limit, which is not sent."""
+    address = urllib.parse.urlsplit(url)
+    with contextlib.closing(http.client.HTTPConnection(address.netloc, timeout=PATIENCE)) as connection:
+        connection.putrequest("POST", address.path)
+        for name, value in (("Authorization", f"Bearer {token}"), ("Content-Length", "600000")):
+            connection.putheader(name, value)
+        connection.endheaders()
+        return connection.getresponse().status
 
 
 def test_a_revoked_token_stops_at_once(host: HostProcess, home: Path) -> None:
@@ -195,14 +177,6 @@ def test_other_machines_are_served_behind_a_named_proxy_only(host: HostProcess, 
     with serving(home, "--behind-proxy", "memory.example") as server:
         assert posted(server.url, token, called("a"), {"Host": "memory.example"})[0] == 200
         assert posted(server.url, token, called("b"), {"Origin": "https://memory.example"})[0] == 200
-
-
-def test_a_damaged_token_file_lets_nobody_in(host: HostProcess, home: Path) -> None:
-    token = token_of(home, "claude")
-    (home / "config/tokens.json").write_text("{")
-    with serving(home) as server:
-        assert posted(server.url, token, called("User likes tea"))[0] == 401
-    cli_error("sender", "token", "--list", home=home, code=3)
 
 
 @pytest.mark.parametrize(
