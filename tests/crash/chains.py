@@ -148,13 +148,16 @@ def until_over(chains: Iterable[Chain]) -> Figures:
     raise AssertionError("the work never ended")
 
 
-def live(nursery: Nursery, home: Path, rng: random.Random, look: Callable[[], object], **more: Any) -> None:
-    """Let a host live until it is killed, at some moment or at some call; `look` is called meanwhile.
+def live(
+    nursery: Nursery, home: Path, rng: random.Random, look: Callable[[], object], *, at_calls: bool, **more: Any
+) -> None:
+    """Let a host live until it is killed; `look` is called meanwhile.
 
     Args:
+        at_calls: half of them die at some call, not at some moment.
         more: of `Nursery.start`.
     """
-    at_call = Kill(rng.randint(1, 900), rng.choice(("before", "after"))) if rng.random() < 0.5 else None
+    at_call = Kill(rng.randint(1, 900), rng.choice(("before", "after"))) if at_calls and rng.random() < 0.5 else None
     seconds = rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4))) if at_call is None else 4
     with ended(nursery.start(home, kill=at_call, **more)) as host:
         death = time.monotonic() + seconds

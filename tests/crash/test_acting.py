@@ -164,7 +164,7 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
             with life.going_on():
                 for number in range(kills):
                     write_scripts(home, number)
-                    live(nursery, home, rng, lambda: None, settings=SETTINGS, base={}, faults=faults)
+                    live(nursery, home, rng, lambda: None, at_calls=True, settings=SETTINGS, base={}, faults=faults)
                 write_scripts(home, kills)
                 host = stack.enter_context(ended(nursery.start(home, SETTINGS, base={}, faults=faults)))
             wait_for(life.is_served, _PATIENCE, what="a reply to every message")

@@ -139,7 +139,7 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     of_host: dict[str, Any] = {"base": {"log.level": "warning"}, "faults": faults}
     with producing(story, SENDERS, _PAUSE_SECONDS, alike=1), at_work(editor):
         for _ in range(kills):
-            live(nursery, home, rng, story.look, **of_host)
+            live(nursery, home, rng, story.look, at_calls=IS_LONG, **of_host)
     with ended(nursery.start(home, **of_host)) as host:
         wait_for(lambda: is_up(host, home) and not story.is_waiting(), 60, what="every box empty")
         settle(home)
