@@ -25,6 +25,8 @@ from honeybadger_host.files.home import STATUS_FILE
 from honeybadger_host.files.safe_files import replace
 from honeybadger_host.text.redaction import redact_line
 
+# Seconds between two log lines about the same problem, and at most between two tries of what failed.
+SAY_AGAIN_SECONDS: Final = 60.0
 _MAX_THROTTLED: Final = 10_000
 SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -112,8 +114,7 @@ class Throttle:
         clock: monotonic seconds.
     """
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._said: dict[Hashable, tuple[float, int]] = {}
         self._lock = threading.Lock()
@@ -122,8 +123,8 @@ class Throttle:
         """Return how many of this kind were left out since one was said; None: leave out this one, too."""
         with self._lock:
             now = self._clock()
-            said_at, left_out = self._said.get(key, (now - self._seconds, 0))
-            if now - said_at < self._seconds:
+            said_at, left_out = self._said.get(key, (now - SAY_AGAIN_SECONDS, 0))
+            if now - said_at < SAY_AGAIN_SECONDS:
                 self._said[key] = (said_at, left_out + 1)
                 return None
             if len(self._said) >= _MAX_THROTTLED:

@@ -48,7 +48,7 @@ from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.ops.forget_plan import check_is_there, plan_of
 from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
 from honeybadger_host.spool.inbox import STREAM
-from honeybadger_host.spool.pipeline import Pipeline
+from honeybadger_host.spool.pipeline import BATCH_REQUESTS, Pipeline
 from honeybadger_host.text.phrases import Phrases
 
 log = structlog.get_logger()
@@ -57,7 +57,6 @@ ResultT = TypeVar("ResultT")
 SETTLE_LOOK_SECONDS: Final = 0.2
 # Without anything that could be taken out: a file may be open in another program.
 _MAX_ERASING_SECONDS: Final = 60.0
-_TIDY_AT_ONCE: Final = 128
 _TIDY_TRIES: Final = 10
 _TIDY_SECONDS: Final = 1.0
 _MAX_SPACED: Final = 24  # characters in a text for each character of a phrase, with the space between words
@@ -283,8 +282,8 @@ class Forgetter:
     async def _tidy(self, group: str, done: Forgotten) -> None:
         """Remove from files what has become empty, by changes. Files that are open elsewhere stay."""
         files = await self._read(self._untidy, group)
-        for start in range(0, len(files), _TIDY_AT_ONCE):
-            some = files[start : start + _TIDY_AT_ONCE]
+        for start in range(0, len(files), BATCH_REQUESTS):
+            some = files[start : start + BATCH_REQUESTS]
             for attempt in range(_TIDY_TRIES):
                 request = new_id()
                 digest = hashlib.sha256(request.encode()).digest()

@@ -39,7 +39,7 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     Args:
         cluster: returns the status of this machine in its cluster; None: there is no cluster.
     """
-    throttle = Throttle(60.0)
+    throttle = Throttle()
     proposals = WaitingProposals(host.home)
     looked, look_at = dict[str, Any](), 0.0
     while True:

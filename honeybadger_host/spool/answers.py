@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
@@ -15,7 +15,7 @@ from honeybadger_agent.wire import Refusal
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import Changing, NotRegular
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.observe import Counters, RequestLog, Throttle
+from honeybadger_host.observe import SAY_AGAIN_SECONDS, Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import OpenInbox
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
@@ -24,8 +24,6 @@ from honeybadger_host.spool.spool import Spool
 from honeybadger_host.text.redaction import redact_line
 
 log = structlog.get_logger()
-
-_MAX_RETRY_SECONDS: Final = 60.0
 
 
 class _Ending(NamedTuple):
@@ -104,7 +102,7 @@ class Answers:
                     now_what="the request stays in its box and is tried again",
                 )
             waited = time.monotonic() - request.first_seen  # once a second at first, then ever less often
-            pause = min(max(waited, RETRY_SECONDS), _MAX_RETRY_SECONDS)
+            pause = min(max(waited, RETRY_SECONDS), SAY_AGAIN_SECONDS)
             wait_for(inbox, request.name, request.first_seen, time.monotonic() + pause)
             return
         inbox.reply_fault = None

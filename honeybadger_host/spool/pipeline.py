@@ -53,7 +53,6 @@ from honeybadger_host.spool.turn_queue import TurnQueue, key_of
 
 log = structlog.get_logger()
 
-_SAY_AGAIN_SECONDS = 60.0  # log the same problem of an inbox at most once in this many seconds
 # Maximum number of requests in a commit: more gain 3 %, and make new requests wait longer. Each may be of
 # another inbox, with two descriptors, and 1024 are all that a process may have by default.
 BATCH_REQUESTS = 128
@@ -114,7 +113,7 @@ class Pipeline:
         """Event loop."""
         self.passed = passed
         self._stopping = threading.Event()
-        self._throttle = throttle = Throttle(_SAY_AGAIN_SECONDS)
+        self._throttle = throttle = Throttle()
         self._answers = Answers(spool, stores.dead_letters, journal, counters, throttle, RequestLog(), passed)
         self._writer = BatchWriter(
             journal,

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from honeybadger_host.files.safe_files import identity_of
+from honeybadger_host.observe import Throttle
 
 try:
     from watchdog.observers.inotify_c import (
@@ -60,7 +61,7 @@ class Watcher:
         self._lock = threading.RLock()
         """Held to begin or end a watch."""
         self._failed_until = 0.0
-        self._refused: dict[str, tuple[_Identity, float]] = {}
+        self._throttle = Throttle()
         self.rebuilds = 0
         self.unwatched = 0
         """Folders that only the sweep finds."""
@@ -83,7 +84,6 @@ class Watcher:
             return
         for folder in [known for known in self._watched if known not in folders]:
             self._remove(folder)
-        self._refused = {folder: refused for folder, refused in self._refused.items() if folder in folders}
         unwatched = 0
         for folder, every in folders.items():
             with self._lock:
@@ -117,20 +117,17 @@ class Watcher:
             self._remove(folder)
         if identity is None:
             return True
-        refused, until = self._refused.get(folder, (None, 0.0))
-        if now < self._failed_until or (refused == identity and now < until):
+        if now < self._failed_until:
             return False
         try:
             callback = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
             self._watched[folder] = (identity, callback)
         except OSError as error:
-            if error.errno in _LIMITS:
+            if error.errno in _LIMITS:  # else an agent put a link there: that concerns nobody else
                 self._failed_until = now + _RETRY_SECONDS
-            elif error.errno != errno.ENOENT:  # an agent put a link there: that concerns nobody else
-                self._refused[folder] = (identity, now + _RETRY_SECONDS)
-            log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
+            if self._throttle.passes(folder) is not None:
+                log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
             return False
-        self._refused.pop(folder, None)
         self._hint(folder, "")  # files may have come before the watch
         return True
 

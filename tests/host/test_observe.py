@@ -7,7 +7,7 @@ from honeybadger_host.observe import Throttle
 
 def test_a_repeated_event_is_logged_rarely_with_its_count() -> None:
     now = [100.0]
-    throttle = Throttle(60, lambda: now[0])
+    throttle = Throttle(lambda: now[0])
     assert throttle.passes("reply", "box", 28) == 0
     assert [throttle.passes("reply", "box", 28) for _ in range(3)] == [None] * 3
     assert throttle.passes("reply", "other", 28) == 0
@@ -19,7 +19,7 @@ def test_a_repeated_event_is_logged_rarely_with_its_count() -> None:
 
 
 def test_keys_without_end_take_no_memory_without_end() -> None:
-    throttle = Throttle(60, lambda: 0.0)
+    throttle = Throttle(lambda: 0.0)
     for number in range(30_000):
         assert throttle.passes(number) == 0
     assert len(throttle._said) <= 10_000
