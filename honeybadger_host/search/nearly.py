@@ -16,10 +16,6 @@ from itertools import pairwise
 from typing import Final
 
 _SKETCH_SIZE: Final = 8
-_MIN_LONG_WORDS: Final = 6
-# Minimum letters of a word in a sketch; shorter words count when there are too few longer ones.
-_MIN_LETTERS: Final = 4
-_MAX_WORDS: Final = 400
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
@@ -29,7 +25,7 @@ def words_of(text: str) -> list[str]:
     words = _WORD.findall(text[:4000].casefold())
     if _CJK.search(text):
         words = [part for word in words for part in (map("".join, pairwise(word)) if _CJK.search(word) else (word,))]
-    return words[:_MAX_WORDS]
+    return words
 
 
 def in_common(one: frozenset[str], other: frozenset[str]) -> float:
@@ -40,7 +36,5 @@ def in_common(one: frozenset[str], other: frozenset[str]) -> float:
 def sketch(text: str) -> set[int]:
     """Return at most eight numbers of 32 bits; none for a text of fewer than two words."""
     words = words_of(text)
-    telling = [word for word in words if len(word) >= _MIN_LETTERS or not word.isascii()]
-    chosen = telling if len({*telling}) >= _MIN_LONG_WORDS else words
-    pairs = {(min(pair), max(pair)) for apart in (1, 2) for pair in zip(chosen, chosen[apart:], strict=False)}
+    pairs = {(min(pair), max(pair)) for apart in (1, 2) for pair in zip(words, words[apart:], strict=False)}
     return {*heapq.nsmallest(_SKETCH_SIZE, (zlib.crc32("\0".join(pair).encode()) for pair in pairs))}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from honeybadger_host.search import index_writer, indexer
+from honeybadger_host.search import indexer
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.parser import terms_of
@@ -107,24 +106,3 @@ def test_only_an_appended_note_is_read(index: Index, tmp_path: Path, monkeypatch
     assert read == ["- one more"]
     index._emptied()
     assert index._writer._grown == {}
-
-
-def test_rereading_many_notes_takes_little_memory(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_writer, "READ_AT_ONCE", 1 << 16)
-    monkeypatch.setattr(indexer, "READ_AT_ONCE", 1 << 16)
-    path, notes = tmp_path / FILE, 4_000
-    path.write_text("".join(f"\n## Notes (ann, 2026-11-21 06:05)\n- {number}\n" for number in range(notes)))
-    index.touch(FILE)
-    assert len(indexed(index)) == notes
-    path.write_text("changed\n" + path.read_text())
-    index._writer._grown.clear()  # as after a restart
-    index.touch(FILE)
-    tracemalloc.start()
-    while not index._group("main").fresh:
-        index.work()
-    bytes_held = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert bytes_held < 100 * notes  # 150 in dicts
-    assert len(indexed(index)) == notes + 1
