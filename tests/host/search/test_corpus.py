@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.recall.loading import load_documents
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document, Kind
-from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import document_terms, length_in_words
 from honeybadger_host.search.ranking import search
 
@@ -78,25 +76,3 @@ def test_a_changed_corpus_finds_what_a_new_one_does(
     assert len(corpus) == len(living)
     for question in ("ada tea", "What did Bob do with the stone?", "when seven ships", "river"):
         assert found(corpus, question) == found(rebuilt, question)
-
-
-def test_memory_grows_with_the_documents() -> None:
-    small, large = filled([document(1, "a ship")]), filled([document(number, "a ship") for number in range(100)])
-    assert 0 < small.memory_bytes < large.memory_bytes
-
-
-@given(documents(), documents())
-def test_loaded_documents_equal_added_ones(first: list[Document], later: list[Document]) -> None:
-    first = sorted(first, key=lambda each: each.number)
-    db = IndexFile(None, lambda: None)
-    loaded = load_documents(db, first)
-    added = filled(first)
-    for corpus in (added, loaded):
-        corpus.add(later)
-        corpus.remove([2, 3])
-    for question in ("ada tea", "What did Bob do with the stone?", "when seven ships", "rivre", "what?"):
-        assert found(loaded, question) == found(added, question)
-    loaded.remove(range(50))
-    assert len(loaded) == 0
-    assert found(loaded, "ada tea") == []
-    db.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 import subprocess
@@ -113,18 +112,6 @@ def test_a_new_folder_delays_no_large_search(world: World, monkeypatch: pytest.M
     assert world.find("badger") == ["a", "b", "c", "d"]
 
 
-def test_damage_found_while_opening_rebuilds_the_index(world: World) -> None:
-    world.entry("a", "badger")
-    assert world.find("badger") == ["a"]
-    world.index.close()
-    with contextlib.closing(sqlite3.connect(world.home / INDEX_FILE)) as db:
-        db.execute("UPDATE groups SET name = CAST(x'ff' AS TEXT) WHERE number > 0")
-        db.commit()
-    world.restart()
-    assert world.index.rebuilds == 1
-    assert world.find("badger") == ["a"]
-
-
 def test_the_next_search_reads_a_folder_added_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.entry("a", "badger")
     was = IndexWriter.changed
@@ -147,13 +134,6 @@ def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     assert not world.index.work(is_bulk=True)  # one file is left to the search
     assert world.find("badger") == ["e1"]
     assert "groups/main/memory/animals" in world.index.folders
-
-
-def test_files_read_on_demand_do_not_count_as_waiting(world: World) -> None:
-    world.entry("e1", "badger")
-    assert not world.index.work(is_bulk=True)
-    assert world.index.waiting == 0
-    assert world.find("badger") == ["e1"]
 
 
 def test_a_malformed_file_leaves_others_searchable(world: World) -> None:
@@ -263,23 +243,13 @@ def make_it_old(path: Path) -> None:
     db.close()
 
 
-def make_it_of_the_schema_before(path: Path) -> None:
-    path.unlink()
+def spoil_a_name(path: Path) -> None:
     with sqlite3.connect(path) as db:
-        db.executescript("""
-            CREATE TABLE sources (file TEXT PRIMARY KEY, grp TEXT NOT NULL) WITHOUT ROWID;
-            CREATE TABLE docs (id INTEGER PRIMARY KEY, grp TEXT NOT NULL, terms TEXT NOT NULL);
-            CREATE TABLE vectors (doc INTEGER PRIMARY KEY); CREATE TABLE recalled (grp TEXT PRIMARY KEY);
-            INSERT INTO docs VALUES (1, 'main', 'badger number');
-            PRAGMA user_version = 3001;
-            """)
+        db.execute("UPDATE groups SET name = CAST(x'ff' AS TEXT) WHERE number > 0")
     db.close()
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [spoil_with_garbage, spoil_a_page, make_it_old, make_it_of_the_schema_before, Path.unlink],
-)
+@pytest.mark.parametrize("spoil", [spoil_with_garbage, spoil_a_page, spoil_a_name, make_it_old, Path.unlink])
 def test_a_damaged_old_or_missing_index_is_rebuilt(world: World, spoil: Callable[[Path], None]) -> None:
     for number in range(50):
         world.entry(f"e{number}", f"badger number {number}, " + "padding " * 20)
