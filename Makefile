@@ -16,7 +16,7 @@ RUN_TESTS ?= -m pytest
 # `make check` runs what failed once more, alone: see there.
 TWICE  := .ci/twice.py $(VENV)/.results
 
-.PHONY: run test test-cluster test-page screenshots browser demo cluster check lint compiled ready-313 check-313 crash crash-hooks fuzz mcp-js coding-tools wheels packages bench schemas clean help
+.PHONY: run test test-cluster test-page screenshots browser demo cluster check other-suites lint compiled ready-313 check-313 crash crash-hooks fuzz mcp-js coding-tools wheels packages bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
@@ -100,17 +100,20 @@ cluster: $(VENV)/.cluster
 demo: $(VENV)/.run
 	$(VENV)/bin/python docs/demo/demo.py
 
-# First what one core does, side by side: both environments, Chromium, lint and types. Each prints when it is done.
+# First what one core does, side by side: both environments, Chromium, lint and types. Then the main suite beside all
+# others, since each waits half of its time. What is side by side prints when it is done.
 check:
 	@echo "making environments and Chromium where they are missing, and checking format, lint and types: some minutes"
-	@$(MAKE) -j --no-print-directory $(if $(filter output-sync,$(.FEATURES)),-Otarget) NEEDED=$(VENV)/.browser \
-	  lint compiled browser $(if $(PYTHON313),ready-313)
+	@$(SIDE_BY_SIDE) NEEDED=$(VENV)/.browser lint compiled browser $(if $(PYTHON313),ready-313)
 	@rm -f $(VENV)/.results
-	$(MAKE) test RUN_TESTS="$(TWICE)"
-	$(MAKE) test-cluster RUN_TESTS="$(TWICE)"
-	$(MAKE) test-page RUN_TESTS="$(TWICE)"
-	$(if $(PYTHON313),$(MAKE) check-313 RUN_TESTS="$(TWICE)",@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
+	@echo "running all tests: ten minutes"
+	@$(SIDE_BY_SIDE) RUN_TESTS="$(TWICE)" test other-suites
 	@$(VENV)/bin/python $(TWICE) --total
+other-suites: $(VENV)/.browser
+	$(MAKE) test-cluster
+	$(MAKE) test-page
+	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
+SIDE_BY_SIDE := $(MAKE) -j --no-print-directory $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 
 NEEDED ?= $(VENV)/.dev
 lint: $(NEEDED)

@@ -25,7 +25,7 @@ MAX_FLAKY: Final = 2
 
 @dataclass
 class Results:
-    """What came of the suites so far."""
+    """What came of a suite, or of several."""
 
     passed: int = 0
     failed: int = 0
@@ -60,32 +60,40 @@ def _passes_alone(test: str, environment: dict[str, str]) -> bool:
     return subprocess.call(again, env=environment) == pytest.ExitCode.OK
 
 
-def run_suite(arguments: list[str], results: Results) -> int:
-    """Run one suite and add what came of it to `results`; return the exit code of the check."""
+def read_results(path: Path) -> Results:
+    """Return the sum of the suites that have ended so far."""
+    total = Results()
+    for line in path.read_text().splitlines() if path.exists() else ():
+        suite = Results(**json.loads(line))
+        total = Results(total.passed + suite.passed, total.failed + suite.failed, total.flaky + suite.flaky)
+    return total
+
+
+def run_suite(arguments: list[str], room: int) -> tuple[int, Results]:
+    """Run one suite in which at most `room` tests may be flaky; return the exit code of the check and the results."""
     outcomes = Outcomes()
     environment = dict(os.environ)  # before the suite adds to it
     code = int(pytest.main(arguments, plugins=[outcomes]))
     failed = sorted(outcomes.failed)
-    results.passed += len(outcomes.passed - outcomes.failed)
-    may_be_flaky = code == pytest.ExitCode.TESTS_FAILED and not outcomes.is_broken
-    if may_be_flaky and 0 < len(failed) <= MAX_FLAKY - len(results.flaky):
+    flaky: list[str] = []
+    if code == pytest.ExitCode.TESTS_FAILED and not outcomes.is_broken and 0 < len(failed) <= room:
         flaky = [test for test in failed if _passes_alone(test, environment)]
-        results.flaky += flaky
-        results.passed += len(flaky)
-        if flaky == failed:
-            return 0
-        failed = [test for test in failed if test not in flaky]
-    results.failed += len(failed)
-    return code
+        code = 0 if flaky == failed else code
+    passed = len(outcomes.passed - outcomes.failed) + len(flaky)
+    return code, Results(passed, len(failed) - len(flaky), flaky)
 
 
 def main(path: Path, arguments: list[str]) -> int:
-    results = Results(**json.loads(path.read_bytes())) if path.exists() else Results()
-    code = 0 if arguments == ["--total"] else run_suite(arguments, results)
-    path.write_text(json.dumps(asdict(results)))
+    code = 0
+    if arguments != ["--total"]:
+        code, results = run_suite(arguments, MAX_FLAKY - len(read_results(path).flaky))
+        with path.open("a") as file:  # suites may run side by side
+            print(json.dumps(asdict(results)), file=file)
+    total = read_results(path)
+    code = code or len(total.flaky) > MAX_FLAKY
     if code or arguments == ["--total"]:
-        print(results, flush=True)
-    return code
+        print(total, flush=True)
+    return int(code)
 
 
 if __name__ == "__main__":
