@@ -173,6 +173,10 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     delete.add_argument("entry", metavar="ENTRY", help="its id")
     _add_id(delete)
 
+    forget = command("forget", "Does nothing: it was the name of `delete`.")
+    forget.add_argument("entry", nargs="?", help=argparse.SUPPRESS)
+    _add_id(forget)
+
     context = command("context", "Print the context for the next answer of the model.")
     context.add_argument("--message", metavar="TEXT", help="what the user says now")
     context.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
@@ -256,7 +260,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     command("relay", "Carry a folder's requests to a home on other machines.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
-    for one in (remember, save, delete, context, recall, history, messages, tasks, ask, answer, ping):
+    for one in (remember, save, delete, forget, context, recall, history, messages, tasks, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     parser.description = _HELP + "".join(_listed(descriptions))
     return parser, commands.choices
