@@ -44,9 +44,9 @@ def member(request: Request, name: str, most: int = 4096) -> str | None:
     return value or None
 
 
-def number(request: Request, name: str, default: int = 0) -> int:
-    """Return a number in an address. Raises Invalid."""
-    return checked_number(request.query_params.get(name) or str(default), name)
+def number(request: Request, name: str) -> int:
+    """Return a number in an address, 0 where it is missing. Raises Invalid."""
+    return checked_number(request.query_params.get(name) or "0", name)
 
 
 def checked_number(text: str, name: str) -> int:
