@@ -28,7 +28,6 @@ from honeybadger_agent.wire import (
     parse_members,
     parse_request,
 )
-from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, posted, shown_of
 from honeybadger_host.web.live import Streams, event
@@ -53,7 +52,7 @@ def _talk(request: Request) -> Response:
         sessions=home.sessions(group),
         turns=history.messages,
         most_turns=PER_PAGE,
-        messages=home.read(group, made(GetMessages, limit=MAX_NAMED)).messages,
+        messages=home.read(group, made(GetMessages)).messages,
         turn=turn,
         sent=sent,
         done=member(request, "done", 20),
