@@ -80,8 +80,6 @@ class Chat:
     heard: Heard | None = None
     """Messages that come; None: nobody looks on."""
     is_history_told: bool = False
-    consolidated: dict[str, int] = field(default_factory=dict)
-    """Session -> up to which turn it was consolidated at the last answer."""
 
     # ------------------------------------------------------------------------------------------------------- its life
 
@@ -184,7 +182,6 @@ class Chat:
         del self.unanswered[message.request_id]
         showing.finish(result)
         self.answered = message.session, result.turn or None
-        self._tell_consolidated(result.consolidated)
         return result
 
     async def _answer_or_stop(self, message: Message, showing: Showing, *, is_new: bool) -> ChatResult:
@@ -239,13 +236,6 @@ class Chat:
         return result
 
     # ------------------------------------------------------------------------------------------------ what is said back
-
-    def _tell_consolidated(self, up_to: int) -> None:
-        """Say when older turns of the session were consolidated since the answer before."""
-        before = self.consolidated.get(self.client.session, up_to)
-        self.consolidated[self.client.session] = up_to
-        if up_to > before:
-            self._told(f"(The conversation up to turn {up_to} is told in HISTORY.md and summary.md from now on.)")
 
     def _note(self, text: str) -> None:
         if self.is_for_people:

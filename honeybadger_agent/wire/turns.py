@@ -34,9 +34,6 @@ class ChatResult(Result):
     stopped_by: str | None = Field(
         default=None, description="The limit or person that ended the turn early; null: the model finished."
     )
-    consolidated: int = Field(
-        default=0, description="Turns of the session up to this number are now in HISTORY.md and summary.md; 0: none."
-    )
 
 
 class Chat(Request[ChatResult], changes=True, is_turn=True):

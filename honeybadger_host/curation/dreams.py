@@ -96,12 +96,9 @@ class Dreamt(NamedTuple):
 class Dreams:
     """Makes passes; `infers` adds one over people's turns. Event loop."""
 
-    def __init__(
-        self, uses: PassDependencies, *, infers: bool = True, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, uses: PassDependencies, *, infers: bool = True) -> None:
         self._uses = uses
         self._infers = infers
-        self._clock = clock
 
     async def make(self, group: str, is_trial: bool = False) -> Dreamt:
         """Make a pass over a group.
@@ -110,14 +107,14 @@ class Dreams:
             is_trial: nothing is changed or kept except the cost of the model.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
-        snapshot = await anyio.to_thread.run_sync(take, self._uses, group, self._clock())
+        snapshot = await anyio.to_thread.run_sync(take, self._uses, group, datetime.now(UTC))
         tidied = await self._tidy(snapshot, is_trial)
         inferred, told = None, ""
         if self._infers and self._uses.asker is None:
             told = "no preferences are inferred: that takes a model"
         elif self._infers:
             try:
-                inferred = await infer(self._uses, snapshot, self._clock(), is_trial=is_trial)
+                inferred = await infer(self._uses, snapshot, datetime.now(UTC), is_trial=is_trial)
             except FAILED as error:
                 told = f"no preferences are inferred: {error}"  # the first pass keeps its changes
                 log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
@@ -127,7 +124,7 @@ class Dreams:
     async def _tidy(self, snapshot: Snapshot, is_trial: bool) -> Made | None:
         """Make the first pass; an unfinished question from before a restart is continued."""
         uses, group = self._uses, snapshot.group
-        name = await uses.name_of(group, "dream", self._clock())
+        name = await uses.name_of(group, "dream", datetime.now(UTC))
         feedback = await anyio.to_thread.run_sync(self._feedback, group)
         pairs, text, given = await anyio.to_thread.run_sync(self._asked, snapshot, feedback)
         question = Question(group, name, "dream", uses.directives.read("dream"), text)
@@ -140,7 +137,7 @@ class Dreams:
     def _feedback(self, group: str) -> Turns:
         """Return the feedback of the last days, as turns."""
         try:
-            found = read_feedback(self._uses.home, group, self._clock() - _FEEDBACK_OF)
+            found = read_feedback(self._uses.home, group, datetime.now(UTC) - _FEEDBACK_OF)
         except OSError as error:
             raise WorldFailed(f"the feedback of {group} cannot be read: {error.strerror}") from error
         turns = map(as_turn, found)
@@ -177,7 +174,7 @@ class Dreams:
         known = snapshot.known(turns, uses)
         known = replace(known, texts={**known.texts, **standing(uses.home, group, operations)})
         base = {name: snapshot.digests[name] for one in operations for name in one.sources if name in snapshot.digests}
-        made = proposed(question, answer, operations, known, made_at=self._clock(), base=base)
+        made = proposed(question, answer, operations, known, made_at=datetime.now(UTC), base=base)
         return unsettled(made, snapshot.earlier)
 
 

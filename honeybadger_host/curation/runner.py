@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -138,13 +138,11 @@ class Curator:
         dreams: Dreams,
         due_dreams: DueDreams | None = None,
         enrichment: Enrichment | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._uses = uses
         self._dreams = dreams
         self._due_dreams = due_dreams
         self._enrichment = enrichment
-        self._clock = clock
         self._lock = threading.Lock()
         self._grown: set[Job] = set()
         self._saved: set[Saved] = set()
@@ -207,11 +205,11 @@ class Curator:
         async with anyio.create_task_group() as tasks:
             while True:
                 await self._add_grown()
-                if self._due_dreams is not None and self._clock() >= dreams_at:
-                    dreams_at = self._clock() + DREAM_LOOK_SECONDS
+                if self._due_dreams is not None and time.monotonic() >= dreams_at:
+                    dreams_at = time.monotonic() + DREAM_LOOK_SECONDS
                     for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
                         self.jobs.add(Job(group, "dream"))
-                for job in self.jobs.take(self._clock(), self._uses.busy_groups()):
+                for job in self.jobs.take(time.monotonic(), self._uses.busy_groups()):
                     tasks.start_soon(self._do, job)
                 with anyio.move_on_after(LOOK_SECONDS):
                     await self.jobs.ended.wait()
@@ -247,7 +245,7 @@ class Curator:
     def _failed(self, job: Job, why: str) -> dict[str, object]:
         """Let a failed job wait; return what the log says of it."""
         self.failures += 1
-        pause = self.jobs.fail(job, why, self._clock())
+        pause = self.jobs.fail(job, why, time.monotonic())
         return {
             "kind": job.kind,
             "group": job.group,

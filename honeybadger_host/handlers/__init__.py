@@ -196,7 +196,6 @@ def turn_dependencies(settings: Settings, dependencies: Dependencies, runtime: A
         runtime,
         dependencies.turn_logs,
         dependencies.sessions,
-        dependencies.watermarks,
         Screen(settings.security.secrets),
         TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds),
         settings.conversation.enabled,

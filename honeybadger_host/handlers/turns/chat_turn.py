@@ -39,7 +39,6 @@ from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import ShownContext, Turn
 
@@ -90,7 +89,6 @@ class TurnDependencies:
     runtime: AgentRuntime
     turn_logs: TurnLogs
     documents: Sessions
-    watermarks: Watermarks
     screen: Screen
     limits: TurnLimits
     are_kept: bool
@@ -119,7 +117,6 @@ class ChatTurn:
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     turn: AgentTurn | None = None
     model: str = ""
-    consolidated: int = 0
     context: ShownContext | None = None
     outcome: TurnOutcome | None = None
     parent: ChatTurn | None = None
@@ -176,8 +173,6 @@ class ChatTurn:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
         deps, asked, under_way = self.deps, self.asked, self.under_way
         client = await anyio.to_thread.run_sync(_client, deps, asked, self.agent)
-        mark = await anyio.to_thread.run_sync(deps.watermarks.read, asked.group, asked.session)
-        self.consolidated = 0 if mark is None else mark.turn
         context = await client(made(GetContext, self.content, most_turns=self.most_turns))
         self.context = ShownContext(context.hash, context.seq)
         allowed = self.agent.tools
@@ -229,7 +224,6 @@ class ChatTurn:
             output_tokens=outcome.output_tokens,
             delegated_tokens=sum(answer.tokens for answer in outcome.answers),
             stopped_by=outcome.stopped_by,
-            consolidated=self.consolidated,
             neutralised=dict(self.changed),
         )
         return Outcome(result.model_dump(exclude_none=True), changes)

@@ -11,39 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.curation.proposal import Evidence, Gates, Operation, Proposal, dump_proposal, parse_proposal
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-visible = texts.filter(lambda text: text.strip() != "")
-evidence = st.builds(Evidence, session=st.just("main"), turn=st.integers(1, 99), quote=visible)
-operations = st.builds(
-    Operation,
-    n=st.just(1),
-    op=st.just("merge"),
-    sources=st.permutations(["aa", "bb", "MEMORY.md#4f"]).map(tuple),
-    result=visible,
-    category=st.none() | st.just("user-preferences/look"),
-    tags=st.lists(visible, max_size=2).map(tuple),
-    evidence=st.lists(evidence, max_size=2).map(tuple),
-    why=texts,
-    state=st.sampled_from(["waiting", "applied", "refused", "struck", "stale"]),
-)
-proposals = st.builds(
-    Proposal,
-    id=st.just("p1"),
-    group=st.just("kitchen"),
-    kind=st.just("dream"),
-    made_at=st.datetimes(timezones=st.just(UTC)),
-    base=st.dictionaries(st.just("k3v9x2m4q7p1"), st.just("0" * 64)),
-    operations=st.lists(operations, max_size=1).map(tuple),
-)
-
-
-@given(proposals)
-def test_a_written_proposal_reads_back_the_same(proposal: Proposal) -> None:
-    data = dump_proposal(proposal)
-    assert parse_proposal(data) == proposal
-    assert dump_proposal(parse_proposal(data)) == data
+from honeybadger_host.curation.proposal import Gates, dump_proposal, parse_proposal
 
 
 def file(operation: dict[str, Any] | None = None, **changed: Any) -> bytes:
@@ -58,6 +26,7 @@ def test_a_person_may_leave_out_whatever_says_nothing() -> None:
     assert (proposal.made_at, proposal.by) == (datetime(2026, 11, 21, 12, tzinfo=UTC), "rules")
     assert (proposal.operations[0].state, proposal.operations[0].gates) == ("waiting", Gates())
     assert parse_proposal(b"\xef\xbb\xbf" + file({"title": None}, session=None)) == proposal
+    assert parse_proposal(dump_proposal(proposal)) == proposal
 
 
 @pytest.mark.parametrize(
