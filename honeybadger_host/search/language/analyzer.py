@@ -64,13 +64,8 @@ _STEMMED: Final = frozenset(Stemmer.algorithms())
 _ALL_STOPS: Final = frozenset().union(*STOP.values())
 
 
-def _languages_of(word: str) -> tuple[str, ...]:
-    """Return the languages in which a word is a stop word."""
-    return tuple(language for language, words in STOP.items() if word in words)
-
-
-# Stop word -> its languages.
-_STOPS_IN: Final = {word: _languages_of(word) for word in _ALL_STOPS}
+# Stop word -> the languages in which it is one.
+_STOPS_IN: Final = {word: [language for language, words in STOP.items() if word in words] for word in _ALL_STOPS}
 _SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
 
 
@@ -288,7 +283,8 @@ def _analyse(token: str, language: str) -> list[str]:
         return _number_terms(word.casefold())
     parts = [part for joined in _JOINT.split(word) for part in _CAMEL.split(joined) if part]
     if not word.isascii() and (other := _other_script(word)) is not None:
-        return list(dict.fromkeys(_foreign_stem(part.casefold(), other) for part in ("".join(parts), *parts)))
+        # accents are removed last: Russian suffixes have some
+        return list(dict.fromkeys(_fold(_stem(part.casefold(), other)) for part in ("".join(parts), *parts)))
     whole = _fold("".join(parts).replace("'", "").casefold())
     if len(parts) == 1:
         return [_stem(whole, language)]
@@ -296,11 +292,6 @@ def _analyse(token: str, language: str) -> list[str]:
     for part in parts:
         terms.extend(_number_terms(part) if part[0].isdigit() else [_stem(_fold(part.casefold()), language)])
     return terms
-
-
-def _foreign_stem(word: str, language: str) -> str:
-    """Return the stem of a casefolded word in another script. Accents are removed last: Russian suffixes have some."""
-    return _fold(_stem(word, language))
 
 
 def _number_terms(word: str) -> list[str]:

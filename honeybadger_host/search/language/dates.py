@@ -83,7 +83,7 @@ def _said(text: str, now: datetime | None) -> Iterator[Said]:
         named, day = part["dm"] or part["mm"] or part["om"] or part["am"], part["id"] or part["dd"] or part["md"]
         month = int(part["im"]) if part["im"] else None
         if named:
-            month = _month(named)
+            month = 1 + [each[:3] for each in _MONTHS].index(named[:3].casefold())
         if year is not None:
             span = _span(int(year), month, int(day) if day else None)
             if span is not None:
@@ -107,10 +107,6 @@ def _relative(part: dict[str, str | None], today: datetime) -> Span:
         back = (today.weekday() - _WEEKDAYS.index(part["weekday"].casefold())) % 7 or 7
         return _days(today - timedelta(days=back), 1)
     return _days(today - timedelta(days=(part["near"] or "").casefold() != "today"), 1)
-
-
-def _month(name: str) -> int:
-    return 1 + [each[:3] for each in _MONTHS].index(name[:3].casefold())
 
 
 def _span(year: int, month: int | None, day: int | None) -> Span | None:
