@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
-from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import JournalError
 from honeybadger_host.handler_kinds import Asked, QueryHandler
 from honeybadger_host.handlers.entries.saving import is_pinned_note
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.scoring import Hit
 
+_MAX_OTHERS: Final = 5  # equal notes named with a hit: a model reads them all
 MAX_TEXT_LENGTH: Final = 2000
 _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "all": KINDS,
@@ -182,7 +182,7 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
     if found.kind == "turn":
         shown["session"] = found.session
     if others:
-        shown["also"] = [{"id": name_of(other), **_signature(other)} for other in others[:MAX_NAMED]]
+        shown["also"] = [{"id": name_of(other), **_signature(other)} for other in others[:_MAX_OTHERS]]
     return shown
 
 
