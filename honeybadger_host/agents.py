@@ -137,7 +137,7 @@ class Agents:
         return None if agent is None else agent.tools
 
     def forbids(self, sender: str, type_name: str) -> str | None:
-        """Return why a sender may not make a request of a type; None: it may."""
+        """Return why a sender may not make a request of a type, or None if it may."""
         agent = self.current.get(sender)
         if type_name in DELEGATION and (agent is None or not agent.delegates_to):
             return f"{sender} cannot give tasks to others: there is no delegates_to in {AGENTS_FOLDER}/{sender}.json"

@@ -133,7 +133,7 @@ def _put_together(
 ) -> Host:
     """Return the host, layer by layer; `opened` closes them at its end, or when a later one fails.
 
-    What a layer is given to call in one above it is there by the time it calls.
+    A layer may be given a function of a layer above it, which exists by the time it is called.
     """
 
     def changed(file: str) -> None:
@@ -305,7 +305,7 @@ def _curator_of(
     models: Models,
     pipeline: Callable[[], Pipeline],
 ) -> Curator:
-    """Return what looks after memory, in the background and when somebody asks for it."""
+    """Return the curator, which looks after memory in the background and on request."""
     asker, has_model = _asker_of(settings, memory.journal, models, lambda: pipeline().writer_slot)
     uses = PassDependencies(
         home,
@@ -333,7 +333,7 @@ def _curator_of(
 def _asker_of(
     settings: Settings, journal: Journal, models: Models, writer_slot: Callable[[], CapacityLimiter]
 ) -> tuple[Asker, bool]:
-    """Return what asks the model that looks after memory, and whether there is one; else rules do it."""
+    """Return the asker of the curation model, and whether there is such a model; without one, rules decide."""
     name = settings.model.curation or settings.model.name
     keeps_secrets = settings.security.secrets == "off"
     is_set = "timeout_seconds" in settings.model.model_fields_set
@@ -350,7 +350,7 @@ def _asker_of(
 
 
 def _due_dreams_of(home: Path, settings: Settings, ledger: InjectionLedger) -> DueDreams | None:
-    """Return what says when groups are to dream by themselves, if they are. Raises SettingsError."""
+    """Return the schedule of automatic dreams, or None if there are none. Raises SettingsError."""
     if not settings.dream.schedule:
         return None
     try:
@@ -375,7 +375,7 @@ def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:
 
 
 def open_metrics(home: Path, textfile: str) -> Metrics | None:
-    """Return what writes the metrics, if they are asked for. Raises SettingsError."""
+    """Return the writer of metrics, or None if none are wanted. Raises SettingsError."""
     if not textfile:
         return None
     _check_installed("prometheus_client", "metrics.textfile needs prometheus-client", "metrics")

@@ -101,7 +101,7 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
 
     Args:
         flags: dotted name -> value, as `{"log.level": "debug"}`.
-    Raises SettingsError: a name is unknown (the nearest known one is named) or a value is wrong.
+    Raises SettingsError if a name is unknown (the nearest known one is named) or a value is wrong.
     """
     path = home / CONFIG_FILE
     origins = dict.fromkeys(_names(), "default")
@@ -166,7 +166,7 @@ def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
 
     Args:
         is_own: it is the provider of `model.name`: a key goes to nobody else.
-    Raises SettingsError: a credential is there and cannot be read.
+    Raises SettingsError if a credential is there and cannot be read.
     """
     names = [f"{provider}_api_key", *(["model_api_key"] if is_own else [])]
     for name in names:
@@ -193,12 +193,12 @@ def host_zone() -> str:
 
 
 def notify_socket() -> str | None:
-    """Return systemd's notification socket; None: systemd did not start this process."""
+    """Return systemd's notification socket, or None if systemd did not start this process."""
     return os.environ.get("NOTIFY_SOCKET") or None
 
 
 def watchdog_seconds() -> float | None:
-    """Return systemd's watchdog interval in seconds; None: it has none."""
+    """Return systemd's watchdog interval in seconds, or None if it has none."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     return int(microseconds) / 1_000_000 if microseconds.isdigit() and int(microseconds) > 0 else None
 

@@ -21,14 +21,14 @@ _OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
 
 
 def missing_extra(name: str) -> str | None:
-    """Return the library that a model lacks, and how to install it; None: none is missing."""
+    """Return the library that a model lacks, and how to install it, or None if none is missing."""
     if name.partition(":")[0] in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:
         return f"{name} needs pydantic-ai, which is not installed: {HOST_EXTRA.format('llm')}"
     return None
 
 
 def what_is_missing(name: str) -> str | None:
-    """Return why no model of this name can answer here; None: one can."""
+    """Return why no model of this name can answer here, or None if one can."""
     try:
         split_name(name)
     except ModelFailed as error:
@@ -46,7 +46,7 @@ class Models:
         self._lock = anyio.Lock()
 
     async def open(self, name: str | None) -> Model:
-        """Return a model by its name, None: the host's own. Raises ModelFailed."""
+        """Return a model by its name, or None if the host's own. Raises ModelFailed."""
         name = name or self._settings.name
         async with self._lock:
             if (model := self._models.get(name)) is None:

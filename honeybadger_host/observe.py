@@ -135,7 +135,7 @@ class Throttle:
 class Outlet:
     """Standard error, unbuffered, one whole line after another from any thread.
 
-    What cannot be written is lost: a log on a full disk, or a reader that went, must not stop the pipeline.
+    Lines that cannot be written are lost: a full disk, or a reader that ended, must not stop the pipeline.
     """
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ def check_group(folder: Path, group: str) -> None:
 
 
 def inbox_group(folder: Path) -> str:
-    """Return any group, for requests that belong to all. Raises NotFound: there is none."""
+    """Return any group, for requests that belong to all. Raises NotFound if there is none."""
     from honeybadger_host.files.group_places import groups_in
 
     found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)

@@ -116,7 +116,7 @@ def show(
 ) -> None:
     """Print a file as it is, or as it was at a moment.
 
-    What the journal cannot know is said, not guessed.
+    If the journal cannot know it, the command says so.
     """
     from honeybadger_host.documents.history import read_past, version_at
     from honeybadger_host.journal.schema import LAST_SEQ

@@ -116,7 +116,7 @@ def _lines(rows: list[dict[str, Any]], left_out: int) -> Iterator[str]:
 
 
 def _edited(text: str) -> str:
-    """Return a text as edited in the user's editor. Raises HostError: it cannot be started, or it failed."""
+    """Return a text as edited in the user's editor. Raises HostError if it cannot be started, or it failed."""
     from honeybadger_host.configuration import editor_of_user
 
     editor = editor_of_user()

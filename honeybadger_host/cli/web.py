@@ -26,7 +26,7 @@ def web(
 ) -> None:
     """Serve the operators' page until Ctrl-C. The link that is printed works once.
 
-    Where a page of the home runs already, print its next link.
+    If the home's page already runs, print another link to it.
     """
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.observe import configure_logging

@@ -36,7 +36,7 @@ OFF: Final = "no conversation is kept on this host (conversation.enabled): do wi
 
 
 def prepare_turn(turn_logs: TurnLogs, documents: Sessions) -> Callable[[Asked], None]:
-    """Return what loads a session before turns are added to it."""
+    """Return a function that loads a session before turns are added to it."""
 
     def prepare(asked: Asked) -> None:
         turn_logs.load(asked.group, asked.session)
@@ -63,7 +63,7 @@ class _Said:
 
 
 def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member: str) -> _Said:
-    """Return what a turn says as the log keeps it.
+    """Return the content of a turn as the log keeps it.
 
     Args:
         member: its path in the request, as `payload`.
@@ -194,7 +194,7 @@ def append_turns(
 
 
 def _said_with_data(screen: Screen, asked: Asked, keyed: KeyedTurn, place: int) -> tuple[_Said, str | None]:
-    """Return what a turn says and its data, without credentials. Raises Refusal."""
+    """Return the content and the data of a turn, without credentials. Raises Refusal."""
     said = _said(screen, asked, keyed, f"payload.turns.{place}")
     if keyed.data is None:
         return said, None

@@ -104,7 +104,7 @@ async def _begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay) 
 
 
 async def _parent_of(deps: TurnDependencies, asked: Asked, payload: DelegateToAgent) -> ChatTurn | None:
-    """Return the turn that asks; None: a program does. Raises Refusal.
+    """Return the turn that asks, or None if a program does. Raises Refusal.
 
     After a restart this request may be met before that turn goes on.
     """

@@ -46,7 +46,7 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
 
 
 def _rendered(asked: Asked, content: str, section: str, now: datetime) -> RenderedNote:
-    """Return a note as it is written, signed by the sender. Raises Refusal: nothing of it is visible."""
+    """Return a note as it is written, signed by the sender. Raises Refusal if nothing of it is visible."""
     try:
         return render_note(content, section, asked.sender, now)
     except ValueError:

@@ -154,7 +154,7 @@ def moment(text: str | None, member: str, *, is_end: bool = False) -> float | No
 
 
 def _weakness(hit: Hit) -> str | None:
-    """Return why a hit matches the question only weakly; None when it matches well, or by its date or meaning."""
+    """Return why a hit matches the question only weakly, or None if it matches well, or by its date or meaning."""
     from honeybadger_host.search.ranking import objection
 
     return None if hit.parts.keys() & OTHER_GROUNDS else objection(hit)

@@ -100,7 +100,7 @@ def delete_session(documents: Sessions) -> ChangeHandler[None]:
 
 
 def _kept(asked: Asked, turns: int, begins_after: int) -> list[str]:
-    """Return what a deletion does not forget."""
+    """Return in words the parts of a session that a deletion keeps."""
     kept = ["notes, entries and proposals of the group: they are not the session's"]
     kept.append("what HISTORY.md and summary.md tell of it, if it was consolidated: edit them")
     kept.append("working memory of the session: its entries expire by themselves")

@@ -56,7 +56,7 @@ def looks_of(name: str) -> str:
 
 
 def speaker_of(sender: str | None, default: str, member: str = "payload.sender") -> str:
-    """Return the name that a turn is shown under. Raises Refusal: it could forge another speaker's line.
+    """Return the name that a turn is shown under. Raises Refusal if it could forge another speaker's line.
 
     Args:
         member: the name's place in the request.

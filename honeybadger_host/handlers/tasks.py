@@ -84,13 +84,13 @@ class TaskDependencies:
         return schedule_of(task, now, self.host_zone, self.least_seconds)
 
     def why_idle(self, task: TaskFile) -> str | None:
-        """Return why a task does not run, though nothing is wrong with its file; None: it runs."""
+        """Return why a task does not run, though nothing is wrong with its file, or None if it runs."""
         agent = self.agents.current.get(task.agent or self.agents.default)
         return None if agent is None else why_without_model(agent.id, agent.model or self.model)
 
 
 def why_without_model(agent: str, model: str) -> str | None:
-    """Return why an agent does no tasks with a model; None: it does."""
+    """Return why an agent does no tasks with a model, or None if it does."""
     if model != "offline":
         return None
     return (
@@ -165,7 +165,7 @@ def _new_ids(asked: Asked) -> tuple[str, str]:
 
 
 def _agent(deps: TaskDependencies, asked: Asked, payload: ScheduleTask) -> str:
-    """Return who does it. Raises Refusal: there is no such agent, or an agent may not schedule it."""
+    """Return the agent that runs the task. Raises Refusal if there is none or it may not be scheduled."""
     known = deps.agents.current
     agent = payload.agent or (asked.sender if asked.sender in known else deps.agents.default)
     if agent not in known:
@@ -196,7 +196,7 @@ class _Found:
     now: datetime
 
     def mended(self) -> TaskFile:
-        """Return what the file says. Raises Refusal."""
+        """Return the task in the file. Raises Refusal."""
         if self.task is None:
             raise Refusal("conflict", f"{self.file} is wrong: {self.problem}; mend or cancel it", field="payload.task")
         return self.task
@@ -234,7 +234,7 @@ def _changed(deps: TaskDependencies, change: Callable[[_Found], _Done]) -> Chang
 
 
 def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
-    """Return the task that is asked for. Raises Refusal: the group has none of that id."""
+    """Return the task that is asked for. Raises Refusal if the group has none of that id."""
     id_: str = asked.payload.task
     file = task_file(asked.group, id_)
     data = deps.files.view(file)

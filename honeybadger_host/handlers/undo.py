@@ -185,7 +185,7 @@ def _notes_of(row: Row) -> list[bytes]:
 
 
 def _before(row: Row, journal: Path) -> bytes | None:
-    """Return what a written file held before; None: there was none. Raises Refusal: the journal never had that."""
+    """Return the earlier content of a file, or None if there was none. Raises Refusal if the journal never had it."""
     if row.offset == ABSENT:
         return None
     before = text_before(journal, row)

@@ -90,7 +90,7 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
 
 
 def _text_without(undone: UndoneEdit, held: bytes) -> bytes:
-    """Return what a file is to hold without an edit. Raises Refusal: the same was changed since."""
+    """Return the content of a file without an edit. Raises Refusal if the same lines changed since."""
     event, before, after = undone.event, undone.before, undone.after
     if is_json(event.file):
         text = merge_json(after, held, before)

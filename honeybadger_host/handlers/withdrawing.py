@@ -122,7 +122,7 @@ class Withdrawing:
     # ----------------------------------------------------------------------------------------------------------- undo
 
     def to_undo(self, row: Row) -> UndoneMark:
-        """Return what undoing a change of kind `MarkedKind` needs, loaded. Raises WorldFailed."""
+        """Return the loaded data for undoing a change of kind `MarkedKind`. Raises WorldFailed."""
         session = row.file.rpartition("/")[2].removesuffix(".jsonl")
         mark = parse_mark(row.data)
         assert mark is not None  # noqa: S101  the host wrote it

@@ -51,7 +51,7 @@ def working_table(
 
 
 def inventory_of(working_memory: WorkingMemoryStore, *, is_on: bool) -> InventoryOf:
-    """Return what the context asks for a session's inventory."""
+    """Return the function from which the context gets a session's inventory."""
 
     def off(group: str, session: str, now: datetime) -> Inventory:
         return Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
@@ -164,7 +164,7 @@ def _ttl(payload: SaveToWorkingMemory) -> timedelta:
 
 
 def _see_room(working_memory: WorkingMemoryStore, asked: Asked, file: str, now: datetime) -> bool:
-    """Return whether a key is new to its session. Raises Refusal: there is no room for another one."""
+    """Return whether a key is new to its session. Raises Refusal if there is no room for another one."""
     labels = working_memory.view(asked.group, asked.session).items()
     lives = {name: label for name, label in labels if not label.is_expired(now)}
     if file in lives:

@@ -50,7 +50,7 @@ def appearing(target: Path, what: str) -> Iterator[Path]:
 
     Args:
         what: its name in error messages.
-    Raises HostError: it cannot be made; then nothing is left.
+    Raises HostError if it cannot be made; then nothing is left.
     """
     if os.path.lexists(target):
         raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")

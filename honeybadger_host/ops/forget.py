@@ -133,9 +133,9 @@ class Forgetter:
                 log.error("forget.failed", error=str(error), now_what="the same command, or the next start, goes on")
 
     async def forget(self, asked: Asked) -> dict[str, Any]:
-        """Return what was removed.
+        """Return a report of what was removed.
 
-        Raises Refusal: there is no such thing. Raises WorldFailed, JournalError: it continues when asked again.
+        Raises Refusal if there is no such thing. Raises WorldFailed, JournalError: it continues when asked again.
         """
         wanted: Forget = asked.payload
         async with self._lock:
@@ -166,7 +166,7 @@ class Forgetter:
     # ---------------------------------------------------------------------------------------------------------- steps
 
     async def _looked(self, plan: Forgetting) -> dict[str, Any]:
-        """Return what would be removed."""
+        """Return a report of what would be removed."""
         done = Forgotten()
         done.add(await self._read(find, self._journal.path, plan))
         done.files.update(await self._read(self._files_with, plan))
@@ -373,7 +373,7 @@ def _remove_before(home: Path) -> list[str]:
 def remove_quotes(home: Path, plan: Forgetting, *, is_dry: bool = False) -> list[str]:
     """Remove uncollected replies, streams and dead letters with a text; return their paths. Raises WorldFailed.
 
-    Of a sender that is forgotten, all its replies go.
+    If a sender is forgotten, all its replies are removed.
     """
     phrases, found = plan.phrases, list[str]()
     forgotten = orjson.loads(plan.selector or "{}").get("sender")

@@ -60,7 +60,7 @@ class Metrics(Collector):
 
     Args:
         textfile: relative to `home`.
-    Raises SettingsError: the file cannot be written.
+    Raises SettingsError if the file cannot be written.
     """
 
     def __init__(self, home: Path, textfile: Path) -> None:
@@ -70,7 +70,7 @@ class Metrics(Collector):
         self._textfile = _checked(home / textfile)
 
     def publish(self, status: Mapping[str, Any], counters: Counters) -> None:
-        """Replace the text file. Raises OSError: it was not written."""
+        """Replace the text file. Raises OSError if it was not written."""
         self._taken = status, counters
         replace(self._textfile, generate_latest(self._registry), mode=0o644, is_durable=False)
 
@@ -112,7 +112,7 @@ class Metrics(Collector):
 
 
 def _number(status: Mapping[str, Any], where: str) -> Any:
-    """Return a number of a status; None: the status does not have it, as that of a host without a cluster."""
+    """Return a number of a status, or None if the status does not have it, as that of a host without a cluster."""
     value: Any = status
     for name in where.split("."):
         if name not in value:

@@ -31,7 +31,7 @@ def ask(
 
     Args:
         serve: serves an inbox once. Raises HomeLocked if a host was started meanwhile.
-    Raises HostError: the inbox cannot be used, or nobody answered.
+    Raises HostError if the inbox cannot be used, or nobody answered.
     """
     check_home(home)
     check_owner(home)

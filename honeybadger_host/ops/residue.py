@@ -121,7 +121,7 @@ def _is_packed(home: Path, folder: Path) -> bool:
 
 
 def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:
-    """Return how a text is written in a file; None: it is not in it. Raises OSError."""
+    """Return how a text is written in a file, or None if it is not in it. Raises OSError."""
     with open(path, "rb") as file:
         before = b""
         while chunk := file.read(_CHUNK_BYTES):
@@ -136,7 +136,7 @@ def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:
 
 
 def _in_tables(path: Path, phrases: Phrases) -> str | None:
-    """Return the table of a database that has a text; None: none has. Pages may split or compress a text."""
+    """Return the table of a database that has a text, or None if none has. Pages may split or compress a text."""
     try:
         with closing(connect_to_read(path)) as connection:
             tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

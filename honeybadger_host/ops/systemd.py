@@ -162,7 +162,7 @@ def remove(files: Sequence[Path], root: Path = Path("/")) -> list[Path]:
 
 
 def run(commands: Sequence[Sequence[str]]) -> None:
-    """Run commands one after another. Raises HostError: one failed; the following ones were not run."""
+    """Run commands one after another. Raises HostError if one failed; the following ones were not run."""
     for command in commands:
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)  # noqa: S603  ours
@@ -179,7 +179,7 @@ def is_booted() -> bool:
 
 
 def serves(unit: Path, home: Path, user_home: Path) -> str | None:
-    """Return the program with which a unit file serves this home; None: there is no such file, or it does not."""
+    """Return the program with which a unit file serves this home, or None if there is no such file, or it does not."""
     try:
         found = _EXEC.search(unit.read_text())
     except (OSError, UnicodeDecodeError):

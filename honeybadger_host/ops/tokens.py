@@ -48,7 +48,7 @@ def all_tokens(home: Path) -> list[SenderToken]:
 
 @contextmanager
 def _changed(home: Path) -> Iterator[dict[str, SenderToken]]:
-    """Yield the tokens to change, then write them. Raises HomeLocked: another command is changing them."""
+    """Yield the tokens to change, then write them. Raises HomeLocked if another command is changing them."""
     make_folders((home / TOKENS_FILE).parent)
     lock = try_lock(home / "data" / "tokens.lock")
     if lock is None:

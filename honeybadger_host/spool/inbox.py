@@ -33,7 +33,7 @@ TURNS_QUEUE: Final = f"/{TURNS}"  # how the queue of a group's turns ends; no na
 
 
 def turns_queue(group: str) -> str:
-    """Return what the queue of a group's turns is called; that of its requests is called as the group."""
+    """Return the name of the queue of a group's turns; the queue of its requests has the group's name."""
     return group + TURNS_QUEUE
 
 
@@ -159,7 +159,7 @@ class OpenInbox:
             os.unlink(name, dir_fd=self.replies_fd)
 
     def look(self, name: str) -> Signature | None:
-        """Return what has this name among the requests now, None when nothing has."""
+        """Return the signature of the request file with this name, or None if there is none."""
         try:
             return Signature.of(os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False))
         except OSError:

@@ -242,8 +242,8 @@ class Pipeline:
         """Run a turn of the host itself after the turns of people, and write its result as `change` does.
 
         Returns the reply; None: the host is ending, and the next start goes on with it.
-        Raises Refusal, WorldFailed: it could not be done; tried again it goes on where it was.
-        Raises CutShort: it will not be done.
+        Raises Refusal, WorldFailed if it could not be done; tried again it goes on where it was.
+        Raises CutShort if it will not be done.
         """
         self.wake()
         scope = await self.turn_queue.enter_behind(asked)

@@ -71,8 +71,8 @@ class ReplyRetention:
     def expire(self, was_watched_for: Callable[[float], bool], now: float) -> int:
         """Remove uncollected replies and unfinished temporary files; return how many were too old.
 
-        Of more replies than a sender's share the oldest go, too. What goes can be had again by asking again with the
-        same request.
+        If a sender has more replies than its share, the oldest are removed, too. Asking again with the same request
+        returns the reply again.
 
         Args:
             was_watched_for: whether nobody set the clock for that many seconds; else no file of that age expires.

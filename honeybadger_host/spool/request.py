@@ -197,7 +197,7 @@ class RequestReader:
     refused, too, when their turn comes."""
 
     def read(self, opened: OpenInbox, name: str, now: float) -> QueuedRequest | None:
-        """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
+        """Read and parse one file, once; None if it is gone, or somebody is still writing it."""
         inbox = opened.inbox
         first_seen = inbox.waiting.pop(name, (now, 0.0))[0] if inbox.waiting else now
         request = QueuedRequest(inbox, name, printable(name[:-5]), now, first_seen)

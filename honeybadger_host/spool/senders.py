@@ -119,7 +119,7 @@ class SenderList:
         self._stamp = signature_of(home / SENDERS_FILE)
 
     def refresh(self) -> bool:
-        """Read the file again if it changed; return whether it did. Raises SettingsError: the old list stays."""
+        """Read the file again if it changed; return whether it did. Raises SettingsError if the old list stays."""
         stamp = signature_of(self._home / SENDERS_FILE)
         if stamp == self._stamp:
             return False

@@ -375,7 +375,7 @@ def _drain(entries: AbstractContextManager[Iterator[os.DirEntry[str]]]) -> Itera
 
 
 def _what_now(error: OSError) -> str:
-    """Return what failed, and what to do where that is not about the inbox."""
+    """Return what failed in words, with advice if the inbox is not the cause."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{error.strerror}; raise the limit of open files (LimitNOFILE=, ulimit -n), see doctor"
     return str(error.strerror)

@@ -182,7 +182,7 @@ class TurnQueue:
             self.ended.set()
 
     async def stop_turn(self, stop: StopAsked) -> StopResult:
-        """End a turn and wait until it is answered. Raises Refusal: there is no such turn, or it takes too long."""
+        """End a turn and wait until it is answered. Raises Refusal if there is no such turn, or it takes too long."""
         running = self._lanes.get(stop.group)
         if running is not None and running.is_meant(stop):
             running.stop.ask(stop.by)

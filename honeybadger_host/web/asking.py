@@ -53,7 +53,7 @@ class Home:
     def ask(
         self, group: str, request: Request[ResultT], *, session: str = "main", seconds: float = 10.0
     ) -> tuple[ResultT, int | None]:
-        """Return the host's answer, and the number of the change that it made; None: it made none.
+        """Return the host's answer, and the number of the change that it made, or None if it made none.
 
         Raises: RequestFailed, as `honeybadger_agent.errors` lists; HostDown; NoAnswer.
         """

@@ -74,7 +74,7 @@ def _text_of(context: ContextResult) -> str:
 
 
 def _address_of(group: str, source: str) -> str | None:
-    """Return the page that shows a source of a context; None: there is none."""
+    """Return the page that shows a source of a context, or None if there is none."""
     match source.split("/"):
         case ["groups", of, "memory", *_] if of == group:
             return href("g", group, "memory", kind="entries")

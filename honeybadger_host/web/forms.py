@@ -37,7 +37,7 @@ def shown_of(request: Request) -> Shown:
 
 
 def member(request: Request, name: str, most: int = 4096) -> str | None:
-    """Return a member of an address; None: it is empty. Raises Invalid."""
+    """Return a member of an address, or None if it is empty. Raises Invalid."""
     value = request.query_params.get(name, "").strip()
     if len(value) > most:
         raise Invalid(f"{name} has {len(value)} characters, the limit is {most}")

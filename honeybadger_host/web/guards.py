@@ -57,7 +57,7 @@ class Access:
         self._renew()
 
     def enter(self, token: str) -> str | None:
-        """Return the cookie of a new session; None: the token is wrong or was used."""
+        """Return the cookie of a new session, or None if the token is wrong or was used."""
         if not secrets.compare_digest(_digest(token), self._token):
             return None
         self._renew()
@@ -111,7 +111,7 @@ class Guards:
         await answer(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return the answer to a request that is refused; None: it is allowed."""
+        """Return the answer to a request that is refused, or None if it is allowed."""
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
         host = headers.getlist("host")
         if len(host) != 1 or not self._is_ours(host[0]):

@@ -127,7 +127,7 @@ class Difference(NamedTuple):
 
 
 def difference_of(home: Home, seq: int) -> Difference:
-    """Return what one change changed. Raises NotFound, JournalError."""
+    """Return the difference that one change made. Raises NotFound, JournalError."""
     row = read_change(home.journal, seq) if home.journal.exists() else None
     if row is None:
         raise NotFound(f"there is no change {seq}")

@@ -55,7 +55,7 @@ class Need(NamedTuple):
 
 
 def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
-    """Return what needs the operator, the most urgent kind first."""
+    """Return the things that need the operator, most urgent first."""
     faults = [Need(fault.level, fault.message, "host", "/health", "Look") for fault in faults_in(status)]
     groups = groups_in(home.path)
     return [*faults, *_dead(home), *_unread(home), *_tasks(home, groups), *_budgets(status), *_proposals(home, groups)]

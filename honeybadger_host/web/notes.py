@@ -28,7 +28,7 @@ def id_of(group: str, note: str) -> str:
 
 
 def note_in(home: Home, group: str, id_: str) -> str | None:
-    """Return the text of a signed note in MEMORY.md by its id; None: it is not there."""
+    """Return the text of a signed note in MEMORY.md by its id, or None if it is not there."""
     memory = (home.read(group, ReadGroupFiles()).memory or "").encode()
     found = notes_of(group, memory).get(id_)
     return None if found is None or not found.author else memory[slice(*found.span)].decode()
@@ -50,7 +50,7 @@ def _edited(request: Request, form: dict[str, str]) -> Response:
 
 
 def _change_of(home: Home, group: str, was: Collection[str]) -> Difference | None:
-    """Return the newest change that removed a line of a note; None: it is older, or not recorded yet."""
+    """Return the newest change that removed a line of a note, or None if it is older, or not recorded yet."""
     for line in look_back(home.journal, LogFilter(group, file=f"groups/{group}/{MEMORY}")).lines:
         change = difference_of(home, line.seq)
         if any(sign == "-" and _bare(text) in was for sign, text in change.lines):

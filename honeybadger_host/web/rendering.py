@@ -133,7 +133,7 @@ def href(*parts: str, **query: object) -> str:
 
 
 def compared(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]] | None:
-    """Return the difference of two texts as pairs of sign and line; None: they are too long."""
+    """Return the difference of two texts as pairs of sign and line, or None if they are too long."""
     if len(before) + len(after) > _MAX_COMPARED_LINES:
         return None
     return [(line[:1], line[1:]) for line in [*difflib.unified_diff(before, after, lineterm="", n=2)][2:]]

@@ -129,7 +129,7 @@ def _listening(where: Path | int) -> Iterator[socket.socket]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket on which nobody listens. Raises HostError: somebody does, or it is no socket."""
+    """Remove a socket on which nobody listens. Raises HostError if somebody does, or it is no socket."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise HostError(f"{path} is there and is not a socket: choose another --socket")

@@ -33,7 +33,7 @@ class Due:
 def due(
     schedule: Schedule, since: datetime, now: datetime, missed: Missed, grace_seconds: float | None = None
 ) -> Due | None:
-    """Return the decision that is due now; None: nothing is due.
+    """Return the decision that is due now, or None if nothing is due.
 
     Args:
         since: runs up to it are dealt with. A clock that is before it makes nothing due.
@@ -53,7 +53,7 @@ def due(
 
 
 def missed_before(schedule: Schedule, since: datetime, run: datetime) -> tuple[datetime, datetime] | None:
-    """Return the first and the last run between two moments; None: there is none.
+    """Return the first and the last run between two moments, or None if there is none.
 
     Args:
         since: runs up to it are dealt with.

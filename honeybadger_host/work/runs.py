@@ -31,7 +31,7 @@ def stamp_of(at: datetime) -> str:
 
 
 def run_in(request: str) -> tuple[str, datetime] | None:
-    """Return the task and the run that a turn's id names; None: it is of something else."""
+    """Return the task and the run that a turn's id names, or None if it is of something else."""
     task, _, at = request.rpartition(".")
     try:
         return task, datetime.strptime(at, _RUN_FORMAT).replace(tzinfo=UTC)
@@ -88,7 +88,7 @@ class Run:
 
 
 def not_run(run: Run, states: TaskStates, event: Event, why: str) -> ChangeHandler[None]:
-    """Return what records that a run was not made, or failed."""
+    """Return the handler that records a run as failed or not made."""
 
     def decide(asked: Asked, now: datetime) -> Outcome:
         state = states.view(run.group, run.id) or TaskState(run.id)
@@ -99,7 +99,7 @@ def not_run(run: Run, states: TaskStates, event: Event, why: str) -> ChangeHandl
 
 
 def noted(group: str, task: str, states: TaskStates, event: Event, **members: Any) -> ChangeHandler[None]:
-    """Return what records that a task was seen first, paused or resumed."""
+    """Return the handler that records that a task was first seen, paused or resumed."""
 
     def decide(asked: Asked, now: datetime) -> Outcome:
         state = states.view(group, task) or TaskState(task)

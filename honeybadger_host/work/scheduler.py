@@ -1,8 +1,8 @@
 """Lets tasks run when they are due, each run once (HB7, HB10).
 
-What is due follows from the task's file, its newest record in the journal, and the clock; nothing else is kept. A run
-is a turn with an id made of task and moment, so one that a kill cut short is taken up by the next start, and one that
-ended left its record in the same commit.
+Due times follow from the task's file, its newest record in the journal, and the clock; nothing else is kept. A run is
+a turn whose id is made of task and time. After a kill the next start continues an interrupted run; a run that ended
+left its record in the same commit.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class Scheduler:
         self._known[key] = _Known(signature, data, task, schedule, problem)
 
     def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
-        """Return the next step of a task; None: nothing until its next moment, which is queued."""
+        """Return the next step of a task, or None if nothing until its next moment, which is queued."""
         task, schedule = known.task, known.schedule
         if task is None or schedule is None or self._uses.states.is_being_written(*key):
             return None  # a task is looked at again when its record is written

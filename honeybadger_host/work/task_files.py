@@ -66,7 +66,7 @@ def is_task_file(name: str) -> bool:
 
 
 def place_of(file: str) -> tuple[str, str] | None:
-    """Return group and id of a task's file, below the home folder; None: it is not one."""
+    """Return group and id of a task's file, below the home folder, or None if it is not one."""
     match file.split("/"):
         case ["groups", group, "tasks", name] if is_task_file(name) and has_tasks(group):
             return group, name[:-5]
@@ -79,7 +79,7 @@ def has_tasks(group: str) -> bool:
 
 
 def named_in(file_name: str) -> str | None:
-    """Return the id that a file in such a folder gives its task, though it may be wrong; None: it is no task's."""
+    """Return the id that a file in such a folder gives its task, though it may be wrong, or None if it is no task's."""
     name = printable(file_name)
     return name[:-5] if name.endswith(".json") and not name.startswith(".") else None
 

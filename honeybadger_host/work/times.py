@@ -60,7 +60,7 @@ Schedule: TypeAlias = Once | Interval | Cron
 
 
 def read_zone(name: str) -> ZoneInfo:
-    """Return an IANA time zone. Raises ValueError: it is not known here."""
+    """Return an IANA time zone. Raises ValueError if it is not known here."""
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
@@ -97,7 +97,7 @@ def read_cron(expression: str, zone: ZoneInfo, now: datetime, least_seconds: flo
 
 
 def next_run(schedule: Schedule, after: datetime) -> datetime | None:
-    """Return the first run after a moment, in UTC; None: there is none (for a cron line: within 50 years).
+    """Return the first run after a moment, in UTC, or None if there is none (for a cron line: within 50 years).
 
     Args:
         after: aware.
@@ -166,5 +166,5 @@ def _jump(zone: ZoneInfo, before: datetime, behind: datetime) -> datetime:
 
 
 def _wall(at: datetime, zone: ZoneInfo) -> datetime:
-    """Return what the zone's clock shows, without its zone."""
+    """Return the local time in a zone, without its zone."""
     return at.astimezone(zone).replace(tzinfo=None)

@@ -45,7 +45,7 @@ def _shown_file(file: str) -> str:
 
 
 def read_valid_until(text: str | None) -> datetime | None:
-    """Return the time that `valid_until` says, in UTC. Raises Refusal: it is not one, or has no zone."""
+    """Return the time that `valid_until` says, in UTC. Raises Refusal if it is not one, or has no zone."""
     if text is None:
         return None
     why, field = "is not a time", "payload.valid_until"
@@ -82,7 +82,7 @@ def check_version(what: str, expected: str | None, held: bytes | None) -> None:
 
 
 def the_one(id_: str, found: list[str]) -> str:
-    """Return the file of an id. Raises Refusal: there is none, or more than one."""
+    """Return the file of an id. Raises Refusal if there is none, or more than one."""
     if not found:
         raise not_found(id_)
     if len(found) > 1:

@@ -20,7 +20,7 @@ def archive_memory(places: EntryPlaces) -> ChangeHandler[tuple[bytes, tuple[int,
     files = places.files
 
     def prepare(asked: Asked) -> tuple[bytes, tuple[int, int]] | None:
-        """Return the bytes of MEMORY.md and the span of a note; None: it is an entry, whose files are loaded."""
+        """Return the bytes of MEMORY.md and the span of a note, or None if it is an entry, whose files are loaded."""
         payload: ArchiveMemory = asked.payload
         if payload.id.startswith(NOTE_ID):
             held, note = signed_note(asked, payload.id, files)

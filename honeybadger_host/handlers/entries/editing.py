@@ -93,7 +93,7 @@ class _Editing:
         return _Edit(texts, category, bound_for, tuple(places), origin, valid_until, gone)
 
     def _now_in(self, group: str, id_: str) -> Entry | None:
-        """Return the entry as it is on disk, its files loaded; None when there is not just one."""
+        """Return the entry as it is on disk, its files loaded, or None if there is not just one."""
         found = self.places.entries.find(group, id_)
         held = [self.places.files.load(file) for file in found]
         if len(found) != 1 or held[0] is None:
@@ -138,7 +138,7 @@ class _Editing:
         return Outcome(with_neutralised(shown(after, place, written), edit.texts.neutralised), changes)
 
     def _place_of(self, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
-        """Return the file of an entry after an edit. Raises Refusal: it moves to where something is."""
+        """Return the file of an entry after an edit. Raises Refusal if it moves to where something is."""
         if (after.category, after.name) == (before.category, before.name):
             return file
         if edit.bound_for != (after.category, after.name):

@@ -167,7 +167,7 @@ class _Listing:
         return rows, False
 
     def _read(self, group: str, listed: Listed) -> tuple[bytes, Entry] | None:
-        """Return what the file of an entry holds now, and the entry; None when the file is gone."""
+        """Return the bytes of an entry's file and the entry, or None if the file is gone."""
         place = entry_file(group, listed.category, listed.key)
         found = [place] if (self.entries.home / place).is_file() else self.entries.find(group, listed.key)
         for file in found:
@@ -257,7 +257,7 @@ def holds(where: Mapping[str, Any], entry: Entry) -> bool:
 
 
 def _json_of(content: str) -> Any:
-    """Return the JSON that a text is; None: it is not."""
+    """Return the JSON that a text is, or None if it is not."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:

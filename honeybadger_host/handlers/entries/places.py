@@ -35,7 +35,7 @@ def salted(place: Callable[[int], str], read: Callable[[str], bytes | None]) -> 
 def named_entry(
     entries: EntryFiles, lookups: Lookups, group: str, category: str, name: str
 ) -> tuple[str, bytes, Entry] | None:
-    """Return the entry of a name as its file is now, that file, and what it holds; None: there is none.
+    """Return the entry of a name as its file is now, that file, and what it holds, or None if there is none.
 
     It is found where it would be written, without the index, then where the index says.
 
@@ -88,7 +88,7 @@ class EntryPlaces:
             yield file
 
     def free(self, places: Iterable[str], category: str, name: str) -> str:
-        """Return the first of `places` that is free, see `named`. Raises Refusal: an entry has the name."""
+        """Return the first of `places` that is free, see `named`. Raises Refusal if an entry has the name."""
         places = list(places)
         if (held := self.holder(places, category, name)) is not None:
             why = f"entry {held[2].id} of {category} has this name: choose another, or edit that one"
@@ -96,7 +96,7 @@ class EntryPlaces:
         return first_free(self.look_at(places)[0])
 
     def holder(self, places: Iterable[str], category: str, name: str) -> tuple[str, bytes, Entry] | None:
-        """Return the entry among `places` that has a name, see `named`; None: there is none."""
+        """Return the entry among `places` that has a name, see `named`, or None if there is none."""
         _, standing = self.look_at(places)
         return next((one for one in standing if (one[2].category, one[2].name) == (category, name)), None)
 
@@ -121,7 +121,7 @@ class EntryPlaces:
 
 
 def first_free(place: str | None) -> str:
-    """Return a place that is free. Raises Refusal: there is none."""
+    """Return a place that is free. Raises Refusal if there is none."""
     if place is None:  # other saves of this batch took both: the next batch has new ones
         raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again")
     return place

@@ -259,7 +259,7 @@ def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
 def _saved(
     superseding: Superseding, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None
 ) -> Outcome:
-    """Return the outcome of a save. Raises Refusal: the entry would become too large."""
+    """Return the outcome of a save. Raises Refusal if the entry would become too large."""
     ids: Sequence[str] = asked.payload.supersedes or ()
     archived = superseding.changes(asked.group, entry, ids, said.gone, existed=replaces is not None)
     data = dump_entry(entry)

@@ -39,7 +39,7 @@ class Similar:
         self._looked_at = clock()
 
     def to(self, group: str, content: str) -> Sequence[dict[str, Any]] | None:
-        """Return entries that say nearly the same, most alike first; None: there was no time to look."""
+        """Return entries that say nearly the same, most alike first, or None if there was no time to look."""
         now = self._clock()
         self._left = min(_SAVED_SECONDS, self._left + (now - self._looked_at) * _SHARE_OF_TIME)
         self._looked_at = now

@@ -155,7 +155,7 @@ class EditedEntries:
                 log.warning("entry.not_superseded", file=file, id=id_, why=reply["error"]["message"])
 
     def _handler(self, entry: Entry, id_: str) -> ChangeHandler[Mapping[str, Refusal | str]]:
-        """Return what moves one entry to the archive, as another names it now."""
+        """Return the handler that archives an entry because another one supersedes it."""
 
         def prepare(asked: Asked) -> Mapping[str, Refusal | str]:
             return self.superseding.prepare(asked.group, [id_])

@@ -166,7 +166,7 @@ def _parsed(data: bytes | None, group: str, name: str) -> Proposal:
 
 
 def _chosen(proposal: Proposal, payload: DecideProposal) -> frozenset[int]:
-    """Return the numbers of the chosen operations. Raises Refusal: there are none, or one is already decided."""
+    """Return the numbers of the chosen operations. Raises Refusal if there are none, or one is already decided."""
     states = {each.n: each.state for each in proposal.operations}
     if payload.operations is None:
         chosen = frozenset(n for n, state in states.items() if state == "waiting")
@@ -213,7 +213,7 @@ def _unreadable(group: str, name: str, problem: str) -> dict[str, Any]:
 
 
 def _texts(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, str]:
-    """Return what the sources of a proposal say, in the archive, too, as far as they are there."""
+    """Return the texts of a proposal's sources, archived ones included; missing sources are left out."""
     wanted = {source for each in proposal.operations for source in each.sources}
     found: dict[str, str] = {}
     if any(source.startswith(NOTE_ID) for source in wanted):

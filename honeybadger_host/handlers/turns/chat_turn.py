@@ -286,7 +286,7 @@ class TurnsUnderWay:
                 self._end_children(turn)
 
     async def wait_for(self, group: str, name: str, seconds: float) -> ChatTurn | None:
-        """Return the turn of a name once it runs, None when it does not in time."""
+        """Return the turn of a name once it runs, or None if it does not in time."""
         with anyio.move_on_after(seconds):
             while (group, name) not in self._turns:
                 await self._came.wait()

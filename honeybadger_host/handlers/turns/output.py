@@ -28,8 +28,8 @@ def tool_run(answer: ToolAnswer) -> ToolRun:
 class CleanModel:
     """A model whose seconds are counted and in whose answers neither thinking nor a credential is left.
 
-    What it says is kept, shown and appended: it is cleaned once, before all of that, also where a person's words would
-    be refused: nobody can take a credential out of a model's answer and send it again.
+    A model's text is cleaned once, before it is kept, shown and appended. A credential is removed even where a person's
+    message would be refused, since nobody can correct a model's answer and send it again.
     """
 
     model: Model

@@ -159,7 +159,7 @@ def _own_server(name: str, settings: Model) -> str:
 
 
 def _why_silent(url: str) -> str | None:
-    """Return why a model's server does not list its models; None: it does."""
+    """Return why a model's server does not list its models, or None if it does."""
     try:
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection

@@ -159,7 +159,7 @@ def units(home: Path) -> Iterator[Finding]:
 
 
 def _file_system_of(path: Path) -> str | None:
-    """Return the type of the file system that a path is on; None: /proc does not say."""
+    """Return the type of the file system that a path is on, or None if /proc does not say."""
     try:
         lines = Path("/proc/self/mounts").read_text().splitlines()
     except OSError:
