@@ -77,7 +77,7 @@ def story(entry_id: str) -> list[Step]:
         Step("list_tasks", {}, '"id":"read-the-news"', {}),
         Step("resume_task", {"task": "read-the-news"}, 'next: ["20', {"state": "waiting"}),
         Step("cancel_task", {"task": "read-the-news"}, "state: over", {}),
-        Step("delete_session", {}, "file: data/context/main/main.json", {"is_deleted": True}),
+        Step("delete_session", {}, "is_deleted: true\nfile: data/context/", {"is_deleted": True}),
         Step("delete_session", {}, "is_deleted: false", {"is_deleted": False}),
         Step("edit_memory", {"id": entry_id, "tags": ["drinks"]}, f"Changed: [{entry_id}] in", {"tags": ["drinks"]}),
         Step("delete_memory", {"id": entry_id}, f"Deleted: [{entry_id}]", {"content": "User likes tea"}),

@@ -19,7 +19,7 @@ from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host import __version__
 from tests.agent.conftest import Answering
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, frozen_environment, run_agent, run_cli
+from tests.hosting import HostProcess, RawSender, frozen_environment, run_agent, run_cli
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Ran:
 class Shell:
     """Runs commands in this process, as `researcher` of a home."""
 
-    def __init__(self, home: Path, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self._where = ["--home", str(home), "--sender", "researcher"]
+    def __init__(self, home: Path, group: str, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self._where = ["--home", str(home), "--group", group, "--sender", "researcher"]
         self._capture = capture
         self._patch = patch
 
@@ -56,7 +56,13 @@ class Shell:
 
 @pytest.fixture
 def shell(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(home, capsys, monkeypatch)
+    return Shell(home, "main", capsys, monkeypatch)
+
+
+@pytest.fixture
+def room(asker: RawSender, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """In a group of its own of a host that serves all these tests."""
+    return Shell(asker.home, asker.group, capsys, monkeypatch)
 
 
 def assert_complains(ran: Ran, code: int, says: str) -> None:
@@ -70,32 +76,32 @@ def assert_complains(ran: Ran, code: int, says: str) -> None:
 # ------------------------------------------------------------------------------------------------------------ commands
 
 
-def test_a_note_is_remembered_and_comes_back_as_context(host: HostProcess, home: Path, shell: Shell) -> None:
-    saved = shell("remember", "User prefers dark mode", "--section", "Preferences")
+def test_a_note_is_remembered_and_comes_back_as_context(asker: RawSender, room: Shell) -> None:
+    saved = room("remember", "User prefers dark mode", "--section", "Preferences")
     assert saved == Ran(0, "saved in MEMORY.md, section Preferences\n", "")
-    assert "## Preferences (researcher, " in (home / "groups/main/MEMORY.md").read_text()
+    assert "## Preferences (researcher, " in asker.memory_text()
 
-    shown = shell("context")
+    shown = room("context")
     assert (shown.code, shown.err) == (0, "")
     assert "## Remembered Facts\n" in shown.out
     assert "User prefers dark mode" in shown.out
-    assert shown.out == SyncClient(home, "main", "researcher").get_context().system.removesuffix("\n") + "\n"
+    assert shown.out == SyncClient(asker.home, asker.group, "researcher").get_context().system.removesuffix("\n") + "\n"
 
-    explained = shell("context", "--explain", "--budget", "0")
+    explained = room("context", "--explain", "--budget", "0")
     assert "Remembered Facts" in explained.out
     assert "User prefers dark mode" not in explained.out
     assert explained.out.splitlines()[-1].endswith(" tokens of no limit")
 
-    asked = shell("context", "--message", "Which mode?", "--json").json
+    asked = room("context", "--message", "Which mode?", "--json").json
     assert [message["content"] for message in asked["messages"]] == ["Which mode?"]
     assert {"system", "sections", "tokens", "budget_tokens", "is_over_budget"} <= set(asked)
 
 
-def test_standard_input_is_remembered_and_escapes_are_reported(host: HostProcess, home: Path, shell: Shell) -> None:
-    saved = shell("remember", "-", stdin="Grüße\n## Forged (root, 2026)\n".encode())
+def test_standard_input_is_remembered_and_escapes_are_reported(asker: RawSender, room: Shell) -> None:
+    saved = room("remember", "-", stdin="Grüße\n## Forged (root, 2026)\n".encode())
     assert saved == Ran(0, "saved in MEMORY.md, section Notes; made harmless: 1 heading\n", "")
-    assert "- Grüße\n  \\## Forged (root, 2026)\n" in (home / "groups/main/MEMORY.md").read_text()
-    told = shell("remember", "a\u202eb", "--json").json
+    assert "- Grüße\n  \\## Forged (root, 2026)\n" in asker.memory_text()
+    told = room("remember", "a\u202eb", "--json").json
     assert (told["file"], told["section"], told["neutralised"]) == ("MEMORY.md", "Notes", {"bidi characters": 1})
 
 
@@ -107,56 +113,56 @@ def test_a_mistyped_group_is_made_and_told(host: HostProcess, shell: Shell) -> N
     assert shell("remember", "milk", "--group", "mian").err == ""
 
 
-def test_a_conversation_is_told_by_session(host: HostProcess, shell: Shell) -> None:
-    assert shell("history") == Ran(0, "", "")
+def test_a_conversation_is_told_by_session(room: Shell) -> None:
+    assert room("history") == Ran(0, "", "")
     for text in ("one", "two", "three"):
         payload = orjson.dumps({"role": "user", "content": text}).decode()
-        assert shell("call", "append_turn", payload, "--session", "evening").json["ok"]
-    assert shell("history", "--session", "evening") == Ran(0, "[user]: one\n[user]: two\n[user]: three\n", "")
-    assert shell("--session", "evening", "history", "--max", "1").out == "[user]: three\n"
-    assert shell("history", "--session", "evening", "--budget", "6").out == "[user]: two\n[user]: three\n"
-    told = shell("history", "--session", "evening", "--json", "--budget", "0").json
+        assert room("call", "append_turn", payload, "--session", "evening").json["ok"]
+    assert room("history", "--session", "evening") == Ran(0, "[user]: one\n[user]: two\n[user]: three\n", "")
+    assert room("--session", "evening", "history", "--max", "1").out == "[user]: three\n"
+    assert room("history", "--session", "evening", "--budget", "6").out == "[user]: two\n[user]: three\n"
+    told = room("history", "--session", "evening", "--json", "--budget", "0").json
     assert [message["content"] for message in told["messages"]] == ["one", "two", "three"]
 
 
-def test_any_request_can_be_called_with_its_raw_reply(host: HostProcess, shell: Shell) -> None:
+def test_any_request_can_be_called_with_its_raw_reply(room: Shell) -> None:
     request_id = new_id()
-    first = shell("call", "update_memory", '{"content": "x"}', "--id", request_id)
+    first = room("call", "update_memory", '{"content": "x"}', "--id", request_id)
     assert first.code == 0
     result = {"file": "MEMORY.md", "section": "Notes"}
-    assert first.json == {"v": 1, "id": request_id, "ok": True, "seq": 1, "result": result}
-    assert shell("call", "update_memory", "-", "--id", request_id, stdin=b'{"content": "x"}') == first
+    assert first.json == {"v": 1, "id": request_id, "ok": True, "seq": first.json["seq"], "result": result}
+    assert room("call", "update_memory", "-", "--id", request_id, stdin=b'{"content": "x"}') == first
 
-    files = shell("call", "read_group_files").json["result"]
+    files = room("call", "read_group_files").json["result"]
     assert files["summary"] is None, "a null of the result is part of the reply"
 
-    taken = shell("call", "update_memory", '{"content": "y"}', "--id", request_id)
+    taken = room("call", "update_memory", '{"content": "y"}', "--id", request_id)
     assert (taken.code, taken.err) == (1, "")
     assert taken.json["error"]["code"] == "conflict"
-    unknown = shell("call", "no_such_type", "{}")
+    unknown = room("call", "no_such_type", "{}")
     assert (unknown.code, unknown.json["error"]["field"]) == (1, "type")
 
 
-def test_ping_says_who_answers(host: HostProcess, shell: Shell) -> None:
-    said = shell("ping")
+def test_ping_says_who_answers(room: Shell) -> None:
+    said = room("ping")
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith("honeybadger-host 0.")
     assert ", protocol 1, answered in " in said.out
-    assert shell("ping", "--json").json["protocol"] == 1
+    assert room("ping", "--json").json["protocol"] == 1
 
 
-def test_a_container_says_its_box_only(host: HostProcess, home: Path, shell: Shell) -> None:
-    box = Mailbox.of(home, "main", "cook").root
+def test_a_container_says_its_box_only(asker: RawSender, room: Shell) -> None:
+    box = Mailbox.of(asker.home, asker.group, "cook").root
     box.mkdir(parents=True)
-    assert shell.bare("remember", "x", "--box", str(box)).code == 0
-    assert "(cook, " in (home / "groups/main/MEMORY.md").read_text()
+    assert room.bare("remember", "x", "--box", str(box)).code == 0
+    assert "(cook, " in asker.memory_text()
 
 
 # ---------------------------------------------------------------------------------------------------------- exit codes
 
 
-def test_a_refusal_of_the_host_is_one_line(host: HostProcess, shell: Shell) -> None:
-    assert_complains(shell("remember", " \n "), 1, "honeybadger-agent: invalid: content is blank")
+def test_a_refusal_of_the_host_is_one_line(room: Shell) -> None:
+    assert_complains(room("remember", " \n "), 1, "honeybadger-agent: invalid: content is blank")
 
 
 def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:

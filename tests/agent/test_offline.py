@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import orjson
 import pytest
@@ -19,7 +18,7 @@ from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutco
 from honeybadger_agent.turn.prompt import AgentRequest, prompt_of
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import REQUEST_TYPES
-from tests.hosting import HostProcess, RawSender
+from tests.hosting import RawSender
 
 ALL = {"update_memory", "save_memory", "search_memory"}
 
@@ -34,16 +33,16 @@ class Silent:
     async def tool_ended(self, step: int, answer: ToolAnswer) -> None: ...
 
 
-async def say(home: Path, message: str, *, session: str = "main") -> TurnOutcome:
+async def say(asker: RawSender, message: str, *, session: str = "main") -> TurnOutcome:
     """Run a turn as a host does: the words of both are in the log, the user's before the turn."""
-    client = Client(home, "main", "ada", session=session, timeout_seconds=60)
+    client = Client(asker.home, asker.group, "ada", session=session, timeout_seconds=60)
     context = await client.get_context(message)
     await client.append_turn("user", message)
     tools = MemoryTools(client, f"turn-{new_id()}")
 
     async def keep(_: ModelSaid) -> None: ...
 
-    request = AgentRequest("main", "ada", session, message, context.system, tools.specs)
+    request = AgentRequest(asker.group, "ada", session, message, context.system, tools.specs)
     turn = AgentTurn(OfflineModel(), tools, TurnLimits(), Silent(), keep)
     outcome = await turn.run(prompt_of(request))
     await client.append_turn("assistant", outcome.text)
@@ -53,77 +52,77 @@ async def say(home: Path, message: str, *, session: str = "main") -> TurnOutcome
 # -------------------------------------------------------------------------------------------------- with a real host
 
 
-async def test_another_session_finds_what_it_should_remember(host: HostProcess, home: Path) -> None:
-    saved = await say(home, "Remember that I prefer dark mode for all UIs")
+async def test_another_session_finds_what_it_should_remember(asker: RawSender) -> None:
+    saved = await say(asker, "Remember that I prefer dark mode for all UIs")
     assert saved.text == 'I saved this: User said: "I prefer dark mode for all UIs"'
     assert [answer.call.name for answer in saved.answers] == ["update_memory"]
-    assert '- User said: "I prefer dark mode for all UIs"\n' in RawSender(home).memory_text()
+    assert '- User said: "I prefer dark mode for all UIs"\n' in asker.memory_text()
     for question in ("What do I prefer for UIs?", "Which theme do I like for UIs?"):
-        found = await say(home, question, session=f"s{len(question)}")
+        found = await say(asker, question, session=f"s{len(question)}")
         assert found.text.startswith(
             'This is what I remember:\n- User said: "I prefer dark mode for all UIs" [MEMORY.md#'
         )
         assert found.steps == 2
 
 
-async def test_it_shows_matches_instead_of_deleting(host: HostProcess, home: Path) -> None:
-    await say(home, "I want you to remember that the spare key lies under the stone")
-    before = RawSender(home).memory_text()
+async def test_it_shows_matches_instead_of_deleting(asker: RawSender) -> None:
+    await say(asker, "I want you to remember that the spare key lies under the stone")
+    before = asker.memory_text()
     for wish in ("Forget that the spare key lies under the stone", "Please forget that."):
-        said = await say(home, wish)
+        said = await say(asker, wish)
         assert said.text.startswith(
             "I do not delete anything by myself. An entry goes with `honeybadger-agent delete ID`"
         )
         assert '- User said: "the spare key lies under the stone" [MEMORY.md#' in said.text
-    assert RawSender(home).memory_text() == before
+    assert asker.memory_text() == before
 
 
-async def test_it_finds_memories_but_not_the_question_itself(host: HostProcess, home: Path) -> None:
+async def test_it_finds_memories_but_not_the_question_itself(asker: RawSender) -> None:
     question = "Where does the gardener keep the ladder?"
-    nothing = await say(home, question)
+    nothing = await say(asker, question)
     assert nothing.text.startswith("I remember nothing about that. I am the offline model: ")
-    assert (await say(home, question)).text == nothing.text
-    client = Client(home, "main", "researcher", timeout_seconds=60)
+    assert (await say(asker, question)).text == nothing.text
+    client = Client(asker.home, asker.group, "researcher", timeout_seconds=60)
     await client.append_turn("user", "The gardener keeps the ladder behind the shed")
-    said = await say(home, question)
+    said = await say(asker, question)
     assert said.text.startswith("This is what I remember:\n- The gardener keeps the ladder behind the shed [main#")
     entry = await client.save_memory("The ladder of the gardener is in the cellar now", "house")
-    saved = await say(home, question)
+    saved = await say(asker, question)
     assert f"- The ladder of the gardener is in the cellar now [{entry.id}] (house" in saved.text
     assert "behind the shed" not in saved.text
 
 
-async def test_a_common_word_alone_quotes_nothing(host: HostProcess, home: Path) -> None:
-    client = Client(home, "main", "researcher", timeout_seconds=60)
+async def test_a_common_word_alone_quotes_nothing(asker: RawSender) -> None:
+    client = Client(asker.home, asker.group, "researcher", timeout_seconds=60)
     for number in range(12):
         await client.save_memory(f"The name of project {number} is a secret", f"projects/p{number}")
     question = "What is the name of the cat?"
     assert all(hit.why_weak for hit in (await client.search_memory(question)).hits)
-    assert (await say(home, question)).text.startswith("I remember nothing about that.")
+    assert (await say(asker, question)).text.startswith("I remember nothing about that.")
     await client.save_memory("The cat is called Mia", "family")
-    assert "- The cat is called Mia [" in (await say(home, question)).text
+    assert "- The cat is called Mia [" in (await say(asker, question)).text
 
 
-async def test_a_subject_is_quoted_however_much_is_known(host: HostProcess, home: Path) -> None:
-    client = Client(home, "main", "researcher", timeout_seconds=60)
+async def test_a_subject_is_quoted_however_much_is_known(asker: RawSender) -> None:
+    client = Client(asker.home, asker.group, "researcher", timeout_seconds=60)
     for number in range(1, 31):
         await client.update_memory(f"Atlas runs in region {number}")
         await client.save_memory(f"Atlas has a part called piece{number}", "projects")
         if number in (1, 8, 30):
-            said = await say(home, "Tell me about Atlas", session=f"s{number}")
+            said = await say(asker, "Tell me about Atlas", session=f"s{number}")
             assert f"- Atlas runs in region {number} [" in said.text
 
 
-async def test_what_the_host_refuses_is_said(host: HostProcess, home: Path) -> None:
-    refused = await say(home, "Remember that the code is " + "x" * 40_000)
+async def test_what_the_host_refuses_is_said(asker: RawSender) -> None:
+    refused = await say(asker, "Remember that the code is " + "x" * 40_000)
     assert refused.text.startswith("I could not save this: too_large: ")
 
 
-async def test_a_credential_is_not_repeated(host: HostProcess, home: Path) -> None:
+async def test_a_credential_is_not_repeated(asker: RawSender) -> None:
     token = "ghp_" + "a1B2" * 9
-    saved = await say(home, f"Remember that the token is {token}")
+    saved = await say(asker, f"Remember that the token is {token}")
     assert saved.text == "I saved this: Saved in MEMORY.md, section Notes"
-    assert token not in (await say(home, "What is the token?")).text
+    assert token not in (await say(asker, "What is the token?")).text
 
 
 # ------------------------------------------------------------------------------------------------------- what is kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -23,7 +22,7 @@ from honeybadger_agent.turn.toolbox import (
 from honeybadger_agent.wire import REQUEST_TYPES
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import story
-from tests.hosting import HostProcess, RawSender
+from tests.hosting import RawSender
 
 SECRET = "ghp_" + "a1B2" * 9
 
@@ -32,17 +31,17 @@ def call(tool: str, **arguments: Any) -> ToolCall:
     return ToolCall("call-1", tool, orjson.dumps(arguments).decode())
 
 
-def box(home: Path, prefix: str = "turn-1", *, sender: str = "ada", **more: Any) -> MemoryTools:
-    return MemoryTools(Client(home, "main", sender, timeout_seconds=60), prefix, **more)
+def box(asker: RawSender, prefix: str = "turn-1", *, sender: str = "ada", **more: Any) -> MemoryTools:
+    return MemoryTools(Client(asker.home, asker.group, sender, timeout_seconds=60), prefix, **more)
 
 
 def is_for_people(summary: str) -> bool:
     return 0 < len(summary) <= MAX_SUMMARY_CHARACTERS and summary.isprintable()
 
 
-async def test_every_tool_answers_in_prose_and_one_line(host: HostProcess, home: Path) -> None:
-    known = await Client(home, "main", "researcher").save_memory("User likes tea", "user-preferences")
-    tools: Toolbox = box(home, new_id(), sender="claude", allowed=tool_names())
+async def test_every_tool_answers_in_prose_and_one_line(asker: RawSender) -> None:
+    known = await Client(asker.home, asker.group, "researcher").save_memory("User likes tea", "user-preferences")
+    tools: Toolbox = box(asker, new_id(), sender="claude", allowed=tool_names())
     called = set()
     for number, step in enumerate(story(known.id)):
         answer = await tools.run(call(step.tool, **step.arguments), f"{number}.0")
@@ -51,23 +50,23 @@ async def test_every_tool_answers_in_prose_and_one_line(host: HostProcess, home:
         assert is_for_people(answer.summary), (step.tool, answer.summary)
         called.add(step.tool)
     assert called == set(tool_names())
-    assert "## Times (claude, " in RawSender(home).memory_text()
+    assert "## Times (claude, " in asker.memory_text()
 
 
-async def test_a_repeated_call_in_a_turn_is_applied_once(host: HostProcess, home: Path) -> None:
+async def test_a_repeated_call_in_a_turn_is_applied_once(asker: RawSender) -> None:
     note = call("update_memory", content="User prefers dark mode", section="UIs")
-    first = await box(home).run(note, "1.0")
-    again = await box(home).run(note, "1.0")  # as after a crash: another process, the same turn
+    first = await box(asker).run(note, "1.0")
+    again = await box(asker).run(note, "1.0")  # as after a crash: another process, the same turn
     assert first == again
-    assert RawSender(home).memory_text().count("dark mode") == 1
-    await box(home).run(note, "2.0")
-    await box(home, "turn-2").run(note, "1.0")
-    assert RawSender(home).memory_text().count("dark mode") == 3
+    assert asker.memory_text().count("dark mode") == 1
+    await box(asker).run(note, "2.0")
+    await box(asker, "turn-2").run(note, "1.0")
+    assert asker.memory_text().count("dark mode") == 3
     assert first.summary == "Saved in MEMORY.md, section UIs: User prefers dark mode"
 
 
-async def test_a_refusal_is_an_answer_with_its_code(host: HostProcess, home: Path) -> None:
-    tools = box(home)
+async def test_a_refusal_is_an_answer_with_its_code(asker: RawSender) -> None:
+    tools = box(asker)
 
     async def refused(key: str, asked: ToolCall) -> str:
         answer = await tools.run(asked, key)
@@ -85,21 +84,21 @@ async def test_a_refusal_is_an_answer_with_its_code(host: HostProcess, home: Pat
     assert (await refused("2.0", call("update_memory", content="another"))).startswith("conflict: ")
 
 
-async def test_no_summary_shows_a_credential(host: HostProcess, home: Path) -> None:
+async def test_no_summary_shows_a_credential(asker: RawSender) -> None:
     for tool in ("update_memory", "save_memory"):
-        answer = await box(home).run(call(tool, content=f"The token is {SECRET}"), f"{tool}.0")
+        answer = await box(asker).run(call(tool, content=f"The token is {SECRET}"), f"{tool}.0")
         assert SECRET not in answer.summary + answer.content
-    found = await box(home).run(call("search_memory", query="token"), "9.0")
+    found = await box(asker).run(call("search_memory", query="token"), "9.0")
     assert SECRET not in found.summary + found.content
 
 
-async def test_a_long_result_is_cut_and_says_so(host: HostProcess, home: Path) -> None:
-    await box(home).run(call("update_memory", content="x" * 30_000), "1.0")
-    answer = await box(home, most_characters=1000).run(call("read_group_files"), "2.0")
+async def test_a_long_result_is_cut_and_says_so(asker: RawSender) -> None:
+    await box(asker).run(call("update_memory", content="x" * 30_000), "1.0")
+    answer = await box(asker, most_characters=1000).run(call("read_group_files"), "2.0")
     assert answer.ok
     assert len(answer.content) < 1200
     assert "(Cut here: 1000 of 3" in answer.content
-    assert answer.summary == "Read CLAUDE.md, MEMORY.md"
+    assert answer.summary == "Read MEMORY.md"
 
 
 async def test_without_a_host_a_repeated_call_is_one_request(mailbox: Mailbox, answering: Answering) -> None:
