@@ -24,7 +24,7 @@ from honeybadger_host.journal.schema import (
 
 log = structlog.get_logger()
 
-BEFORE: Final = ".before-10"  # what the name of a journal ends with that is kept as an earlier version had it
+BEFORE: Final = ".before-"  # In the name of a kept earlier journal: the schema follows that took its place
 
 
 def use_wal(connection: sqlite3.Connection) -> None:
@@ -63,14 +63,15 @@ def keep_before(connection: sqlite3.Connection, path: Path) -> None:
     """
     if known_version(connection, path) == SCHEMA_VERSION:
         return
-    temporary = path.with_name(f"{path.name}{BEFORE}.tmp")
+    kept = path.with_name(f"{path.name}{BEFORE}{SCHEMA_VERSION}")
+    temporary = kept.with_name(f"{kept.name}.tmp")
     temporary.unlink(missing_ok=True)
     os.close(open_new(temporary))
     try:
         with closing(sqlite3.connect(temporary, isolation_level=None)) as copy:
             connection.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file
-        os.rename(temporary, path.with_name(f"{path.name}{BEFORE}"))
+        os.rename(temporary, kept)
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from honeybadger_host.errors import HostError, NotFound, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
 from honeybadger_host.files.safe_files import open_new, sync_folder
-from honeybadger_host.journal.opening import BEFORE
 
 FORMAT: Final = 1
 MAX_DEPTH: Final = 64  # of folders within each other
@@ -30,7 +29,6 @@ PARTS: Final = ("data", "groups", "AGENT.md", "config")
 NOT_COPIED: Final = {
     LOCK_FILE,
     STATUS_FILE,
-    f"{JOURNAL_FILE}{BEFORE}",
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
 # Errors that reading a damaged archive raises.

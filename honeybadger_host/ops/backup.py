@@ -24,6 +24,7 @@ from honeybadger_host import __version__
 from honeybadger_host.errors import HomeError, HostError, JournalError
 from honeybadger_host.files.home import JOURNAL_FILE, read_holder
 from honeybadger_host.files.safe_files import NotRegular, closing_fd, kind_of, open_folder, open_plain
+from honeybadger_host.journal.opening import BEFORE
 from honeybadger_host.journal.position import copy_journal, read_position
 from honeybadger_host.journal.schema import Marks
 from honeybadger_host.ops.archive import (
@@ -162,7 +163,8 @@ class _Packer:
         for entry in sorted(os.listdir(fd), key=lambda entry: (f"{name}/{entry}" != _IPC, entry)):
             child = f"{name}/{entry}"
             is_temporary = entry.startswith(".") and entry.endswith(".tmp")
-            if child not in NOT_COPIED and not is_temporary and _is_used(child):
+            is_earlier = child.startswith(f"{JOURNAL_FILE}{BEFORE}")
+            if child not in NOT_COPIED and not is_temporary and not is_earlier and _is_used(child):
                 self._add(child, entry, fd)
 
     def _add(self, name: str, entry: str, folder: int) -> None:

@@ -360,14 +360,14 @@ def request_file(plan: Forgetting) -> str:
 
 
 def _remove_before(home: Path) -> list[str]:
-    """Remove the copy of an earlier version's journal; return its name. Raises WorldFailed."""
+    """Remove the copies of earlier versions' journals; return their names. Raises WorldFailed."""
+    kept = [*home.glob(f"{JOURNAL_FILE}{BEFORE}*")]
     try:
-        (home / f"{JOURNAL_FILE}{BEFORE}").unlink()
-    except FileNotFoundError:
-        return []
+        for path in kept:
+            path.unlink()
     except OSError as error:
-        raise WorldFailed(f"cannot remove {JOURNAL_FILE}{BEFORE}: {error.strerror}") from error
-    return [f"{JOURNAL_FILE}{BEFORE}"]
+        raise WorldFailed(f"cannot remove {error.filename}: {error.strerror}") from error
+    return [str(path.relative_to(home)) for path in kept]
 
 
 def remove_quotes(home: Path, plan: Forgetting, *, is_dry: bool = False) -> list[str]:

@@ -237,6 +237,7 @@ def planted(full: Path, home: Path) -> Path:
 
 
 def test_of_200_forgotten_texts_nothing_is_left(planted: Path, make_host: HostFactory, stranger: RawSender) -> None:
+    shutil.copyfile(planted / "data/journal.db", planted / "data/journal.db.before-10")  # kept by an earlier version
     host = make_host(home=planted).start()
     would = forget(planted, "--text", PHRASE, "--dry-run")
     assert would["changes"]["note"] >= 35

@@ -17,7 +17,6 @@ from honeybadger_host.journal.digests import know_digests
 from honeybadger_host.journal.edits import digest_of, edit_of, hunks_of
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
-from honeybadger_host.journal.opening import BEFORE
 from honeybadger_host.journal.position import damaged_rows
 from honeybadger_host.journal.reader import LogFilter, read_log
 from honeybadger_host.journal.schema import Row
@@ -155,5 +154,5 @@ def test_todays_home_is_folded_where_its_texts_are_known(old: Old, path: Path) -
 def test_the_journal_as_it_was_is_kept_beside(old: Old, path: Path) -> None:
     old.edit(MEMORY, None, b"Mine.\n")
     folded(old, path)
-    with contextlib.closing(sqlite3.connect(f"{path}{BEFORE}")) as kept:
+    with contextlib.closing(sqlite3.connect(f"{path}.before-11")) as kept:
         assert kept.execute("SELECT count(*) FROM edits").fetchone() == (1,)

@@ -67,6 +67,7 @@ LEFT_OUT = (
     "README.md",
     ".git/HEAD",
     "data/index.db",
+    "data/journal.db.before-11",
     "data/status.json",
     "data/ipc/main/bee/replies/r1.json",
     "data/ipc/main/bee/tmp/r5.tmp",
