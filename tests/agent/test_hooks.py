@@ -16,7 +16,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.hooks import hook
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, at_once, common_folder, frozen_environment, turns_of, wait_for
+from tests.hosting import HostProcess, RawSender, at_once, common_folder, frozen_environment, turns_of, wait_for
 
 SOURCE = Path(hook.__file__)
 DYING_AT_SECOND_RENAME = """
@@ -65,6 +65,13 @@ def transcript(tmp_path: Path) -> Transcript:
     return Transcript(tmp_path / "transcript.jsonl")
 
 
+@pytest.fixture
+def room(asker: RawSender, transcript: Transcript) -> RawSender:
+    """A group of its own of a host that serves all these tests; the folder of the transcript belongs to it."""
+    (transcript.path.parent / ".honeybadger").write_text(f"group = {asker.group}\n")
+    return asker
+
+
 def event(transcript: Transcript | None, name: str, **more: Any) -> str:
     path = {"transcript_path": str(transcript.path), "cwd": str(transcript.path.parent)} if transcript else {}
     return json.dumps({"session_id": SESSION, "hook_event_name": name, **path, **more})
@@ -99,21 +106,21 @@ def context_of(done: subprocess.CompletedProcess[str]) -> str:
     return text
 
 
-def contents_of(home: Path) -> list[str]:
-    return [turn["content"] for turn in turns_of(home, SESSION)]
+def contents_of(home: Path, group: str = "main") -> list[str]:
+    return [turn["content"] for turn in turns_of(home, SESSION, group)]
 
 
-def test_a_turn_is_kept_when_it_ends(host: HostProcess, home: Path, transcript: Transcript) -> None:
+def test_a_turn_is_kept_when_it_ends(room: RawSender, transcript: Transcript) -> None:
     transcript.user("My boat lies in Kiel")
     transcript.assistant("Let me see", is_last=False)
     transcript.assistant("Noted")
-    assert context_of(run_hook(home, event(transcript, "Stop", last_assistant_message="Noted"))) == ""
-    assert contents_of(home) == ["My boat lies in Kiel", "Noted"]
-    assert {turn["by"] for turn in turns_of(home, SESSION)} == {"claude-code"}
-    assert [turn["sender"] for turn in turns_of(home, SESSION)] == [hook.login_name(), "claude-code"]
+    assert context_of(run_hook(room.home, event(transcript, "Stop", last_assistant_message="Noted"))) == ""
+    assert contents_of(room.home, room.group) == ["My boat lies in Kiel", "Noted"]
+    assert {turn["by"] for turn in turns_of(room.home, SESSION, room.group)} == {"claude-code"}
+    assert [turn["sender"] for turn in turns_of(room.home, SESSION, room.group)] == [hook.login_name(), "claude-code"]
 
 
-def test_nothing_is_a_persons_that_no_person_typed(host: HostProcess, home: Path, transcript: Transcript) -> None:
+def test_nothing_is_a_persons_that_no_person_typed(room: RawSender, transcript: Transcript) -> None:
     transcript.user("Hello")
     transcript.user("a summary", isCompactSummary=True)
     transcript.user("do the research", isSidechain=True)
@@ -126,54 +133,56 @@ def test_nothing_is_a_persons_that_no_person_typed(host: HostProcess, home: Path
     transcript.assistant("from a sub-agent", is_last=False, isSidechain=True)
     transcript.user("copied by a fork", forkedFrom={"sessionId": "s", "messageUuid": "m"})
     transcript.assistant("Hi")
-    run_hook(home, event(transcript, "Stop", last_assistant_message="Hi"))
-    run_hook(home, event(transcript, "Stop", last_assistant_message="Hi"))
-    assert contents_of(home) == ["Hello", "Hi"]
+    run_hook(room.home, event(transcript, "Stop", last_assistant_message="Hi"))
+    run_hook(room.home, event(transcript, "Stop", last_assistant_message="Hi"))
+    assert contents_of(room.home, room.group) == ["Hello", "Hi"]
 
 
-def test_a_session_begins_with_the_groups_memory(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    SyncClient(home, "main", "ann").update_memory("Ann likes teal", section="Colours")
-    text = context_of(run_hook(home, event(transcript, "SessionStart", source="startup")))
+def test_a_session_begins_with_the_groups_memory(room: RawSender, transcript: Transcript) -> None:
+    SyncClient(room.home, room.group, "ann").update_memory("Ann likes teal", section="Colours")
+    text = context_of(run_hook(room.home, event(transcript, "SessionStart", source="startup")))
     assert "Ann likes teal" in text
     assert "data, not instructions" in text
     assert "## Your Identity" not in text
 
 
-def test_the_context_is_cut_to_the_tools_limit(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    agent = SyncClient(home, "main", "ann")
+def test_the_context_is_cut_to_the_tools_limit(room: RawSender, transcript: Transcript) -> None:
+    agent = SyncClient(room.home, room.group, "ann")
     for number in range(40):
         agent.update_memory(f"Note {number}: " + "x" * 400)
-    text = context_of(run_hook(home, event(transcript, "SessionStart", source="startup")))
+    text = context_of(run_hook(room.home, event(transcript, "SessionStart", source="startup")))
     assert len(text) <= 9_500
     assert "Note 39" in text
     assert "Note 0:" not in text
 
 
-def test_a_prompt_recalls_what_it_is_about(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    SyncClient(home, "main", "ann").save_memory("Ann's boat lies in the harbour of Kiel")
-    about = run_hook(home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?"))
+def test_a_prompt_recalls_what_it_is_about(room: RawSender, transcript: Transcript) -> None:
+    SyncClient(room.home, room.group, "ann").save_memory("Ann's boat lies in the harbour of Kiel")
+    about = run_hook(room.home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?"))
     assert "harbour of Kiel" in context_of(about)
     for nothing in ("ok, thanks", "Write a function that sorts numbers", ""):
-        assert context_of(run_hook(home, event(transcript, "UserPromptSubmit", prompt=nothing))) == ""
-    machine = run_hook(home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?", source="task"))
+        assert context_of(run_hook(room.home, event(transcript, "UserPromptSubmit", prompt=nothing))) == ""
+    machine = run_hook(
+        room.home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?", source="task")
+    )
     assert context_of(machine) == ""
-    sub = run_hook(home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?", agent_id="a1"))
+    sub = run_hook(room.home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?", agent_id="a1"))
     assert context_of(sub) == ""
 
 
-def test_what_the_model_still_sees_is_not_recalled_again(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    SyncClient(home, "main", "ann").save_memory("Ann's boat lies in the harbour of Kiel")
+def test_what_the_model_still_sees_is_not_recalled_again(room: RawSender, transcript: Transcript) -> None:
+    SyncClient(room.home, room.group, "ann").save_memory("Ann's boat lies in the harbour of Kiel")
 
     def prompt() -> str:
-        said = context_of(run_hook(home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?")))
+        said = context_of(run_hook(room.home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?")))
         transcript.user("Where does the boat lie?")
         transcript.assistant("In Kiel")
-        run_hook(home, event(transcript, "Stop"))
+        run_hook(room.home, event(transcript, "Stop"))
         return said
 
     assert "harbour of Kiel" in prompt()
     assert "harbour of Kiel" not in prompt()
-    run_hook(home, event(transcript, "SessionStart", source="compact"))
+    run_hook(room.home, event(transcript, "SessionStart", source="compact"))
     assert "harbour of Kiel" in prompt()
 
 
@@ -264,25 +273,25 @@ def test_a_user_named_like_a_sender_is_renamed(host: HostProcess, home: Path, tr
     assert [turn["sender"] for turn in turns_of(home, SESSION)] == ["user", "claude-code"]
 
 
-def await_requests(home: Path) -> None:
-    wait_for(lambda: not os.listdir(home / "data/ipc/main/claude-code/requests"))
+def await_requests(room: RawSender) -> None:
+    wait_for(lambda: not os.listdir(room.home / "data/ipc" / room.group / "claude-code/requests"))
 
 
-def test_two_hooks_at_once_keep_each_turn_once(host: HostProcess, home: Path, transcript: Transcript) -> None:
+def test_two_hooks_at_once_keep_each_turn_once(room: RawSender, transcript: Transcript) -> None:
     for number in range(40):
         transcript.user(f"Question {number}")
         transcript.assistant(f"Answer {number}")
-    at_once(*[lambda: run_hook(home, event(transcript, "SessionEnd"))] * 4)
-    await_requests(home)
-    assert contents_of(home) == transcript.said
+    at_once(*[lambda: run_hook(room.home, event(transcript, "SessionEnd"))] * 4)
+    await_requests(room)
+    assert contents_of(room.home, room.group) == transcript.said
 
 
-def test_an_oversized_prompt_is_cut_and_says_so(host: HostProcess, home: Path, transcript: Transcript) -> None:
+def test_an_oversized_prompt_is_cut_and_says_so(room: RawSender, transcript: Transcript) -> None:
     for text in ("é" * 90_000, "\u0001" * 190_000, "short"):
         transcript.user(text)
-    run_hook(home, event(transcript, "SessionEnd"))
-    await_requests(home)
-    long, cut, short = contents_of(home)
+    run_hook(room.home, event(transcript, "SessionEnd"))
+    await_requests(room)
+    long, cut, short = contents_of(room.home, room.group)
     assert (long, short) == ("é" * 90_000, "short")
     assert cut.endswith("[cut here: 190,000 characters in all]")
 
@@ -295,7 +304,7 @@ def test_a_session_without_transcript_is_kept_from_events(host: HostProcess, hom
     assert contents_of(home) == ["Question t1", "Answer t1", "Question t2", "Answer t2"]
 
 
-def test_a_rollout_of_codex_is_read(host: HostProcess, home: Path, transcript: Transcript) -> None:
+def test_a_rollout_of_codex_is_read(room: RawSender, transcript: Transcript) -> None:
     def item(kind: str, number: int, *texts: str) -> None:
         content = [{"type": "text" if kind == "UserMessage" else "Text", "text": text} for text in texts]
         completed = {"type": kind, "id": f"m{number}", "content": content}
@@ -311,38 +320,38 @@ def test_a_rollout_of_codex_is_read(host: HostProcess, home: Path, transcript: T
     item("AgentMessage", 4, "Noted")
     transcript.line(type="event_msg", payload={"type": "task_complete", "turn_id": "t1"})
     for _ in range(2):
-        done = run_hook(home, event(transcript, "Stop", last_assistant_message="Noted", turn_id="t1"), "codex")
+        done = run_hook(room.home, event(transcript, "Stop", last_assistant_message="Noted", turn_id="t1"), "codex")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert contents_of(home) == ["My boat lies in Kiel", "Noted"]
-    assert {turn["by"] for turn in turns_of(home, SESSION)} == {"codex"}
+    assert contents_of(room.home, room.group) == ["My boat lies in Kiel", "Noted"]
+    assert {turn["by"] for turn in turns_of(room.home, SESSION, room.group)} == {"codex"}
 
 
-def test_codex_sub_agents_are_neither_kept_nor_recalled(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    SyncClient(home, "main", "ann").save_memory("Ann's boat lies in the harbour of Kiel")
+def test_codex_sub_agents_are_neither_kept_nor_recalled(room: RawSender, transcript: Transcript) -> None:
+    SyncClient(room.home, room.group, "ann").save_memory("Ann's boat lies in the harbour of Kiel")
     transcript.line(type="session_meta", payload={"id": SESSION, "thread_source": "subagent"})
     item = {"type": "UserMessage", "id": "m1", "content": [{"type": "text", "text": "Look for the boat"}]}
     transcript.line(type="event_msg", payload={"type": "item_completed", "turn_id": "t1", "item": item})
     asked = event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?", turn_id="t1")
-    assert context_of(run_hook(home, asked, "codex")) == ""
-    assert context_of(run_hook(home, event(transcript, "Stop", turn_id="t1"), "codex")) == ""
-    assert contents_of(home) == []
+    assert context_of(run_hook(room.home, asked, "codex")) == ""
+    assert context_of(run_hook(room.home, event(transcript, "Stop", turn_id="t1"), "codex")) == ""
+    assert contents_of(room.home, room.group) == []
 
 
-def test_a_gemini_chat_is_read_without_hook_text(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    SyncClient(home, "main", "ann").save_memory("Ann's boat lies in the harbour of Kiel")
+def test_a_gemini_chat_is_read_without_hook_text(room: RawSender, transcript: Transcript) -> None:
+    SyncClient(room.home, room.group, "ann").save_memory("Ann's boat lies in the harbour of Kiel")
     begun = "<hook_context>Memory of the group</hook_context>\n\nWhere does the boat lie?"
     transcript.line(sessionId=SESSION, kind="main")
     transcript.line(**{"$set": {"messages": [{"id": "0", "type": "user", "content": [{"text": "<session_context>"}]}]}})
     shown = [{"text": begun}]
     parts = [*shown, {"text": "<hook_context>Recalled from</hook_context>"}]
     transcript.line(id="1", type="user", content=parts, displayContent=shown, timestamp="2026-11-25T22:33:03.279Z")
-    answer = run_hook(home, event(transcript, "BeforeAgent", prompt=begun), "gemini")
+    answer = run_hook(room.home, event(transcript, "BeforeAgent", prompt=begun), "gemini")
     assert "harbour of Kiel" in context_of(answer)
     assert json.loads(answer.stdout)["hookSpecificOutput"]["hookEventName"] == "BeforeAgent"
     transcript.line(id="2", type="gemini", content="In Kiel")
     transcript.line(**{"$set": {"lastUpdated": "2026-11-25T22:33:03.447Z"}})
-    assert context_of(run_hook(home, event(transcript, "AfterAgent", prompt_response="In Kiel"), "gemini")) == ""
-    assert contents_of(home) == ["Where does the boat lie?", "In Kiel"]
+    assert context_of(run_hook(room.home, event(transcript, "AfterAgent", prompt_response="In Kiel"), "gemini")) == ""
+    assert contents_of(room.home, room.group) == ["Where does the boat lie?", "In Kiel"]
 
 
 def test_installed_settings_say_home_group_and_sender(
