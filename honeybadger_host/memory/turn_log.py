@@ -20,7 +20,7 @@ import structlog
 from pydantic import Field
 
 from honeybadger_agent.wire import Role
-from honeybadger_host.files.file_cache import trusted
+from honeybadger_host.files.file_cache import is_young
 from honeybadger_host.files.lines_back import MAX_LINE_LENGTH, lines_back
 from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
@@ -182,6 +182,7 @@ class Window:
         skipped: lines among those looked at that are not turns.
         signature: of the log when it was read; None when there is none.
         fault: place and fault of the newest of those lines.
+        is_young: the log was written to a moment before it was read, see `file_cache.is_young`.
     """
 
     turns: tuple[Turn, ...]
@@ -189,6 +190,7 @@ class Window:
     skipped: int
     signature: Signature | None
     fault: str = ""
+    is_young: bool = False
 
 
 def read_window(path: Path, size: int) -> Window:
@@ -224,7 +226,8 @@ def read_window(path: Path, size: int) -> Window:
                 skipped += 1
                 fault = fault or f"at byte {byte}: {error}"
     turns.reverse()
-    return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), fault)
+    signature = Signature.of(status)
+    return Window(tuple(turns), last, skipped, signature, fault, is_young(signature, seen_ns))
 
 
 @dataclass(frozen=True, slots=True)

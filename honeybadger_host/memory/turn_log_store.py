@@ -88,7 +88,7 @@ class TurnLogs:
         path = self.home / turns_file(group, session)
         with self._lock:
             held = self._sessions.get(key)
-            if held is not None and held.window.signature == signature_of(path):
+            if held is not None and not held.window.is_young and held.window.signature == signature_of(path):
                 self._use(key, held)
                 return held.window
             window = self._read(group, session, self._window_turns)
@@ -207,8 +207,9 @@ class TurnLogs:
         signature = signature_of(self.home / changes[0].file)
         if signature is not None and window.signature is not None:
             expected = window.signature.size + sum(len(change.data) for change in changes)
-            if signature.inode != window.signature.inode or signature.size > expected:
-                signature = NEVER_SEEN  # somebody else changed it, too: the next `load` reads it
+            may_be_torn = window.is_young and window.skipped  # it was read while the last line was written
+            if signature.inode != window.signature.inode or signature.size > expected or may_be_torn:
+                signature = NEVER_SEEN  # or somebody else changed it, too: the next `load` reads it
         turns = [*window.turns, *turns][-self._window_turns :]
         return Window(tuple(turns), last_number, window.skipped, signature, window.fault)
 
