@@ -22,7 +22,7 @@ MAX_PREFIX_CHARACTERS: Final = 88  # A request id has 100: the prefix is followe
 MAX_SUMMARY_CHARACTERS: Final = 200
 
 # About 15,000 tokens: the most one result may add to the model's context. MEMORY.md may be larger.
-MOST_CHARACTERS: Final = 60_000
+MAX_RESULT_CHARACTERS: Final = 60_000
 
 
 class MemoryTools:
@@ -32,23 +32,14 @@ class MemoryTools:
         prefix: names the turn; with a call's key it is the request id, so that the same call of the same turn is one
             change, also after a crash.
         allowed: names of tools; None: all tools for models. Raises ValueError for another name.
-        most_characters: a longer result is cut, and says so.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        prefix: str,
-        allowed: Collection[str] | None = None,
-        *,
-        most_characters: int = MOST_CHARACTERS,
-    ) -> None:
+    def __init__(self, client: Client, prefix: str, allowed: Collection[str] | None = None) -> None:
         if not REQUEST_ID.fullmatch(prefix) or len(prefix) > MAX_PREFIX_CHARACTERS:
             raise ValueError(f"{prefix[:100]!r} does not begin a request id of {MAX_PREFIX_CHARACTERS} characters")
         self.specs: Sequence[ToolSpec] = specs_of(allowed)
         self._memory = Memory(client)
         self._prefix = prefix
-        self._most_characters = most_characters
 
     async def run(self, call: ToolCall, key: str) -> ToolAnswer:
         """Send the call as a request and return its result; a refusal is an answer, too."""
@@ -61,7 +52,7 @@ class MemoryTools:
             return _failed(call, f"invalid: the arguments of {call.name} are not a JSON object: {error}")
         except AgentError as error:
             return _failed(call, complaint_of(error))
-        content = _cut(prose.text_of(request.type_name, result), self._most_characters)
+        content = _cut(prose.text_of(request.type_name, result))
         tokens = result.tokens if isinstance(result, wire.DelegationResult) else 0
         return ToolAnswer(call, ok=True, content=content, summary=summary_of(request, result), tokens=tokens)
 
@@ -166,7 +157,8 @@ def _failed(call: ToolCall, why: str) -> ToolAnswer:
     return ToolAnswer(call, ok=False, content=why, summary=one_line(why))
 
 
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
+def _cut(text: str) -> str:
+    if len(text) <= MAX_RESULT_CHARACTERS:
         return text
-    return f"{text[:most]}\n(Cut here: {most} of {len(text)} characters. Ask for less, or search.)"
+    cut = f"(Cut here: {MAX_RESULT_CHARACTERS} of {len(text)} characters. Ask for less, or search.)"
+    return f"{text[:MAX_RESULT_CHARACTERS]}\n{cut}"

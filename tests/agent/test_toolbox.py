@@ -93,11 +93,12 @@ async def test_no_summary_shows_a_credential(asker: RawSender) -> None:
 
 
 async def test_a_long_result_is_cut_and_says_so(asker: RawSender) -> None:
-    await box(asker).run(call("update_memory", content="x" * 30_000), "1.0")
-    answer = await box(asker, most_characters=1000).run(call("read_group_files"), "2.0")
+    for number in range(3):
+        await box(asker).run(call("update_memory", content=f"{number}" * 30_000), f"{number}.0")
+    answer = await box(asker).run(call("read_group_files"), "9.0")
     assert answer.ok
-    assert len(answer.content) < 1200
-    assert "(Cut here: 1000 of 3" in answer.content
+    assert 60_000 < len(answer.content) < 60_200
+    assert "(Cut here: 60000 of 9" in answer.content
     assert answer.summary == "Read MEMORY.md"
 
 
