@@ -12,7 +12,7 @@ from typing import Final
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.group_places import groups_in
-from honeybadger_host.files.home import ROOT_GLOBAL_FILE
+from honeybadger_host.files.home import AGENTS_FOLDER, ROOT_GLOBAL_FILE
 from honeybadger_host.files.moved import MOVED_FOLDER
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.edits import EditReader
@@ -23,7 +23,6 @@ from honeybadger_host.memory.working_memory import ROOT as WORKING
 
 _FILES_AT_ONCE: Final = 256
 _PAUSE: Final = 50  # multiple of the time of one folder comparison before the next
-_AGENTS: Final = "config/agents"
 _CONSOLIDATED: Final = "data/consolidated"
 _JSON_FOLDERS: Final = ("tasks", "proposals")
 
@@ -62,8 +61,8 @@ class ChangedFiles:
             ROOT_GLOBAL_FILE,
             *(f"groups/{group}/{name}" for group in groups_in(self._home) for name in TEXTS),
         ]
-        for agent in names_in(f"{self._home}/{_AGENTS}"):
-            files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(f"{self._home}/{_AGENTS}/{agent}"))
+        for agent in names_in(f"{self._home}/{AGENTS_FOLDER}"):
+            files += (f"{AGENTS_FOLDER}/{agent}/{name}" for name in names_in(f"{self._home}/{AGENTS_FOLDER}/{agent}"))
         files += (f"{MOVED_FOLDER}/{name}" for name in names_in(f"{self._home}/{MOVED_FOLDER}"))
         return files
 

@@ -12,17 +12,21 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.documents.revising import revise
 from honeybadger_host.files.group_places import folders_of, single_files_of
-from honeybadger_host.files.home import ROOT_GLOBAL_FILE
+from honeybadger_host.files.home import AGENTS_FOLDER, ROOT_GLOBAL_FILE
 from honeybadger_host.journal.changes import EDIT_UNDONE, Change, FileRemoved, FileWritten, WholeKind
-from honeybadger_host.memory.peoples_files import TEXTS, group_of
+from honeybadger_host.memory.peoples_files import document_group, group_of
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
 _ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
 REPLACED: Final = "data/replaced"  # folder for texts that only one of several machines had
-_FOLDERS: Final = ("memory", "archive", "tasks", "proposals")
 _SET_ASIDE: Final = ", saved over change "
-# Kind of a file -> the member that has its text; a file without it is removed.
-_SAYS: Final = {"entry": "content", "archived": "content", "working": "data", "task": "description"}
+# Kind of a file -> its folder, and the member that has its text; a file without it is removed.
+_SAYS: Final[dict[WholeKind, tuple[str, str]]] = {
+    "entry": ("groups/{}/memory/", "content"),
+    "archived": ("groups/{}/archive/memory/", "content"),
+    "task": ("groups/{}/tasks/", "description"),
+    "working": ("data/working/{}/", "data"),
+}
 
 
 def files_of(home: Path, group: str) -> Iterator[str]:
@@ -36,17 +40,14 @@ def files_of(home: Path, group: str) -> Iterator[str]:
 
 
 def _named_files(home: Path, group: str) -> Iterator[str]:
+    folders = [*folders_of(group).values()]
     if group == GLOBAL_GROUP:
         yield ROOT_GLOBAL_FILE
-        yield from (file for file in _below(home, "config/agents") if group_of(file) == group)
-    top = f"groups/{group}"
-    for file in _below(home, top):
-        name = file.removeprefix(f"{top}/")
-        if name in TEXTS or _SET_ASIDE in name or (name.endswith(".json") and name.partition("/")[0] in _FOLDERS):
-            yield file
-    for folder in folders_of(group).values():
-        if folder != top:
-            yield from _below(home, folder)
+        folders.append(AGENTS_FOLDER)
+    for folder in folders:
+        for file in _below(home, folder):
+            if folder.startswith("data/") or _SET_ASIDE in file or document_group(file) == group:
+                yield file
     yield from single_files_of(group).values()
 
 
@@ -67,8 +68,9 @@ def tidied(group: str, file: str, held: bytes) -> Change | None:
     if FORGOTTEN.encode() not in held:
         return None
     name = file.removeprefix(f"groups/{group}/")
-    if (kind := _kind_of(group, file)) is not None:
-        return FileRemoved(group, kind, file, held) if _says_nothing(held, _SAYS[kind]) else None
+    for kind, (folder, member) in _SAYS.items():
+        if file.startswith(folder.format(group)):
+            return FileRemoved(group, kind, file, held) if _says_nothing(held, member) else None
     if group_of(file) != group or file.endswith(".json"):
         return None
     text = without_blanks(held.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -77,16 +79,6 @@ def tidied(group: str, file: str, held: bytes) -> Change | None:
     if name not in _ADDED_TO:
         return FileWritten(group, "text", file, text, held)
     return revise(group, file, held, text, EDIT_UNDONE)
-
-
-def _kind_of(group: str, file: str) -> WholeKind | None:
-    folders: dict[str, WholeKind] = {
-        f"groups/{group}/memory/": "entry",
-        f"groups/{group}/archive/memory/": "archived",
-        f"groups/{group}/tasks/": "task",
-        f"data/working/{group}/": "working",
-    }
-    return next((kind for folder, kind in folders.items() if file.startswith(folder)), None)
 
 
 def _says_nothing(data: bytes, member: str) -> bool:
