@@ -56,7 +56,8 @@ class JsonLives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.born: dict[str, float] = {}
-        self.deleted: dict[str, float] = {}  # how old each was when somebody took it out
+        self.unseen: set[str] = set()  # saved since the host looked last
+        self.deleted: dict[str, float] = {}  # how long the host had known each when somebody took it out
         memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.folder = tempfile.TemporaryDirectory(dir=memory)
         self.world = World(Path(self.folder.name), self.saves)
@@ -184,6 +185,7 @@ class JsonLives(RuleBasedStateMachine):
                 self.wanted[member] = value
         for thing in gone:
             self.deleted[thing] = self.world.wall() - self.born[thing]
+        self.unseen |= {*editor.came, *filter(None, editor.changed.values())}
         tags = self.wanted.setdefault("tags", [])
         self.wanted["tags"] = [tag for tag in [*tags, *editor.came] if tag not in editor.went]
 
@@ -202,7 +204,8 @@ class JsonLives(RuleBasedStateMachine):
 
     def _look(self) -> None:
         self.world.look(self.file)
-        self.is_saved = False
+        self.born |= dict.fromkeys(self.unseen, self.world.wall())
+        self.unseen, self.is_saved = set(), False
         if self.path.exists():
             self.versions.add(self.path.read_bytes())
 

@@ -63,9 +63,11 @@ class Lives(RuleBasedStateMachine):
         self.world = World(Path(self.folder.name), self.saves)
         self.editors = [Editor(), Editor()]
         self.born: dict[bytes, float] = {}
+        self.unseen: set[bytes] = set()
+        """Saved since the host looked last."""
         self.wanted: set[bytes] = set()
         self.deleted: dict[bytes, float] = {}
-        """Thing -> its age when it was taken out."""
+        """Thing -> how long the host had known it when it was taken out."""
         self.versions: list[bytes] = [b""]
         self.prefixes: set[bytes] = {b""}
         """Versions, and what they were before their newest notes."""
@@ -198,6 +200,7 @@ class Lives(RuleBasedStateMachine):
         if editor.deleted:
             editor.deleted_at = self.now()
         editor.seen |= editor.typed
+        self.unseen |= editor.typed
         editor.typed, editor.deleted = set(), set()
 
     @rule(at=st.integers(0, 50))
@@ -238,7 +241,8 @@ class Lives(RuleBasedStateMachine):
 
     def _look(self) -> None:
         self.world.look()
-        self.is_saved = False
+        self.born |= dict.fromkeys(self.unseen, self.now())
+        self.unseen, self.is_saved = set(), False
         self._keep_version()
 
     def _keep_version(self) -> None:
