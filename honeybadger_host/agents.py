@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from honeybadger_agent.mailbox import NAME, is_system_sender
 from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest, refusal_of
-from honeybadger_host.files.home import AGENTS_FOLDER
 
 log = structlog.get_logger()
 
@@ -42,6 +41,7 @@ class Identity:
 
 NOBODY: Final = Identity("", "")
 
+AGENTS_FOLDER: Final = "config/agents"
 # Files of a profile, in the order shown; each is optional.
 PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
 # Tools that every agent has.

@@ -26,7 +26,6 @@ MEMORY: Final = "MEMORY.md"
 SUMMARY: Final = "summary.md"
 HISTORY: Final = "HISTORY.md"
 ROOT_GLOBAL_FILE: Final = "AGENT.md"
-AGENTS_FOLDER: Final = "config/agents"  # of their profiles
 GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
 ARCHIVE: Final = "archive/MEMORY.md"  # file for notes that leave MEMORY.md
 MESSAGES_FOLDER: Final = "data/messages"

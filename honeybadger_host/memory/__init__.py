@@ -1,6 +1,6 @@
 """Memory: group files, turns, entries, working memory and session documents, and their pure rules.
 
-May import: journal, files, text, errors, and the wire models. It does not know how it is searched.
+May import: documents, journal, files, agents, text, errors, and the wire models. It does not know how it is searched.
 
 Reading order: `markdown/` with `edited_notes`; `turn_log`, `turn_log_store` and `watermarks`; `entries/`;
 `working_memory` and `working_memory_store`; `session_document`, `compaction`, `session_files` and

@@ -9,10 +9,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from honeybadger_host.agents import AGENTS_FOLDER
 from honeybadger_host.documents.store import Documents
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.group_places import groups_in
-from honeybadger_host.files.home import AGENTS_FOLDER, ROOT_GLOBAL_FILE
+from honeybadger_host.files.home import ROOT_GLOBAL_FILE
 from honeybadger_host.files.moved import MOVED_FOLDER
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.edits import EditReader

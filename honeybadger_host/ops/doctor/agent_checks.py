@@ -16,12 +16,11 @@ from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.models.settings import DEFAULT_URLS
 from honeybadger_agent.wording import count_of, in_words
-from honeybadger_host.agents import Agent, agent_files, load_agent
+from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent
 from honeybadger_host.configuration import host_zone, load_settings, model_key
 from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
 from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.files.group_places import groups_in
-from honeybadger_host.files.home import AGENTS_FOLDER
 from honeybadger_host.handlers.tasks import why_without_model
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.models import missing_extra
