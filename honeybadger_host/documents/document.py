@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from honeybadger_host.documents.merge import merge
+from honeybadger_host.documents.merge import merge, units_of
 from honeybadger_host.documents.merge_json import merge_json
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS
@@ -114,9 +115,15 @@ class Half(NamedTuple):
     before: bytes
     after: bytes
 
-    def is_begun(self, now: float, text: bytes) -> bool:
-        """Return whether a save goes on with this one."""
-        return now - self.at < MAX_SAVE_SECONDS and len(text) > len(self.text) and text.startswith(self.text)
+    def is_begun(self, now: float, text: bytes, newest: bytes) -> bool:
+        """Return whether `text` continues this save.
+
+        It does not if it has anything that the newest version added: then its author read the file again.
+        """
+        if now - self.at >= MAX_SAVE_SECONDS or len(text) <= len(self.text) or not text.startswith(self.text):
+            return False
+        saved, *others = (Counter(filter(bytes.strip, units_of(one))) for one in (self.text, text, newest))
+        return not (others[0] - saved) & (others[1] - saved)
 
 
 class Found(NamedTuple):

@@ -131,16 +131,7 @@ def _each_once(theirs: Sequence[Hunk], ours: Sequence[Hunk]) -> tuple[list[Hunk]
     """Return the hunks of both sides; lines added by both are kept on one side only."""
     both = Counter(unit.strip() for hunk in ours for unit in hunk.added if unit.strip())
     both.subtract(unit.strip() for hunk in ours for unit in hunk.removed)  # it was only moved
-    left: list[Hunk] = []
-    for hunk in theirs:
-        added: list[bytes] = []
-        for unit in hunk.added:
-            if both[unit.strip()] > 0:
-                both[unit.strip()] -= 1
-            else:
-                added.append(unit)
-        left.append(hunk._replace(added=added))
-    return left, ours
+    return [hunk._replace(added=_unknown(hunk.added, both, keep_blank_end=True)) for hunk in theirs], ours
 
 
 class _Piece(NamedTuple):
@@ -180,19 +171,28 @@ def _resolved(units: Sequence[bytes], piece: _Piece) -> Iterable[bytes]:
         return theirs
     if not piece.theirs:
         return ours
-    known = Counter(units[piece.start : piece.end]) | Counter(ours)
+    known = Counter(unit.strip() for unit in units[piece.start : piece.end]) | Counter(unit.strip() for unit in ours)
+    return [*ours, *_unknown(theirs, known)]
+
+
+def _unknown(units: Sequence[bytes], known: Counter[bytes], *, keep_blank_end: bool = False) -> list[bytes]:
+    """Return the units that are not known, each with the blank lines above it.
+
+    Args:
+        known: how often each is known, without its white space; it is counted down.
+    """
+    found: list[bytes] = []
     blank: list[bytes] = []
-    added: list[bytes] = []
-    for unit in theirs:
-        if not unit.strip():
+    for unit in units:
+        if not (bare := unit.strip()):
             blank.append(unit)
             continue
-        if known[unit] > 0:
-            known[unit] -= 1
+        if known[bare] > 0:
+            known[bare] -= 1
         else:
-            added += [*blank, unit]
+            found += [*blank, unit]
         blank = []
-    return [*ours, *added]
+    return [*found, *blank] if keep_blank_end else found
 
 
 def _side(units: Sequence[bytes], piece: _Piece, hunks: Sequence[Hunk]) -> list[bytes]:

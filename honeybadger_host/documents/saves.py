@@ -227,7 +227,7 @@ class Saves:
             return found
         text = self._in_use.as_version(file, data or b"", newest)
         now = self._wall()
-        if half is not None and half.is_begun(now, text):
+        if half is not None and half.is_begun(now, text, newest):
             whole = merged_as(file, half.after, newest, half.before)  # as if the first half had not been saved
             return found._replace(base=half.base, merged=merged_as(file, half.base, whole, text), half=half)
         saved_at = now if signature is None else min(now, _stamp_of(signature))

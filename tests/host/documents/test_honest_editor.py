@@ -155,6 +155,19 @@ def test_a_save_continued_after_a_pause_is_one(world: World) -> None:
     assert said[0] == said[1]
 
 
+def test_a_second_save_soon_after_is_no_continuation(world: World) -> None:
+    world.add("a")
+    world.look(seconds=60)
+    world.save(world.text + b"Mine.\n")
+    world.look()
+    for text in "bcde":
+        world.add(text)
+    world.look(seconds=5)
+    world.save(world.text.replace(note("c"), b"") + b"Mine, too.\n")  # it begins with all of the save before
+    world.look()
+    assert world.text == note("a") + b"Mine.\n" + note("b") + note("d") + note("e") + b"Mine, too.\n"
+
+
 @pytest.mark.parametrize("kept", range(1, len(note("b")) + 1, 7))
 def test_a_power_cut_tears_no_note(world: World, kept: int) -> None:
     world.add("a")
