@@ -9,7 +9,7 @@ import pytest
 from honeybadger_host.documents import rendering
 from honeybadger_host.documents.revising import remove_notes
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import Added, FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.journal.changes import FileRemoved, FileWritten, NotesRevised
 from tests.host.documents.world import MEMORY, World, note
 
 
@@ -166,21 +166,6 @@ def test_a_second_save_soon_after_is_no_continuation(world: World) -> None:
     world.save(world.text.replace(note("c"), b"") + b"Mine, too.\n")  # it begins with all of the save before
     world.look()
     assert world.text == note("a") + b"Mine.\n" + note("b") + note("d") + note("e") + b"Mine, too.\n"
-
-
-@pytest.mark.parametrize("kept", range(1, len(note("b")) + 1, 7))
-def test_a_power_cut_tears_no_note(world: World, kept: int) -> None:
-    world.add("a")
-    world.look()
-    rows = world.commit(*world_notes("b", "c"))
-    torn = world.text + b"".join(row.data for row in rows)[:kept]
-    world.save(torn, in_place=True)
-    world.kill()
-    assert world.text == note("a") + note("b") + note("c")
-
-
-def world_notes(*texts: str) -> list[Added]:
-    return [Added.of("note", "main", note(text)) for text in texts]
 
 
 def test_a_line_saved_while_typed_appears_once(world: World) -> None:

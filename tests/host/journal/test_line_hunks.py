@@ -14,9 +14,11 @@ from honeybadger_host.journal.line_hunks import apply_hunks, hunks_between, line
 _LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"", b"d"]), max_size=30).map(b"".join).map(lines_of)
 
 
-@given(_LINES, _LINES)
-def test_hunks_make_one_text_of_the_other_and_back(before: list[bytes], after: list[bytes]) -> None:
-    hunks = hunks_between(before, after)
+@given(_LINES, _LINES, st.sampled_from([0, line_hunks._MAX_COMPARED]))
+def test_hunks_make_one_text_of_the_other_and_back(before: list[bytes], after: list[bytes], compared: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(line_hunks, "_MAX_COMPARED", compared)
+        hunks = hunks_between(before, after)
     assert apply_hunks(before, hunks) == after
     assert apply_hunks(after, reversed_hunks(hunks)) == before
     assert bool(hunks) == (before != after)
@@ -39,12 +41,3 @@ def test_edits_at_both_ends_of_a_text_are_two() -> None:
     after = [b"first\n", *before[1:-1], b"last\n"]
     hunks = hunks_between(before, after)
     assert [(hunk.at, len(hunk.removed), len(hunk.added)) for hunk in hunks] == [(0, 1, 1), (2999, 1, 1)]
-
-
-@given(_LINES, _LINES)
-def test_hunks_turn_one_text_into_the_other(before: list[bytes], after: list[bytes]) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(line_hunks, "_MAX_COMPARED", 0)
-        hunks = hunks_between(before, after)
-    assert apply_hunks(before, hunks) == after
-    assert apply_hunks(after, reversed_hunks(hunks)) == before

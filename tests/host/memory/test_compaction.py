@@ -97,11 +97,6 @@ def test_an_oversized_newest_message_is_cut_and_marked(character: str) -> None:
     assert not compact(compacted.document, NOW, SEED).is_changed
 
 
-def test_a_count_that_the_text_denies_is_corrected() -> None:
-    compacted = compact(document(said(1, "Hello", tokens=10**9)), NOW, SEED)
-    assert compacted.document.recent_history == (said(1, "Hello", tokens=1),)
-
-
 # --------------------------------------------------------------------------------------------------------- the summary
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
@@ -33,7 +32,7 @@ once = st.lists(visible, max_size=4).map(each_once)
 json = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
+    | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -152,13 +151,6 @@ def test_a_malformed_entry_is_refused_in_words(name: str) -> None:
         parse_entry(data, FILE)
 
 
-def test_the_largest_numbers_are_kept() -> None:
-    data = b'{"content": "12345678901234567890123", "metadata": {"a": 18446744073709551615, "b": -9223372036854775808}}'
-    entry = parse_entry(data, FILE)
-    assert entry.metadata == {"a": 2**64 - 1, "b": -(2**63)}
-    assert parse_entry(dump_entry(entry), FILE) == entry
-
-
 @given(st.binary(max_size=60) | json.map(orjson.dumps) | objects.map(orjson.dumps))
 def test_any_bytes_parse_or_are_refused(data: bytes) -> None:
     try:
@@ -236,9 +228,3 @@ def test_what_is_normalised_stays_so(text: str) -> None:
 def test_an_id_is_the_same_on_every_machine() -> None:
     assert entry_id("general", "user prefers dark mode") == "q9e4vbhapmx0"
     assert entry_id("Look", "x") == entry_id("look", "x")
-
-
-def test_a_time_of_another_zone_is_written_in_utc() -> None:
-    entry = Entry("a", "general", "x", created=datetime(2026, 11, 21, 13, tzinfo=timezone(timedelta(hours=1))))
-    value: dict[str, Any] = orjson.loads(dump_entry(entry))
-    assert value["created"] == "2026-11-21T12:00:00Z"

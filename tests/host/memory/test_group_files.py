@@ -6,7 +6,6 @@ import os
 import resource
 import threading
 import time
-import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -71,11 +70,6 @@ def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: G
 # ------------------------------------------------------------------------------------------------------------ caching
 
 
-def test_a_file_that_did_not_change_is_read_once(files: GroupFiles, folder: Path) -> None:
-    (folder / "MEMORY.md").write_text("x")
-    assert files.memory("main") is files.memory("main")
-
-
 def test_the_age_of_a_file_counts_from_before_reading(folder: Path) -> None:
     (folder / "MEMORY.md").write_text("x")
     written_ns = os.stat(folder / "MEMORY.md").st_ctime_ns
@@ -133,16 +127,6 @@ def test_the_least_recently_read_files_leave_first(folder: Path) -> None:
     assert files.memory("a") is first["a"]
     assert files.memory("c") is first["c"]
     assert files.memory("b") is not first["b"]
-
-
-def test_what_the_watcher_names_costs_no_memory(files: GroupFiles) -> None:
-    files.kept.drop("groups/main/warm-up.md")
-    tracemalloc.start()
-    for number in range(1000):
-        files.kept.drop(f"groups/main/.MEMORY.md.{number}.swp")
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < 20_000  # the names alone have 90,000
 
 
 # ---------------------------------------------------------------------------------------------------------- never stale

@@ -40,18 +40,6 @@ def keys(working_memory: WorkingMemoryStore, session: str = "main") -> list[str]
     return sorted(label.key for label in working_memory.look("main", session).labels.values())
 
 
-def test_a_persons_additions_and_deletions_count_at_once(tmp_path: Path) -> None:
-    working_memory = WorkingMemoryStore(tmp_path)
-    assert keys(working_memory) == []
-    path = put(tmp_path, "one")
-    assert keys(working_memory) == ["one"]
-    path.write_bytes(data_of("one", minutes=9))
-    (label,) = working_memory.look("main", "main").labels.values()
-    assert label.expires_at == NOW + timedelta(minutes=9)
-    path.unlink()
-    assert keys(working_memory) == []
-
-
 def test_files_that_did_not_change_are_read_once(tmp_path: Path) -> None:
     paths = [put(tmp_path, key) for key in ("one", "two")]
     reads: list[str] = []
@@ -69,6 +57,8 @@ def test_files_that_did_not_change_are_read_once(tmp_path: Path) -> None:
     kept.drop(working_file("main", "main", "two"))
     assert keys(working_memory) == ["one", "two"]
     assert reads[2:] == ["one.json", "two.json"]
+    paths[1].unlink()
+    assert keys(working_memory) == ["one"]
 
 
 @pytest.mark.parametrize("damage", ["bytes", "copy", "link", "folder"])
