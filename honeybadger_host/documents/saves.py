@@ -353,7 +353,7 @@ class Saves:
         taken.is_checked = not is_rendered or is_json(file)
         if is_same:
             return taken
-        taken.unkept_seq, taken.is_written = 0, False
+        taken.unkept_seq, taken.is_written, taken.half = 0, False, None
         if found.data is not None and found.data != found.base:
             half = found.half
             before = newest if half is None else merged_as(file, half.after, newest, half.before)

@@ -128,6 +128,22 @@ def test_a_checkout_wins_and_a_newer_note_stays(world: World) -> None:
     assert world.text == note("a") + note("d")
 
 
+def test_a_checkout_is_not_the_rest_of_a_save_before_another(world: World) -> None:
+    world.add("a")
+    old = world.text
+    world.add("b")
+    buffer = b"Mine.\n" + world.text
+    world.add("c")
+    world.save(buffer)
+    world.look(seconds=3)
+    merged = world.text
+    assert merged == buffer + note("c")
+    for text in (old, merged):
+        world.save(text)
+        world.look(seconds=3)
+        assert world.text == text
+
+
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.add("a")
     world.look(seconds=60)
