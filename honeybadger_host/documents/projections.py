@@ -23,6 +23,7 @@ from honeybadger_host.files.safe_files import append, closing_fd, open_to_append
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.atomic_files import row_offset
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.journal.edits import fingerprint_of
 from honeybadger_host.journal.schema import Row
 
 log = structlog.get_logger()
@@ -80,7 +81,7 @@ class Batch:
                     self._hashes[file].update(change.data)
                     return 0
             self._hashes[file].update(change.data)
-            return fingerprint_in(self._hashes[file].digest())
+            return fingerprint_of(self._hashes[file].digest())
         offset = self._ends[file]
         self._ends[file] += len(change.data)
         return offset
@@ -215,13 +216,9 @@ class Projections:
     def _open(self, file: str) -> int:
         """Open a file to append; when that makes it, its name and its folders' names must become durable, too."""
         path = path_in(self.home, file)
-        self._unsynced.add_new_folders(path)
+        if not path.exists():
+            self._unsynced.add_folders(path)
         return open_to_append(path)
-
-
-def fingerprint_in(digest: bytes) -> int:
-    """Return the `fingerprint` of what has this SHA-256."""
-    return int.from_bytes(digest[:8]) >> 1
 
 
 def _lead(fd: int) -> bytes:

@@ -31,11 +31,6 @@ class Unsynced:
     def add(self, path: Path) -> None:
         self._paths.add(path)
 
-    def add_new_folders(self, path: Path) -> None:
-        """Remember what must become durable when a file is made that is not there."""
-        if not path.exists():
-            self.add_folders(path)
-
     def add_folders(self, path: Path) -> None:
         """Remember all folders that a file is in."""
         folder = path.parent

@@ -224,7 +224,7 @@ class Sessions:
             self._working[group, session] = _Working.of(base, data, behind)
 
     def load_removal(self, group: str, session: str) -> None:
-        """Return the same for `remove`. Raises WorldFailed."""
+        """Load what `remove` needs. Raises WorldFailed."""
         self.load(group, session)
         working = self._working[group, session]
         working.tombstone = self._current(deleted_file(group, session))
