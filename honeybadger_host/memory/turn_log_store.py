@@ -199,10 +199,8 @@ class TurnLogs:
 
     def _grown(self, window: Window, changes: Sequence[TurnAdded]) -> Window:
         """Return the window with turns that were just appended to its log."""
-        turns = [change.turn for change in changes]
-        if window.last_number >= turns[0].number:  # a query has read the log since they were written to it
-            there = {(turn.number, turn.sender, turn.content) for turn in window.turns}
-            turns = [turn for turn in turns if (turn.number, turn.sender, turn.content) not in there]
+        # a query may have read the log since they were written to it
+        turns = [change.turn for change in changes if change.turn.number > window.last_number]
         last_number = max(window.last_number, changes[-1].turn.number)
         signature = signature_of(self.home / changes[0].file)
         if signature is not None and window.signature is not None:
