@@ -92,7 +92,10 @@ class Editor:
                 file.write(text[start:end])
 
     def _one_that_settled(self, text: bytes) -> Sent | None:
-        """Return a note of the text that the journal says has settled."""
+        """Return a note of the text that the journal says has settled.
+
+        Never the newest: a save that lacks it and has another line may have been made before it came.
+        """
         try:
             first = read_position(self._story.home / JOURNAL_FILE).marks.first_unsettled("groups/alpha/MEMORY.md")
         except JournalError:
@@ -104,7 +107,7 @@ class Editor:
             and (reply := self._story.acknowledged.get(sent.request_id)) is not None
             and orjson.loads(reply)["seq"] < first
             and sent.request_id not in self._story.taken_out
-            and note_of(sent, text) in text
+            and 0 <= text.find(note_of(sent, text)) < text.rfind(b"\n## ")
         ]
         return self._rng.choice(settled) if settled else None
 
