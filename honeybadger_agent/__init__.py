@@ -1,6 +1,6 @@
 """The package that an agent installs: a client for the file protocol. It knows nothing of the host.
 
-What it offers is imported when it is asked for: pydantic takes a tenth of a second that `--help` should not.
+Names are imported when they are first used: pydantic takes a tenth of a second, which `--help` should not.
 """
 
 from __future__ import annotations

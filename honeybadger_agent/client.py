@@ -1,7 +1,7 @@
 """`Client` and `SyncClient`: publish a request, wait for its reply, return the result or raise.
 
-What they do is written once, as coroutines that wait in two places only: `_pause` and `_aside`. `Client` awaits them;
-`SyncClient` runs them to their end, since its own two places never leave them waiting.
+Both share their code: coroutines that wait in only two places, `_pause` and `_aside`. `Client` awaits them;
+`SyncClient` runs them to the end, since its own versions of the two never suspend.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class both(Generic[P, T]):  # noqa: N801  a decorator
 
 
 def run_through(steps: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns that never leaves off waiting."""
+    """Return the result of a coroutine that never suspends."""
     try:
         steps.send(None)
     except StopIteration as end:
@@ -267,7 +267,7 @@ class _Clients(ABC):
         """Return whether the request lies in its box already: published again, it would be answered twice.
 
         Else a reply that is there may be to another request of this id, and is removed: the host knows which it is.
-        Raises Conflict: another one waits there, which would be replaced unread.
+        Raises Conflict if another one waits there, which would be replaced unread.
         """
         try:
             waiting = self.mailbox.waiting(request_id, box)

@@ -30,7 +30,7 @@ def place_of(
     sender: str | None,
     credentials: str | os.PathLike[str] | None,
 ) -> Place:
-    """Return where a sender's requests go over NATS. Raises `AgentError`: the extra is missing."""
+    """Return where a sender's requests go over NATS. Raises `AgentError` if the extra is missing."""
     try:
         from honeybadger_agent.relay import Place
     except ImportError as error:
@@ -42,7 +42,7 @@ def place_of(
 
 
 def box_at(box: str | os.PathLike[str]) -> Mailbox:
-    """Return the mailbox that is a folder. Raises `NoMailbox`: it is not there, or has other things in it."""
+    """Return the mailbox that is a folder. Raises `NoMailbox` if it is not there, or has other things in it."""
     root = Path(box)
     why = "it is empty"
     if os.fspath(box):

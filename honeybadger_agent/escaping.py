@@ -18,7 +18,7 @@ _ESCAPE: Final = re.compile(r"_([0-9a-f]{2})")
 def escaped(name: str) -> str:
     """Return a name in 1-64 characters of `a-z 0-9 - _`, another one for every other name.
 
-    Raises UnicodeEncodeError: it has a lone surrogate.
+    Raises UnicodeEncodeError if it has a lone surrogate.
     """
     data = name.encode()
     text = "".join(chr(byte) if byte in _KEPT else f"_{byte:02x}" for byte in data)
@@ -28,7 +28,7 @@ def escaped(name: str) -> str:
 
 
 def unescaped(text: str) -> str | None:
-    """Return the name that was escaped; None: it was too long, and only a digest of it is there."""
+    """Return the name that was escaped, or None if it was too long, and only a digest of it is there."""
     if text.startswith("__"):
         return None
     data = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), "" if text == "_" else text)

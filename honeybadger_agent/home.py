@@ -52,7 +52,7 @@ def find_home(given: str | os.PathLike[str] | None = None) -> Path:
 def home_above(folder: Path) -> Path | None:
     """Return the nearest home at or above `folder`. Raises NoHome if it belongs to another user.
 
-    Whoever may write to a folder above, such as /tmp, could else collect what others remember.
+    Otherwise anybody who may write to a folder above, such as /tmp, could collect other users' memories.
     """
     for candidate in (folder, *folder.parents):
         if (mark := _mark_of(candidate)) is not None:
@@ -84,7 +84,7 @@ def prefer_served(around: Path) -> Path:
 
 
 def default_file() -> Path | None:
-    """Return the file that names the user's default home; None: the user has no folder for it."""
+    """Return the file that names the user's default home, or None if the user has no folder for it."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
     if not config.startswith("/"):
         user = os.environ.get("HOME", os.path.expanduser("~"))  # without HOME what the system's list of users says
@@ -95,7 +95,7 @@ def default_file() -> Path | None:
 
 
 def default_home() -> Path | None:
-    """Return what the user's default home is said to be; None: nothing that can be read."""
+    """Return the user's registered default home, or None if it cannot be read."""
     try:
         named = (default_file() or Path()).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -104,7 +104,7 @@ def default_home() -> Path | None:
 
 
 def usable_default() -> Path | None:
-    """Return the user's default home; None: there is none, or it is no home any more."""
+    """Return the user's default home, or None if there is none, or it is no home any more."""
     default = default_home()
     return default if default is not None and _mark_of(default) is not None else None
 
@@ -125,12 +125,12 @@ def register_home(home: Path) -> Path:
 
 
 def _mark_of(folder: Path) -> Path | None:
-    """Return a file that shows that a folder is a home; None: it is not one, as far as we may look."""
+    """Return a file that shows that a folder is a home, or None if it is not one, as far as we may look."""
     return next((folder / mark for mark in MARKS if os.path.isfile(folder / mark)), None)
 
 
 def has_host(home: Path) -> bool | None:
-    """Return whether a host serves a home now; None: we may not look."""
+    """Return whether a host serves a home now, or None if we may not look."""
     try:
         with (home / LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """The boxes of one sender: names, sortable ids, atomic publishing. Standard library only.
 
 A mailbox is a folder `<group>/<sender>/` with `tmp/ requests/ turns/ replies/` in it (docs/protocol.md, "Boxes").
-Who writes there is who the host takes them for, so nothing in here states an identity.
+The folder determines the sender, so no file in it states an identity.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Mailbox:
     def create(self) -> None:
         """Make the folders that are missing (0700), parents too. In closed mode the operator has made them already.
 
-        Raises OSError: something is in the way, or the folder above is not ours to write.
+        Raises OSError if something is in the way, or the folder above is not ours to write.
         """
         for name in FOLDERS:
             _make_folder(self.root / name)
@@ -177,7 +177,7 @@ class Mailbox:
     def reply(self, request_id: str) -> bytes | None:
         """Return the bytes of the reply, or None while there is none. A reply is complete when it is there.
 
-        Raises OSError: it is there and cannot be read.
+        Raises OSError if it is there and cannot be read.
         """
         return self.waiting(request_id, REPLIES)
 
@@ -189,7 +189,7 @@ class Mailbox:
     def waiting(self, request_id: str, box: str = REQUESTS) -> bytes | None:
         """Return the bytes of a request that still lies in the box, or None when there is none.
 
-        Raises OSError: it is there and cannot be read.
+        Raises OSError if it is there and cannot be read.
         """
         try:
             return self.path(box, request_id).read_bytes()
@@ -205,7 +205,7 @@ class Mailbox:
 
         The host makes the stream before it looks, for the last time, whether the turn is still wanted: no stream after
         the removal means that it was not begun. One that was goes on, as if nothing had happened.
-        Raises OSError: it cannot be read or removed.
+        Raises OSError if it cannot be read or removed.
         """
         if self._has_begun(request_id) or (data := self.waiting(request_id, TURNS)) is None:
             return False

@@ -48,7 +48,7 @@ def serve_http(
         port: 0: any that is free.
         told: gets the line for the person who started it.
         public_name: host name under which a proxy in front is reached; without it only loopback is bound.
-    Raises `AgentError`: the address cannot be bound, or is not loopback and no proxy was named.
+    Raises `AgentError` if the address cannot be bound, or is not loopback and no proxy was named.
     """
     if public_name is None and host not in ("127.0.0.1", "localhost", "::1"):
         raise AgentError(

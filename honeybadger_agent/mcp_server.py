@@ -166,7 +166,7 @@ def made_server(
 
 
 def offered(name: str) -> types.Tool:
-    """Return what a client sees of a tool: all of it from the type of its request."""
+    """Return a tool as a client sees it, made from the type of its request."""
     kind = wire.REQUEST_TYPES[ALIASES.get(name, name)]
     return types.Tool(
         name=name,

@@ -58,7 +58,7 @@ async def _read(lines: anyio.AsyncFile[bytes], to_server: MemoryObjectSendStream
 
 
 def message_of(line: bytes) -> types.JSONRPCMessage | None:
-    """Return the message on a line, or the error that answers it; None: there is nothing to answer."""
+    """Return the message on a line, or the error that answers it, or None if there is nothing to answer."""
     text = line.decode("utf-8-sig", "surrogateescape").strip()  # what is not UTF-8 is refused as a surrogate
     if not text:
         return None

@@ -19,7 +19,7 @@ _LINES: Final = (
     r"|recalled (?:from long-term memory|earlier in this conversation)"
 )
 _OPENED: Final = rf"[ \t]*(?:[-+*>][ \t]*)*(?:\\?#+[ \t]*(?:(?:{_TITLES})\b|{_LINES})|{_LINES})"
-# Of what stands behind something on its line, behind `## ` too.
+# The same for text that follows something on its line, including `## `.
 _BEGINS: Final = re.compile(rf"{_OPENED}|(?:{_TITLES})[ \t]*(?:\(|$)", re.IGNORECASE)
 _LINE: Final = re.compile(rf"^(?={_OPENED})", re.IGNORECASE | re.MULTILINE)
 

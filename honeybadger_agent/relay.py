@@ -142,7 +142,7 @@ class Place:
         return f"{REPLY_PREFIX}{self.group}.{self.sender}"
 
     def options(self) -> dict[str, Any]:
-        """Return what a connection needs. Raises NoMailbox: a name or the file cannot be used."""
+        """Return the options of a connection. Raises NoMailbox if a name or the file cannot be used."""
         try:
             checked_name("group", self.group)
             checked_name("sender", self.sender)
@@ -167,9 +167,9 @@ class Waiting(Protocol):
     request_id: str
 
     def read(self) -> bytes | None:
-        """Return the request, up to one byte more than may be carried; None: it is gone, or may not be carried.
+        """Return the request, up to one byte more than may be carried, or None if it is gone, or may not be carried.
 
-        Whoever takes a message back from now on finds that its answer was begun. Raises OSError.
+        From now on, taking the message back reports that its answer was begun. Raises OSError.
         """
 
     def answer(self, reply: bytes) -> None:

@@ -91,7 +91,7 @@ def _members(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> str:
 
 
 def _limits(member: Mapping[str, Any], shared: Mapping[str, Any]) -> str:
-    """Return what a member may hold, in brackets; empty when its type says all."""
+    """Return the limits of a member in brackets; empty if its type says everything."""
     options = [option for option in member.get("anyOf", [member]) if option.get("type") != "null"]
     match options[0]:
         case {"enum": values}:

@@ -31,7 +31,7 @@ class StreamTail:
         """The beginning of a line, which waits for its end."""
 
     def read(self) -> list[StreamLine]:
-        """Return what came since the last look, oldest first; nothing while there is no stream."""
+        """Return the lines since the last read, oldest first; none while there is no stream."""
         lines = self._drain()
         if self._is_another():
             self.close()
@@ -80,7 +80,7 @@ def open_regular(path: Path) -> int | None:
 
 
 def _parsed(line: bytes) -> StreamLine | None:
-    """Return the line, None when it is torn, or of a kind that this version does not know."""
+    """Return the line, or None if it is torn, or of a kind that this version does not know."""
     try:
         return StreamLine.model_validate_json(line)
     except ValidationError:

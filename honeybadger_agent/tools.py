@@ -87,7 +87,7 @@ def tool_names(choice: Choice = "all", allowed: AbstractSet[str] | None = None) 
 
 
 def kind_of(tool: str) -> type[wire.Request[Any]] | None:
-    """Return the request type that a model means by a tool's name; None: there is no such tool."""
+    """Return the request type that a model means by a tool's name, or None if there is no such tool."""
     kind = wire.REQUEST_TYPES.get(ALIASES.get(tool, tool))
     return kind if kind is not None and kind.audience in _OF_MODELS else None
 

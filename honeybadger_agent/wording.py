@@ -39,7 +39,7 @@ def in_words(seconds: float) -> str:
 
 
 def meant(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a mistyped word is most like; None: none is like it."""
+    """Return the known name that a mistyped word is most like, or None if none is like it."""
     import difflib  # a millisecond, only after a mistake
 
     names = {name.lower(): name for name in known}

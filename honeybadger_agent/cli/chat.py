@@ -159,7 +159,7 @@ class Chat:
     # -------------------------------------------------------------------------------------------------------- answers
 
     def _wait_for(self, message: Message, *, is_new: bool) -> ChatResult | None:
-        """Show the answer to a message and return it; None: there is none now, and the reason was shown."""
+        """Show the answer to a message and return it; None if there is none now, and the reason was shown."""
         showing = Showing(self.screen, is_looked_on=self.is_for_people)
         self.unanswered[message.request_id] = message
         try:
@@ -223,7 +223,7 @@ class Chat:
     def _stopped(self, message: Message) -> ChatResult | None:
         """Withdraw a message whose answer has not begun; else stop the answer and return what there is of it.
 
-        Raises AgentError: its outcome is unknown.
+        Raises AgentError if its outcome is unknown.
         """
         try:
             result = stopped_answer(SyncClient(box=self.client.mailbox.root), message.request_id)

@@ -68,7 +68,7 @@ def origin_told(one: EntryResult | Hit | Recalled) -> str:
 
 
 def waiting_told(proposal: str) -> str:
-    """Return what became of a write that a person is to review."""
+    """Return in words what happened to a write that waits for review."""
     return f"It waits for review as {proposal}: nothing is changed until a person accepts it."
 
 
@@ -84,7 +84,7 @@ def about_message(message: GroupMessage) -> str:
 
 
 def also(note: SameNote) -> str:
-    """Return who else wrote a note, and when."""
+    """Return the other authors of a note and their times."""
     return " ".join(part for part in ("also", note.author, note.time) if part)
 
 

@@ -36,7 +36,7 @@ def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None])
     Args:
         options: `dry_run`; `home`, `group` and `sender` if they are given.
         told: called with each line for the person.
-    Raises `AgentError`: a program is missing or failed; BadName.
+    Raises `AgentError` if a program is missing or failed; BadName.
     """
     before = _chosen(tool)
     home = find_home(options.get("home", before.get("home"))).absolute()

@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def answer(tool: str, event: Mapping[str, Any]) -> str:
-    """Return what the tool reads: JSON, or nothing. Raises Refused, OSError, ValueError."""
+    """Return the text for the tool: JSON, or nothing. Raises Refused, OSError, ValueError."""
     meaning = EVENTS.get(event.get("hook_event_name", ""))
     if meaning is None or event.get("agent_id") or is_of_sub_agent(tool, event.get("transcript_path")):
         return ""
@@ -305,7 +305,7 @@ def memory(box: Box, session: str) -> str:
 
 
 def recalled(box: Box, session: str, prompt: str, shown: int) -> str:
-    """Return what a prompt recalls; empty when it is about nothing that is remembered.
+    """Return the memories that a prompt recalls; empty if there are none.
 
     Args:
         shown: turns that the model still sees. What was recalled for one of them is not repeated.
@@ -333,7 +333,7 @@ def turn_of(key: str, role: str, content: str, at: object) -> dict[str, Any]:
 
 
 def claude_code(line: dict[str, Any]) -> dict[str, Any] | None:
-    """Read a line of Claude Code 2.1; None: nothing that a person typed, and no text of the model.
+    """Read a line of Claude Code 2.1; None if nothing that a person typed, and no text of the model.
 
     Summaries, results of tools, notifications and the turns of sub-agents are the program's. A turn that a fork copied
     belongs to the session that it was said in.
@@ -418,7 +418,7 @@ def config_folder() -> str:
 
 
 def settings_of(tool: str) -> dict[str, str]:
-    """Return what was chosen for a tool; empty: nothing was. Raises Refused: the file is damaged."""
+    """Return the settings chosen for a tool, if any. Raises Refused if the file is damaged."""
     try:
         with open(settings_file(tool), encoding="utf-8") as file:
             value = json.load(file)

@@ -32,7 +32,7 @@ class GroupStore(base.BaseStore):  # type: ignore[misc]
         self._client = client
 
     def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
-        """Return what operations come to: all read what was before, then all is written, 100 items in one change.
+        """Return the results of operations: all reads come first, then all writes, 100 items in one change.
 
         Raises `AgentError`. Raises TypeError, ValueError: a value is not JSON; an operator or a label is not possible.
         """

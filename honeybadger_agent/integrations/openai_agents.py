@@ -63,7 +63,7 @@ class GroupSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items. A cancelled call is finished first: a run that ends early keeps what was said.
 
-        Raises `TooLarge`: an item has over 128 KiB of JSON. Raises `AgentError`.
+        Raises `TooLarge` if an item has over 128 KiB of JSON. Raises `AgentError`.
         """
         await _finished(self._add(items))
 
@@ -73,7 +73,7 @@ class GroupSession:
                 await self._client.append_turns(turns)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the newest item back and return it; None: there is none. Raises `AgentError`."""
+        """Take the newest item back and return it; None if there is none. Raises `AgentError`."""
         return await _finished(self._pop())
 
     async def _pop(self) -> TResponseInputItem | None:
@@ -91,7 +91,7 @@ class GroupSession:
 
 
 async def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Return what work comes to, which a cancelled caller does not cut short."""
+    """Return the result of `work`, which continues even if the caller is cancelled."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -140,7 +140,7 @@ def _requests(turns: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]
 
 
 def _item_of(turn: StoredTurn) -> TResponseInputItem | None:
-    """Return the item of a turn; None: another program's that a model cannot be given."""
+    """Return the item of a turn, or None if another program's that a model cannot be given."""
     if turn.data is not None:
         return cast(TResponseInputItem, json.loads(turn.data))
     if turn.role == "tool":

@@ -109,7 +109,7 @@ class MemoryCapability(AbstractCapability[Any]):
 
 
 def _text(prompt: object) -> str:
-    """Return what a prompt says; pictures and files say nothing here."""
+    """Return the text of a prompt without pictures and files."""
     if isinstance(prompt, str):
         return prompt
     parts = prompt if isinstance(prompt, Sequence) else ()

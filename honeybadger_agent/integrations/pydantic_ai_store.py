@@ -41,7 +41,7 @@ class GroupConversations(ConversationStore):
         self._client = client
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
-        """Return the record of a conversation; None: there is none. Raises `AgentError`."""
+        """Return the record of a conversation, or None if there is none. Raises `AgentError`."""
         found = await self._held(conversation_id)
         return None if found is None else _RECORD.validate_json(found.content)
 
@@ -66,7 +66,7 @@ class GroupConversations(ConversationStore):
     ) -> None:
         """Store a record and its new messages in one change; of very many, the first ones before that.
 
-        Raises ConversationConflict: the record has another revision, or its last message is not there. Raises
+        Raises ConversationConflict if the record has another revision, or its last message is not there. Raises
         `AgentError`; messages that were stored before it belong to no conversation.
         """
         version = await self._version(record.conversation_id, expected_revision)
@@ -87,7 +87,7 @@ class GroupConversations(ConversationStore):
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete a record; its messages stay, since another conversation may go on with them.
 
-        Raises ConversationConflict: it has another revision, or is gone. Raises `AgentError`.
+        Raises ConversationConflict if it has another revision, or is gone. Raises `AgentError`.
         """
         held = await self._held(conversation_id)
         version = await self._version(conversation_id, expected_revision)
@@ -99,7 +99,7 @@ class GroupConversations(ConversationStore):
         await self._change(conversation_id, [same, gone])
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
-        """Return a message. Raises KeyError: there is none. Raises `AgentError`."""
+        """Return a message. Raises KeyError if there is none. Raises `AgentError`."""
         try:
             found = await self._client.get_memory(category=_ENTRIES, name=escaped(entry_id))
         except NotFound:

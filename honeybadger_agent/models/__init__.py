@@ -25,7 +25,7 @@ def open_model(name: str, settings: ModelSettings | None = None) -> Model:
 
     Args:
         name: one of `NAMES`, such as `openai:gpt-5-mini` or `ollama:llama3.2:3b`.
-    Raises ModelFailed: there is no such model, its script cannot be read, or its library is not installed.
+    Raises ModelFailed if there is no such model, its script cannot be read, or its library is not installed.
     """
     kind, rest = split_name(name)
     match kind:
@@ -40,7 +40,7 @@ def open_model(name: str, settings: ModelSettings | None = None) -> Model:
 def split_name(name: str) -> tuple[Kind, str]:
     """Split a name into the kind of model and the rest: a file, or the provider's name of the model.
 
-    Raises ModelFailed: there is no such model.
+    Raises ModelFailed if there is no such model.
     """
     kind, _, rest = name.partition(":")
     match kind, bool(rest):

@@ -118,7 +118,7 @@ def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
 
 
 def fact_in(text: str) -> str | None:
-    """Return the fact that the text asks to remember, word for word; None when there is none."""
+    """Return the fact that the text asks to remember, word for word, or None if there is none."""
     if found := _KEEP_BEFORE.fullmatch(text.strip()):
         return found["what"].strip()
     if not (found := _WANTS_KEPT.search(text)):

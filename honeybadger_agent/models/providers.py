@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 def open_provider(provider: str, model: str, settings: ModelSettings) -> ProviderModel:
     """Return a model of `openai`, `anthropic` or `ollama`; nothing is contacted.
 
-    Raises ModelFailed: the address or the key is malformed, or the provider's own address needs a key.
+    Raises ModelFailed if the address or the key is malformed, or the provider's own address needs a key.
     """
     name = f"{provider}:{model}"
     base_url = _checked_url(name, settings.base_url or DEFAULT_URLS[provider])

@@ -104,7 +104,7 @@ def load_script(path: Path) -> ScriptedModel:
 
     The next answer is derived from the conversation, not counted here: the same script serves many groups at once and
     continues after a restart.
-    Raises ModelFailed: the file cannot be read, or is not a script.
+    Raises ModelFailed if the file cannot be read, or is not a script.
     """
     name = f"scripted:{path.name}"
     try:

@@ -175,7 +175,7 @@ class AgentTurn:
         return TurnOutcome.of(text, self.said, self._answers, limit)
 
     def _reached(self, seconds: float) -> str | None:
-        """Return the limit that is reached; None: none is."""
+        """Return the limit that is reached, or None if none is."""
         limits = self.limits
         if limits.steps and len(self.said) >= limits.steps:
             return f"the limit of {limits.steps} steps is reached"
@@ -193,7 +193,7 @@ class AgentTurn:
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call; none mean an empty object. Raises ValueError: they are not a JSON object."""
+    """Return the arguments of a call; none mean an empty object. Raises ValueError if they are not a JSON object."""
     read = orjson.loads(call.arguments) if call.arguments.strip() else {}
     if not isinstance(read, dict):
         raise ValueError("they must begin with {")

@@ -29,7 +29,7 @@ class AgentRequest:
 
 
 def prompt_of(request: AgentRequest) -> Prompt:
-    """Return what the model is asked: the context as the host made it, the tools, and what the user says now.
+    """Return the prompt for the model: the host's context, the tools and the user's message.
 
     The context comes first and unchanged, so that a provider can cache a beginning that rarely changes.
     Source: HB5.

@@ -23,7 +23,7 @@ def text_of(tool: str, result: wire.Wire) -> str:
 
 
 def members_of(result: wire.Wire) -> dict[str, Any]:
-    """Return what a result says beyond what it says anyway, as JSON values by name."""
+    """Return the members of a result that differ from their defaults, as JSON values by name."""
     return result.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
 
 

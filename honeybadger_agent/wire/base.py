@@ -28,7 +28,7 @@ class Result(Wire):
 
 
 ResultT = TypeVar("ResultT", bound=Result)
-# Who gets a type as a tool: all models; models with all tools; agents that delegate; only programs; only the operator.
+# The users of a type as a tool: all models; models with all tools; routers; only programs; only the operator.
 Audience = Literal["default", "all", "routers", "programs", "operator"]
 
 # Marks a member that is left out of the tools of models, which pay for every word of a tool.

@@ -20,7 +20,7 @@ from honeybadger_agent.wire.numbers import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
 MAX_LISTED: Final = 1000
-# Of a text in a category `store/…`; any other has at most `MAX_NOTE_CHARACTERS`, which the host sees to.
+# Characters of a text in a category `store/…`; the host limits any other to `MAX_NOTE_CHARACTERS`.
 MAX_DOCUMENT_CHARACTERS: Final = 131_072
 MAX_OPERATIONS: Final = 100
 MAX_ORIGIN_CHARACTERS: Final = 500

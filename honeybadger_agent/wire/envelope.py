@@ -163,7 +163,7 @@ def dump_request(
 ) -> bytes:
     """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised.
 
-    Raises TypeError: the payload is a mapping with a value that JSON cannot hold.
+    Raises TypeError if the payload is a mapping with a value that JSON cannot hold.
     """
     head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "type": type_name}
     if session is not None:

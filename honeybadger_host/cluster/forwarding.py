@@ -52,7 +52,7 @@ _KEPT_SECONDS: Final = 10.0
 _NET_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
 _LOOK_PAUSE: Final = 10  # multiple of the CPU time of a look into all folders before the next
-# Of a sender elsewhere, where `limits.requests_per_second` says nothing: a fifteenth of what an owner serves.
+# For a sender on another machine if `limits.requests_per_second` is not set: a fifteenth of what an owner serves.
 REQUESTS_PER_SECOND = 100.0
 
 

@@ -16,7 +16,7 @@ from honeybadger_host.errors import HomeError
 def make_key(path: Path) -> str:
     """Write the seed of a new key, readable by its owner alone; return the public half.
 
-    A seed that is there stays as it is. Raises HomeError: the file cannot be written, or holds something else.
+    A seed that is there stays as it is. Raises HomeError if the file cannot be written, or holds something else.
     """
     seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
     try:
@@ -42,12 +42,12 @@ def _public_half(path: Path) -> str:
 
 
 def host_lines(public: str) -> list[str]:
-    """Return what `authorization { users: [ … ] }` of nats.conf says of this machine's host."""
+    """Return the lines for this machine's host in `authorization { users: [ … ] }` of nats.conf."""
     return [f"{{ nkey: {public} }}  # the host on {socket.gethostname()}"]
 
 
 def agent_lines(public: str, identity: str, group: str, sender: str) -> list[str]:
-    """Return what nats.conf says of an agent: it asks as one sender, and reads its own replies. Raises BadName."""
+    """Return an agent's lines for nats.conf: it may send as one sender and read its own replies. Raises BadName."""
     checked_name("group", group)
     checked_name("sender", sender)
     return [

@@ -53,7 +53,7 @@ def _put(servers: Servers, names: Names, node: str, data: bytes, lapsed: int = 0
 
 
 def holder(servers: Servers, names: Names) -> str | None:
-    """Return who holds the lease. Raises Unreachable."""
+    """Return the machine that holds the lease, or None. Raises Unreachable."""
     held = servers.newest(OWNERS, names.lease)
     return None if held is None or not held.data else held.data.decode()
 
@@ -77,7 +77,7 @@ class Watched:
     _since: float = 0.0
 
     def holder(self, servers: Servers, names: Names) -> str | None:
-        """Return who holds the lease; None: nobody, or its holder did not renew it. Raises Unreachable."""
+        """Return the machine that holds the lease, or None if nobody renewed it in time. Raises Unreachable."""
         held, now = servers.newest(OWNERS, names.lease), time.monotonic()
         if held is not None and held.data:
             if held.seq != self._seq:
@@ -106,7 +106,7 @@ class Renewing:
         self._thread.start()
 
     def wait_until_sure(self) -> None:
-        """Return when no other machine can have been asked to own the home. Raises StorageFailed: one does."""
+        """Return when no other machine can have been asked to own the home. Raises StorageFailed if one does."""
         while not self._log.failed and time.monotonic() > self.renewed_at + _SURE_SHARE * LEASE_SECONDS:
             time.sleep(0.01)
         if self._log.failed:

@@ -126,7 +126,7 @@ class Names(NamedTuple):
 def read_place(journal: Path) -> tuple[Names, Position, str]:
     """Return the home of a journal, its position, and the name of this machine among those that keep it.
 
-    Raises SettingsError: it is of one machine; JournalError.
+    Raises SettingsError if it is of one machine; JournalError.
     """
     if journal.exists():
         with reading(journal) as connection:
@@ -236,7 +236,7 @@ class Log:
         return self.end
 
     def _short(self, end: tuple[int, int] | None) -> Unreachable | JournalError:
-        """Return what to raise when the log ends before this journal, or is not there."""
+        """Return the error for a log that is missing or ends before this journal does."""
         now = time.monotonic()
         self._short_since = self._short_since or now
         if now - self._short_since < LOST_SECONDS:
@@ -272,7 +272,7 @@ class Log:
 
         Args:
             is_last: its stream ends with it, and the next record is the first one of another.
-        Raises StorageFailed: another machine owns the home, or nobody knows whether it is there.
+        Raises StorageFailed if another machine owns the home, or nobody knows whether it is there.
         """
         with self._lock:
             if self.failed:

@@ -339,7 +339,7 @@ class Member:
         await asyncio.wrap_future(self._moving)
 
     def status(self) -> dict[str, Any]:
-        """Return what the status of an owner says of the machines."""
+        """Return the machines as the status of an owner shows them."""
         return {"owner": self.node, **asdict(self.state())}
 
     def _hand_over(self, following: str) -> None:
@@ -356,7 +356,7 @@ class Member:
         return self._stopping.is_set()
 
     def state(self) -> State:
-        """Return what this machine is. Any thread."""
+        """Return the state of this machine. Any thread."""
         renewing = self._renewing
         return State(
             self.node,

@@ -64,7 +64,7 @@ class State:
 
     @classmethod
     def load(cls, data: bytes) -> State:
-        """Return what another version may have said."""
+        """Return the state in `data`, which another version may have written."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in orjson.loads(data).items() if name in known})
 

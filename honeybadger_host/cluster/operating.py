@@ -120,7 +120,7 @@ def leave(home: Path) -> None:
 
 
 def look(home: Path, settings: Cluster) -> dict[str, Any]:
-    """Return what the servers say of a home, and how far this machine has come. Raises HostError, Unreachable."""
+    """Return the state of a home on the servers and this machine's position. Raises HostError, Unreachable."""
     names, here, node = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:
         first, last = servers.end_of(names.stream) or (0, 0)
@@ -204,7 +204,7 @@ def move_to(home: Path, settings: Cluster, name: str | None) -> dict[str, Any]:
 def owning(home: Path, settings: Settings) -> Iterator[SharedLog]:
     """Own a home whose host does not run here, and give it back to the machine that owned it.
 
-    Raises HomeLocked: a host runs here; HostError: none hands the home over.
+    Raises HomeLocked if a host runs here; HostError: none hands the home over.
     """
     with closing(Member(home, settings, lambda state: None)) as member:
         asking = threading.Thread(target=_ask_for, args=(member, settings.cluster), daemon=True)
@@ -230,7 +230,7 @@ def _ask_for(member: Member, settings: Cluster) -> None:
 def verify(home: Path, settings: Cluster) -> Position:
     """Follow the hashes of the log; return its end, once this machine's journal proved to be on it.
 
-    Raises JournalError: a record is not what follows the one before it, or this journal is on another line.
+    Raises JournalError if a record is not what follows the one before it, or this journal is on another line.
     """
     names, here, _ = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:

@@ -26,7 +26,7 @@ EPOCH_HEADER: Final = "Hb-Epoch"
 CHAIN_HEADER: Final = "Hb-Chain"
 SCHEMA_HEADER: Final = "Hb-Schema"  # schema number of the journal in a record or a snapshot
 PART_HEADER: Final = "Hb-Part"
-# Of the record that a stream of the log ends with: the number of the first message of the stream that follows it.
+# In the last record of a stream of the log: the number of the first message of the next stream.
 NEXT_HEADER: Final = "Hb-Next"
 PART_BYTES: Final = 512 << 10  # A server takes 1 MiB with all headers by default
 LOG_CHAIN: Final = "log_chain"  # key in `meta`: the hash of all records up to the last one in this journal
@@ -126,7 +126,7 @@ def dump_owner(node: str) -> bytes:
 
 
 def read_record(data: bytes) -> str | list[Statement]:
-    """Return what a record says: statements, or which machine owns the home from here on. Raises JournalError."""
+    """Return the statements of a record, or the machine that owns the home from there on. Raises JournalError."""
     try:
         value = orjson.loads(data)
         if isinstance(value, str):
@@ -170,7 +170,7 @@ def write_position(connection: sqlite3.Connection, position: Position) -> None:
 
 
 def diverged(seq: int) -> JournalError:
-    """Return what to raise where the log has another past than this journal."""
+    """Return the error for a log whose past differs from this journal's."""
     return JournalError(
         f"the shared log does not follow what this journal has up to {seq}: the log went back and was continued "
         "without this machine, was begun anew, or this journal was changed by other means; nothing was changed here, "
@@ -179,7 +179,7 @@ def diverged(seq: int) -> JournalError:
 
 
 def foreign_schema(schema: int) -> JournalError:
-    """Return what to raise where the log has records that are not for journals of this version."""
+    """Return the error for a log with records of another schema."""
     return JournalError(
         f"the log goes on with schema {schema} of the journal, and this version has {SCHEMA_VERSION}: run the version "
         "of the other machines here, and see Upgrades in docs/machines.md"

@@ -54,7 +54,7 @@ class Servers:
     """The servers of a cluster. Any thread; each call waits for its answer, and raises Unreachable without one."""
 
     def __init__(self, urls: Sequence[str], credentials: str = "") -> None:
-        """Connect. Raises SettingsError: they do not let us in; Unreachable."""
+        """Connect. Raises SettingsError if they do not let us in; Unreachable."""
         self.replicas = 3 if len(urls) >= 3 else 1
         self._urls, self._credentials = list(urls), credentials
         self._runner = asyncio.Runner()
@@ -203,7 +203,7 @@ class Servers:
     # ---------------------------------------------------------------------------------------------------- questions
 
     def ask(self, subject: str, data: bytes) -> bytes | None:
-        """Return what somebody answers; None: nobody does."""
+        """Return the answer, or None if nobody answers."""
 
         async def asked() -> bytes | None:
             with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
@@ -213,7 +213,7 @@ class Servers:
         return self._call(asked())
 
     def ask_all(self, subject: str, until: Callable[[bytes], bool] = lambda data: False) -> list[bytes]:
-        """Return what all answer who answer soon, or those up to one with which `until` is content."""
+        """Return the answers that arrive soon; stop early at one for which `until` is true."""
 
         async def asked() -> list[bytes]:
             found: list[bytes] = []
@@ -256,7 +256,7 @@ class Servers:
         self._call(self._js.add_stream(config), _CONNECT_SECONDS)
 
     def end_of(self, stream: str) -> tuple[int, int] | None:
-        """Return the first and the last number of a stream; None: there is no such stream."""
+        """Return the first and the last number of a stream, or None if there is no such stream."""
         try:
             found = self._call(self._js.stream_info(stream))
         except NotFoundError:
@@ -291,7 +291,7 @@ class Servers:
 
 
 def _told(error: APIError) -> str:
-    """Return what a server says, with what to do where it says little."""
+    """Return a server's message; if it explains little, with advice."""
     if error.err_code in _NO_ROOM:
         return f"{error.description}: a server has no room left, see its disk and max_file_store"
     if error.err_code == _NOT_CLUSTERED:

@@ -87,7 +87,7 @@ def is_snapshot_current(servers: Servers, names: Names) -> bool:
 def load_snapshot(servers: Servers, names: Names, journal: Path) -> list[Forgetting]:
     """Make the newest snapshot this machine's journal; return the texts forgotten since the previous one.
 
-    All of its files are brought up to date afterwards. Raises NotFound: the servers have none; Unreachable;
+    All of its files are brought up to date afterwards. Raises NotFound if the servers have none; Unreachable;
     JournalError: it is damaged, or another journal's, and the one that is here stays.
     """
     for stream, end in _finished(servers, names):

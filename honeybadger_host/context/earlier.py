@@ -111,7 +111,7 @@ class EarlierContexts:
 
 
 def _told(seq: int, at: int, served: str | None) -> dict[str, Any]:
-    """Return what the answer says of the moment."""
+    """Return the moment as an answer describes it."""
     return {
         "messages": [],
         "as_of": {

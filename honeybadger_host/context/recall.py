@@ -40,11 +40,11 @@ _FEW: Final = 8  # entries; turns and notes for a message that shares one rare w
 _HITS_WITH_SPEAKERS: Final = 32  # best hits whose speakers the message may name
 _MAX_NEAR_MISSES: Final = 5
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
-# Of a line with a short text; a search finds as many hits as such lines fit the budget.
+# Tokens of a line with a short text; a search finds as many hits as such lines fit the budget.
 _SHORT_LINE_TOKENS: Final = 24
 _MAX_SAID: Final = 1000
 _MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share their session with a good one
-# Of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
+# Tokens of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
 _SHORT_QUESTION_TOKENS: Final = 40
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")

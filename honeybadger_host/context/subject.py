@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from honeybadger_host.search.scoring import Hit
 
 Reach: TypeAlias = Literal["nothing", "few", "all"]
-# Of a message with one hit, to recall all that fits: a pasted page shares two rare words with anything. 0.2 would cost
-# 0.5 points of the project's own sets.
+# The share of a message's words that one hit must have for all that fits to be recalled: a pasted page shares two
+# rare words with anything. 0.2 would cost 0.5 points of the project's own sets.
 _MIN_COVERAGE: Final = 0.1
 _GROUNDS: Final = frozenset(("date", "vector"))  # signals that find documents without a word of the question
 

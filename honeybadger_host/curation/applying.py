@@ -126,7 +126,7 @@ class Applying:
         return Prepared(entries, free)
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
-        """Return all changes. Raises Refusal: another proposal consolidated the session meanwhile."""
+        """Return all changes. Raises Refusal if another proposal consolidated the session meanwhile."""
         check_kept(self.files, self.proposal, self.kept)
         return _Decision(self, prepared, asked.sender, now).outcome()
 
@@ -222,7 +222,7 @@ class _Decision:
         return bool(quotes) and not operation.by and not uncopied(operation.result or "", quotes)
 
     def _writer(self, operation: Operation) -> str:
-        """Return who wrote a text that is no copy: a model, or the person who edited a copy."""
+        """Return the author of a text that is not a copy: a model, or the person who edited a copy."""
         is_edited = any(each.by for each in operation.evidence)
         return operation.by or (self._decider if is_edited else self._proposal.by)
 
@@ -281,7 +281,7 @@ class _Decision:
         return True
 
     def _entry(self, source: str) -> tuple[str, Entry, bytes] | None:
-        """Return the file, the entry and the bytes of an unchanged source; None when it changed or is gone."""
+        """Return the file, the entry and the bytes of an unchanged source, or None if it changed or is gone."""
         file = self._prepared.entries.get(source)
         data = None if file is None else self._view(file)
         if file is None or data is None or hashlib.sha256(data).hexdigest() != self._proposal.base.get(source):
@@ -323,7 +323,7 @@ class _Decision:
         return FileWritten(self._group, "entry", file, dump_entry(entry), None)
 
     def _mark(self) -> Watermark:
-        """Return the session's present watermark. Raises Refusal: another proposal has moved it as far."""
+        """Return the session's present watermark. Raises Refusal if another proposal has moved it as far."""
         proposal, nowhere = self._proposal, Watermark(turn=0)
         if proposal.session is None:
             return nowhere

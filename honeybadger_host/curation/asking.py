@@ -100,7 +100,7 @@ class Budgets:
                     yield Budget(f"curation.{member}s.{name}", used, limit)
 
     def refusal(self, spent: Sequence[Spent], booked: Spent) -> str | None:
-        """Return why a question must wait, with the budget and the time of its reset; None when it may be asked.
+        """Return why a question must wait, with the budget and the time of its reset, or None if it may be asked.
 
         Args:
             spent: the other calls on the day of `booked`.

@@ -86,7 +86,7 @@ class Consolidations:
         return plan.has_more and (made is None or made.counts["applied"] > 0)
 
     def _plan(self, group: str, session: str, at_once: bool) -> _Plan | None:
-        """Return the turns to consolidate; None when there are none. Raises WorldFailed."""
+        """Return the turns to consolidate, or None if there are none. Raises WorldFailed."""
         uses = self._uses
         mark = uses.watermarks.read(group, session)
         begun_again = uses.documents.deletion(group, session).context_begins_after

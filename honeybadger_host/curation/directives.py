@@ -79,7 +79,7 @@ def check_directives(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def _own_text(group_files: GroupFiles, name: DirectiveName) -> str | None:
-    """Return the text of a prompt's file; None when there is no file. Raises FileProblem."""
+    """Return the text of a prompt's file, or None if there is no file. Raises FileProblem."""
     file = directive_file(name)
     found = group_files.read(file)
     if found is None:
@@ -90,7 +90,7 @@ def _own_text(group_files: GroupFiles, name: DirectiveName) -> str | None:
 
 
 def problem_of(name: DirectiveName, text: str) -> str | None:
-    """Return the problem of a directive's text and the remedy; None when the text is good."""
+    """Return the problem of a directive's text and the remedy, or None if the text is good."""
     if not text.strip():
         return "is blank: write the prompt, or remove the file"
     wanted = _ANSWERED.get(name, ())

@@ -79,7 +79,7 @@ class DueDreams:
 
 
 def _newest(signatures: Iterable[Signature | None]) -> datetime | None:
-    """Return the time of the last change of files; None when there are none."""
+    """Return the time of the last change of files, or None if there are none."""
     times = [each.mtime_ns for each in signatures if each is not None]
     return datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None
 

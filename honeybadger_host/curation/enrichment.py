@@ -108,7 +108,7 @@ class Enrichment:
         return True
 
     def _entry(self, group: str, entry_id: str) -> tuple[Entry, str] | None:
-        """Return an entry that may hold several facts, and the SHA-256 of its file; None when it is gone or does not.
+        """Return an entry that may hold several facts, and the SHA-256 of its file, or None if it is gone or does not.
 
         Raises WorldFailed.
         """
@@ -128,7 +128,7 @@ class Enrichment:
         return (entry, hashlib.sha256(data).hexdigest()) if is_fit else None
 
     def _propose(self, question: Question, entry: Entry, digest: str, answer: Answer | None) -> Proposal | None:
-        """Return the proposal of an answer, with its gates checked; None when it has none. Raises WrongAnswer."""
+        """Return the proposal of an answer, with its gates checked, or None if it has none. Raises WrongAnswer."""
         operations = [] if answer is None else _operations(entry, read_answer(answer.text, _Answer))
         if not operations:
             return None

@@ -150,7 +150,7 @@ class PassDependencies:
     async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Mapping[str, int]:
         """Apply the operations that need no person, and keep the proposal; return state -> number of operations.
 
-        Raises WorldFailed: another change came first, or the disk is full; nothing was changed.
+        Raises WorldFailed if another change came first, or the disk is full; nothing was changed.
         """
         applies = partial(applies_itself, policy=self.mode)
         applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)

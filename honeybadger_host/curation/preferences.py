@@ -131,7 +131,7 @@ def seen_before(earlier: Iterable[Proposal]) -> list[tuple[str, int]]:
 
 
 def operation_of(said: Preference, turns: Turns) -> Operation | None:
-    """Return an `add` in the words of the turns that show a preference; None when there are no such turns."""
+    """Return an `add` in the words of the turns that show a preference, or None if there are no such turns."""
     facts = [fact(pick, None) for pick in picked(said.take, turns)]
     if not facts:
         return None

@@ -60,7 +60,7 @@ class Reverting:
     kept: bytes
 
     def prepare(self, asked: Asked) -> Prepared:
-        """Find the changes. Raises Refusal: the journal no longer has them."""
+        """Find the changes. Raises Refusal if the journal no longer has them."""
         if not any(each.state == "applied" for each in self.proposal.operations):
             raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field="payload.proposal")
         kept = _KEPT if self.proposal.session is not None else (*_KEPT, "watermark")
@@ -81,7 +81,7 @@ class Reverting:
         )
 
     def _before(self, row: Row) -> bytes | None:
-        """Return the content of a file before a change; None when there was none. Raises Refusal: it is not known."""
+        """Return the content of a file before a change, or None if there was none. Raises Refusal: it is not known."""
         if row.kind.endswith(REMOVED):
             return row.data
         before = None if row.offset == ABSENT else text_before(self.journal, row)

@@ -224,7 +224,7 @@ def places_in(refs: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def _question(text: str) -> str | None:
-    """Return the last sentence of a text that asks, on one line; None: none does."""
+    """Return the last sentence of a text that asks, on one line, or None if none does."""
     said = [text[begin:end] for begin, end in sentences_of(text)]
     asked = [sentence for sentence in said if sentence.rstrip("\"'”’»)]」』）").endswith(("?", "？"))]
     return one_line(asked[-1][:_WHOLE_TURN]).text if asked else None
@@ -312,7 +312,7 @@ def _joined(evidence: Sequence[Evidence]) -> str:
 def uncopied(text: str, said: Collection[str], around: Collection[str] | None = None) -> list[str]:
     """Return the parts of a text that are no copies, byte for byte; none: all of it is copied.
 
-    Who spoke, when and where is not compared.
+    Speakers, times and places are not compared.
 
     Args:
         said: what its lines are copied from.

@@ -78,7 +78,7 @@ class Document:
 
     @property
     def newest(self) -> bytes | None:
-        """Return the newest version; None: there is none."""
+        """Return the newest version, or None if there is none."""
         return bytes(self.text) if self.is_there else None
 
     @property

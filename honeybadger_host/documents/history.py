@@ -40,7 +40,7 @@ class Past(NamedTuple):
 
 
 def read_past(journal: Path, file: str) -> Past:
-    """Return what a journal that a host may have open has of a file. Raises JournalError."""
+    """Return the past of a file, from a journal that a host may have open. Raises JournalError."""
     return next(read_pasts(journal, [file]))
 
 
@@ -125,7 +125,7 @@ def around(past: Past, seq: int) -> tuple[Version, Version]:
 
 
 def text_before(journal: Path, row: Row) -> bytes | None:
-    """Return what a file held right before a change that replaced it; None: nobody knows. Raises JournalError."""
+    """Return the content of a file just before a change, or None if it is unknown. Raises JournalError."""
     before, _ = around(read_past(journal, row.file), row.seq)
     return before.text if before.is_known and fingerprint(before.text) == row.offset else None
 

@@ -74,12 +74,12 @@ class DocumentsInUse:
         return is_json_object(data) and (rules is None or rules.is_version(data))
 
     def as_version(self, file: str, data: bytes, newest: bytes) -> bytes:
-        """Return what a file holds, of a document with derived members as if they were those of the newest version."""
+        """Return the content of a file; derived members have the values of the newest version."""
         rules = self.rules(file)
         return data if rules is None or not (newest and rules.is_version(data)) else rules.as_version(data, newest)
 
     def as_file(self, document: Document) -> bytes:
-        """Return what the file of a document is to hold."""
+        """Return the content that the file of a document should have."""
         rules, text = self.rules(document.file), bytes(document.text)
         return text if rules is None or not rules.is_version(text) else rules.as_file(document.file, text)
 

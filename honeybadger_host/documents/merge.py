@@ -72,8 +72,8 @@ def _end_of_note(lines: Sequence[bytes], at: int) -> int:
 def merge(base: bytes, newest: bytes, saved: bytes) -> bytes:
     """Return the newest text with what a person changed between `base` and `saved`.
 
-    What one side changed is taken. Where both changed the same units, the person's come first, then what is new in the
-    others. What the base has and the saved text lacks is deleted; what came after the base stays.
+    A change of one side is taken. If both changed the same units, the person's come first, then the new ones of the
+    other side. Units of the base that the saved text lacks are deleted; units that came after the base stay.
     """
     if saved in (base, newest):
         return newest
@@ -196,7 +196,7 @@ def _unknown(units: Sequence[bytes], known: Counter[bytes], *, keep_blank_end: b
 
 
 def _side(units: Sequence[bytes], piece: _Piece, hunks: Sequence[Hunk]) -> list[bytes]:
-    """Return what one side has in the place of a piece."""
+    """Return the units that one side has in place of a piece."""
     found: list[bytes] = []
     at = piece.start
     for hunk in hunks:

@@ -67,7 +67,7 @@ class Batch:
             self._ends[file] = self._projections.end_of(file)
 
     def place(self, change: Change) -> int:
-        """Return what the journal says of the place of a change, see `Row`."""
+        """Return the place of a change as the journal keeps it, see `Row`."""
         file = change.file
         if isinstance(change, NotesRevised):
             self._hashes[file] = hashlib.sha256(change.text)

@@ -88,6 +88,6 @@ class Removal(NamedTuple):
 
 
 def removal_of(journal: Path, row: Row) -> Removal:
-    """Return what a change took out of its file. Raises JournalError."""
+    """Return the lines that a change removed from its file. Raises JournalError."""
     _, after = around(read_past(journal, row.file), row.seq)
     return Removal(edit_of(row).hunks or (), after.text if after.is_known else None)

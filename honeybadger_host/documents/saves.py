@@ -90,7 +90,7 @@ class Saves:
     # -------------------------------------------------------------------------------------------------------- reading
 
     def current(self, file: str) -> bytes | None:
-        """Return the newest version with what a person saved; None: there is no such file. Raises WorldFailed."""
+        """Return the newest version with what a person saved, or None if there is no such file. Raises WorldFailed."""
         in_use, path = self._in_use, path_in(self._home, file)
         if in_use.is_nothing(file):
             return None
@@ -110,7 +110,7 @@ class Saves:
         return self.view(file, data, signature)
 
     def view(self, file: str, data: bytes, signature: Signature) -> bytes:
-        """Return what a reader gets who has found `data` in a file: the newest version, with what a person saved."""
+        """Return the text for a reader who found `data` in a file: the newest version merged with a person's save."""
         document = self._in_use.get(file)
         if document is None:
             return data
@@ -185,7 +185,7 @@ class Saves:
         return max(age, self._wall() - _stamp_of(signature))
 
     def _look_at(self, file: str) -> Found | None:
-        """Return what a person saved; None: nothing, or not yet. Raises OSError, NotRegular, WorldFailed."""
+        """Return a person's save, or None if there is none yet. Raises OSError, NotRegular, WorldFailed."""
         path, touched = path_in(self._home, file), self._in_use.touched
         signature = signature_of(path)
         if file not in touched or signature != touched[file][0]:  # see `_is_going_on`
@@ -217,7 +217,7 @@ class Saves:
         return self._compare(file, signature, self._author_of(status.st_uid), data)
 
     def _compare(self, file: str, signature: Signature | None, author: str, data: bytes | None) -> Found:
-        """Return what a save was made from, and what it makes of the newest version."""
+        """Return the version that a save was made from, and the result of merging it into the newest version."""
         with self._in_use.lock:
             document = self._in_use.load(file)
             newest, on_disk, half, seq = bytes(document.text), document.on_disk, document.half, document.seq
@@ -361,7 +361,7 @@ class Saves:
         return taken
 
     def _edits(self, document: Document, taken: Document, found: Found, first: int) -> list[Edit]:
-        """Return what a save changed; unread notes that went are an edit of their own, which can be undone alone."""
+        """Return the edits of a save; removed unread notes are a separate edit, which can be undone alone."""
         newest, merged = bytes(document.text), bytes(taken.text)
         is_text = found.data is not None and not is_json(found.file)
         unread = unread_notes(newest, merged, found.data or b"") if is_text else []
@@ -386,7 +386,7 @@ def _stamp_of(signature: Signature) -> float:
 
 
 def _later_than(text: bytes, newest: bytes, events: Sequence[Row]) -> list[Row] | None:
-    """Return the appends after the version that equals a text; None: no recent version does."""
+    """Return the appends after the version that equals a text, or None if no recent version does."""
     later: list[Row] = []
     for version, run, _ in versions_back(newest, events):
         end = len(version)

@@ -27,7 +27,7 @@ from honeybadger_host.journal.journal import Journal
 class Documents:
     """Documents of a home.
 
-    What renders or takes in is called by whoever writes the journal at that time; the others by any thread.
+    Functions that render or take in are called by the thread that writes the journal; the others by any thread.
 
     Args:
         group_of: returns the group of a document's file, None when it is not one.
@@ -65,7 +65,7 @@ class Documents:
         self.current = self.saves.current
 
     def hash_of(self, file: str) -> hashlib._Hash | None:
-        """Return the SHA-256 of the newest version, to go on with; None: it is empty. Raises WorldFailed."""
+        """Return the SHA-256 of the newest version, to go on with, or None if it is empty. Raises WorldFailed."""
         with self.in_use.lock:
             document = self.in_use.load(file)
             if document.hash is None:

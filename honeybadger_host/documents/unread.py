@@ -40,7 +40,7 @@ def unread_notes(newest: bytes, merged: bytes, saved: bytes) -> list[bytes]:
 
 
 def with_unread(newest: bytes, merged: bytes, unread: list[bytes]) -> bytes:
-    """Return what a save would have made of the newest version if the unread notes had stayed."""
+    """Return the result of a save if the unread notes had stayed."""
     left = [*reversed(units_of(newest))]
     for unit in unread:
         left.remove(unit)

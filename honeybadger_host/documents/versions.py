@@ -110,7 +110,7 @@ def objects_in(events: Sequence[Row], newest: bytes) -> list[bytes]:
 
 
 def _before_whole(events: Sequence[Row]) -> bytes:
-    """Return what a file held before it was written as a whole. Raises ValueError: it is not known."""
+    """Return the content of a file before it was replaced. Raises ValueError if that is unknown."""
     for at in range(len(events) - 1, -1, -1):
         if events[at].kind in WHOLE_KINDS:
             return reduce(text_after, events[at:], b"")

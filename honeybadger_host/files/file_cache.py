@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 def signature_of(path: str | os.PathLike[str]) -> Signature | None:
-    """Return a file's signature, None when it cannot be looked at."""
+    """Return a file's signature, or None if it cannot be looked at."""
     try:
         return Signature.of(os.stat(path, follow_symlinks=False))
     except OSError:
@@ -66,9 +66,9 @@ class KeptFiles:
         self._bytes = 0
 
     def value(self, file: str, make: Callable[[], Value]) -> Value:
-        """Return what `make` makes of a file as it is now: the same object while the file is the same.
+        """Return the result of `make` for a file; it is called again only after the file has changed.
 
-        Raises Changing: it was written during each of several reads; and what `make` raises, which is not kept.
+        Raises Changing if it was written during each of several reads; and what `make` raises, which is not kept.
 
         Args:
             file: below the home folder, or a whole path.
@@ -136,7 +136,7 @@ class KeptFiles:
 
 
 def _looked_at(path: str) -> Signature | None:
-    """Return a file's signature; None: there is none; `NEVER_SEEN`: it cannot be looked at."""
+    """Return a file's signature, or None if there is none; `NEVER_SEEN`: it cannot be looked at."""
     try:
         return Signature.of(os.stat(path, follow_symlinks=False))
     except (FileNotFoundError, NotADirectoryError):

@@ -179,13 +179,13 @@ def _failed(what: str, error: OSError) -> HomeError | StorageFailed:
 
 
 def holder_bytes(journal: str, *, pid: int | None = None, started: str | None = None, host: str | None = None) -> bytes:
-    """Return what a lock file says: without a process, of a home that was never served and has this journal."""
+    """Return the bytes of a lock file; without a process, those of a home with this journal that was never served."""
     holder = {"pid": pid, "started": started, "host": host, "journal": journal}
     return orjson.dumps(holder, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read_holder(home: Path) -> Holder:
-    """Return what the lock file says, whoever holds it now."""
+    """Return the content of the lock file, whether or not a process holds it now."""
     try:
         return _holder((home / LOCK_FILE).read_bytes())
     except OSError:

@@ -14,7 +14,7 @@ _BLOCK: Final = 64 * 1024
 def lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
     """Yield the lines of a file from the last to the first: where each begins, how long it is, and what it holds.
 
-    Of a line that is longer than `MAX_LINE_LENGTH` it is the beginning: memory holds no more than one such line.
+    A line longer than `MAX_LINE_LENGTH` is cut there, so memory never holds more than one such line.
     """
     start = size
     parts: list[bytes] = []  # of a line that begins before `start`, the last part first

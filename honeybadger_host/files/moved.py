@@ -27,7 +27,7 @@ class Moved:
         self.refresh()
 
     def why(self, group: str) -> str | None:
-        """Return why a group is not served; None: it is."""
+        """Return why a group is not served, or None if it is."""
         where = self.current.get(group)
         return None if where is None else f"the group {group} went to another home: {where}"
 

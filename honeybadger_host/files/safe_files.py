@@ -27,7 +27,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 # Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then.
 BOM: Final = b"\xef\xbb\xbf"
-# What `replace` writes to; the process that does it holds the home, or is a command.
+# The temporary files of `replace`, which only the process that holds the home, or a command, writes.
 _TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]{0,8})\.tmp")
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -74,7 +74,7 @@ class Incoming(NamedTuple):
 
 
 def kind_of(mode: int) -> str:
-    """Return what a person calls this kind of file."""
+    """Return the ordinary name of this kind of file."""
     for test, name in (
         (stat.S_ISLNK, "a link"),
         (stat.S_ISDIR, "a folder"),
@@ -99,7 +99,7 @@ def closing_fd(fd: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def opened_plain(path: str | os.PathLike[str]) -> Iterator[tuple[int, int] | None]:
-    """Yield descriptor and size of a regular file, None when there is none, or something else. Raises OSError."""
+    """Yield descriptor and size of a regular file; None if there is none, or something else. Raises OSError."""
     try:
         fd, status = open_plain(path)
     except (FileNotFoundError, NotRegular):
@@ -183,7 +183,7 @@ def inside(folder: str | os.PathLike[str], name: str) -> Iterator[int]:
 
 
 def identity_of(path: str | os.PathLike[str], *, within: int | None = None) -> tuple[int, int, int] | None:
-    """Return device, inode and kind of what has a name now, following no link; None: nothing has it.
+    """Return device, inode and kind of what has a name now, following no link, or None if nothing has it.
 
     The kind, too: a folder made in place of a link gets the link's inode at once.
     """
@@ -195,7 +195,7 @@ def identity_of(path: str | os.PathLike[str], *, within: int | None = None) -> t
 
 
 def names_in(folder: str | os.PathLike[str]) -> list[str]:
-    """Return what a folder holds, in the order of names; nothing when it cannot be read."""
+    """Return the names in a folder, sorted; none if it cannot be read."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -214,7 +214,7 @@ def open_new(path: str | os.PathLike[str], *, within: int | None = None) -> int:
 def open_to_append(path: Path) -> int:
     """Return a descriptor to append to a regular file, made (0600) with its folders (0700) when missing.
 
-    Raises WorldFailed: something is in the way; the message says what to do.
+    Raises WorldFailed if something is in the way; the message says what to do.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
@@ -285,7 +285,7 @@ def alone_with(fd: int) -> Iterator[bool]:
 def append(fd: int, data: bytes) -> None:
     """Append all of `data` or nothing.
 
-    Raises WorldFailed: the disk took only a part (a full tmpfs reports no error); the part was cut off again.
+    Raises WorldFailed if the disk took only a part (a full tmpfs reports no error); the part was cut off again.
     """
     before = os.fstat(fd).st_size
     try:
@@ -302,7 +302,7 @@ def append(fd: int, data: bytes) -> None:
 def path_in(home: Path, file: str) -> Path:
     """Return where a file of the home lies that a journal, a snapshot, a backup or an import names.
 
-    Raises JournalError: the name leads out of the home; nothing is read or written there.
+    Raises JournalError if the name leads out of the home; nothing is read or written there.
     """
     if file.startswith("/") or ".." in file.split("/") or not file:
         raise JournalError(

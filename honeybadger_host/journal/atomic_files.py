@@ -56,14 +56,14 @@ class WholeFiles:
         self._held: dict[str, bytes | None] = {}
 
     def load(self, file: str) -> bytes | None:
-        """Read a file; None: there is none. Raises WorldFailed: something that is not a file is in its place."""
+        """Read a file; None if there is none. Raises WorldFailed if something that is not a file is in its place."""
         with self._lock:
             if file not in self._held:
                 self._held[file] = self._read(file)
             return self._held[file]
 
     def view(self, file: str) -> bytes | None:
-        """Return what a file holds once everything decided so far is written. It must be loaded."""
+        """Return the content of a file after all changes decided so far. It must be loaded."""
         return self._held[file]
 
     def below(self, folder: str) -> list[str]:
@@ -118,7 +118,7 @@ class WholeFiles:
 
 
 def read_whole(path: Path | str) -> bytes | None:
-    """Return what a file holds, None when there is none. Raises WorldFailed."""
+    """Return the content of a file, or None if there is none. Raises WorldFailed."""
     try:
         fd, status = open_plain(path)
         with closing_fd(fd):

@@ -74,7 +74,7 @@ class Transaction:
 
 
 def make_file(path: Path) -> None:
-    """Make the file 0600 when it is not there. Raises OSError: it is not a plain file, or cannot be made.
+    """Make the file 0600 when it is not there. Raises OSError if it is not a plain file, or cannot be made.
 
     Only before the first connection: a process that closes the file gives up all its locks on it, and without them the
     next program that opens the journal takes the WAL away (SQLite, "How to corrupt", 2.2).
@@ -121,7 +121,7 @@ def read_rows(path: Path, query: str, values: Sequence[object] = ()) -> Iterator
 
 
 def read_meta(path: Path, key: str) -> Any:
-    """Return what `meta` says, of a journal that a host may have open; None: nothing. Raises JournalError."""
+    """Return a value of `meta`, or None; a host may have the journal open. Raises JournalError."""
     return next((value for (value,) in read_rows(path, "SELECT value FROM meta WHERE key = ?", (key,))), None)
 
 

@@ -105,7 +105,7 @@ def is_first(row: Row) -> bool:
 
 
 def text_after(text: bytes, row: Row) -> bytes:
-    """Return a text after a change. Raises ValueError: the change is not about this text, or its own is not kept."""
+    """Return a text after a change. Raises ValueError if the change is not about this text, or its own is not kept."""
     if row.kind in WHOLE_KINDS:
         return b"" if row.kind.endswith(REMOVED) else row.data
     return text + row.data if is_append(row) else text_with(text, hunks_of(row))
@@ -123,7 +123,7 @@ def text_before(text: bytes, row: Row) -> bytes:
 
 
 def hunks_of(row: Row) -> Sequence[Hunk]:
-    """Return what the row of a change of lines says. Raises ValueError: the text of an edit was not kept."""
+    """Return the hunks of a change of lines. Raises ValueError if the text of an edit was not kept."""
     hunks = edit_of(row).hunks
     if hunks is None:
         raise ValueError("the text of an edit was not kept")
@@ -131,7 +131,7 @@ def hunks_of(row: Row) -> Sequence[Hunk]:
 
 
 def edit_of(row: Row) -> Edit:
-    """Return what the row of a change of lines says."""
+    """Return the edit that a row records."""
     value = orjson.loads(row.data)
     for side in ("before", "after"):
         value[side] = bytes.fromhex(value[side]) if value.get(side) is not None else None
@@ -220,7 +220,7 @@ def edited_lines(edit: Edit) -> str:
 
 
 def unread_of(row: Row) -> str:
-    """Return what notes an edit took out that its author may not have read, for people."""
+    """Return in words how many notes an edit removed that its author may not have read."""
     return f"{edit_of(row).unread} notes that {row.sender} may not have read"
 
 

@@ -1,8 +1,8 @@
 """The journal of an earlier version, in which people's edits stood apart and notes had rows of a form of their own.
 
 Each edit becomes a change with its number, and each change within a file says which lines took the place of which.
-Where the past of a file does not begin with the first change of it, the oldest text that is known is kept. Done once,
-by the first host of this version.
+If the past of a file does not begin with its first change, the oldest known text is kept. The first host of this
+version does it once.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _upon(connection: sqlite3.Connection, row: Row, text: bytes, appended: Seque
 
 
 def _after(text: bytes | None, row: Row) -> bytes | None:
-    """Return a text after a change that is no append; None: it is not known."""
+    """Return a text after a change that is no append, or None if it is not known."""
     if text is None and row.kind not in (*WHOLE_KINDS, "edit_new"):
         return None
     try:
@@ -183,7 +183,7 @@ def _oldest_known(connection: sqlite3.Connection, old: _Old) -> tuple[int, bytes
 
 
 def _before(text: bytes, row: Row) -> bytes | None:
-    """Return what a text was made of; None: that is not known."""
+    """Return the text before a change, or None if it is unknown."""
     if row.kind in WHOLE_KINDS:
         return b"" if row.offset == ABSENT else None
     try:
@@ -201,7 +201,7 @@ def _before(text: bytes, row: Row) -> bytes | None:
 
 
 def _notes_of(row: Row) -> list[tuple[int, bytes]] | None:
-    """Return place and text of the notes that a row of the earlier form has; None: it has another form."""
+    """Return place and text of the notes that a row of the earlier form has, or None if it has another form."""
     value = orjson.loads(row.data) if row.kind in REVISED_KINDS else {}
     return [(note["at"], note["text"].encode()) for note in value["notes"]] if "size" in value else None
 

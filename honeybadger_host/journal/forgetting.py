@@ -196,7 +196,7 @@ def _lines_without(data: bytes, file: str, phrases: Phrases, *, is_all: bool) ->
 
 
 def _without_digests_of_files(data: bytes) -> bytes:
-    """Return what the row of an edit says, without digests of what its file held."""
+    """Return the data of an edit's row without the digests of its file."""
     value = orjson.loads(data)
     for side in ("before", "after"):
         value[side] = None if value[side] is None else FORGOTTEN_DIGEST.hex()

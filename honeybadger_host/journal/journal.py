@@ -200,7 +200,7 @@ class Journal:
         self._acknowledge([receipt])
 
     def _acknowledge(self, receipts: Sequence[Receipt]) -> None:
-        """Take in that receipts were committed. Raises StorageFailed: nobody will find them."""
+        """Take in that receipts were committed. Raises StorageFailed if nobody will find them."""
         for file, identity in self._files.items():
             if identity_of(file) != identity:
                 raise StorageFailed(f"{file} was removed or replaced while the host had it open: nothing more is saved")
@@ -313,7 +313,7 @@ class Journal:
             )
 
     def spent(self, day: str) -> list[Spent]:
-        """Return what models cost on a day, by group and kind; see `Spent`. Any thread."""
+        """Return the cost of models on a day, by group and kind; see `Spent`. Any thread."""
         return list(map(Spent._make, self.rows("SELECT * FROM spent WHERE day = ?", (day,))))
 
     def unfinished(self, sender: str) -> list[TurnKey]:
@@ -324,7 +324,7 @@ class Journal:
     def give_up_turn(self, turn: TurnKey) -> None:
         """Count no attempt of a turn that ended in order without an answer; asked again it goes on. Raises as `commit`.
 
-        What an attempt did stays done: its steps are kept as long as a receipt would be.
+        The changes of an attempt stay: its steps are kept as long as a receipt would be.
         """
         with self._transaction() as connection:
             connection.execute("UPDATE turns SET attempts = 0 WHERE grp=? AND sender=? AND request=?", turn)
@@ -375,7 +375,7 @@ class Journal:
             connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (ADOPTED, ADOPTED_KINDS))
 
     def rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Return what a query finds now. Any thread."""
+        """Return the rows of a query. Any thread."""
         with self._reading, translating(self.path):
             return self._reader.execute(query, values).fetchall()
 
@@ -386,7 +386,7 @@ class Journal:
             return list(self._writer.execute(query))
 
     def kept_ages(self) -> list[float]:
-        """Return what `keep_ages` kept, nothing when it never did."""
+        """Return the ages that `keep_ages` kept last; none if it never did."""
         return [float(number) for number in (read_meta(self.path, "ages") or "").split()]
 
     def keep_ages(self, numbers: Sequence[float]) -> None:
@@ -407,7 +407,7 @@ class Journal:
             log.error("journal.damaged", file=self.path, rows=shown, count=len(rows), now_what=DAMAGED_NOW_WHAT)
 
     def pushed(self) -> dict[str, dict[str, int]]:
-        """Return what `keep_pushed` kept, nothing when it never did."""
+        """Return the places that `keep_pushed` kept last; none if it never did."""
         places: dict[str, dict[str, int]] = orjson.loads(read_meta(self.path, "pushed") or "{}")
         return places
 

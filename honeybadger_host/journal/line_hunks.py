@@ -31,7 +31,7 @@ def lines_of(text: bytes) -> list[bytes]:
 
 
 def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]:
-    """Return what turns some lines into others, in order; empty when they are the same."""
+    """Return the hunks that turn some lines into others, in order; none if they are equal."""
     start, end = 0, 0
     shorter = min(len(before), len(after))
     while start < shorter and before[start] == after[start]:
@@ -96,7 +96,7 @@ def apply_hunks(before: Sequence[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def text_with(text: bytes, hunks: Sequence[Hunk]) -> bytes:
-    """Return what hunks make of a text. Raises ValueError: see `apply_hunks`."""
+    """Return a text with hunks applied. Raises ValueError as `apply_hunks` does."""
     return b"".join(apply_hunks(lines_of(text), hunks))
 
 

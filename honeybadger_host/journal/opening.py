@@ -40,7 +40,7 @@ def execute_all(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the current schema of an older one, all or nothing. Raises JournalError: it is of an unknown version."""
+    """Make the current schema of an older one, all or nothing. Raises JournalError if it is of an unknown version."""
     version = known_version(connection, path)
     if version == SCHEMA_VERSION:
         return

@@ -15,7 +15,7 @@ from honeybadger_host.journal.digests import damaged_in, know_digests, stretches
 from honeybadger_host.journal.opening import bring_forward
 from honeybadger_host.journal.schema import SCHEMA_VERSION, Marks, read_marks, write_marks
 
-# What to do about rows that changed by themselves.
+# Advice about rows that changed by themselves.
 DAMAGED_NOW_WHAT: Final = (
     "a disk or memory fails: replace it; restore the last backup from before, or let another machine of the cluster "
     "own the home; until then the rest is served"
@@ -69,7 +69,7 @@ def stretches(path: Path) -> list[range]:
 def damaged_rows(path: Path, numbers: range) -> list[str]:
     """Return which changes and receipts of some numbers changed by themselves, as `changes 17`.
 
-    What cannot be read is among them.
+    Unreadable ones are among them.
     """
     try:
         with reading(path) as connection:

@@ -157,7 +157,7 @@ def _number(path: Path, query: str, *values: object) -> int:
 
 
 def read_last(path: Path, file: str, seq: int) -> bytes | None:
-    """Return what a whole file was given last, up to a seq; None: nothing, or it was removed. Raises JournalError."""
+    """Return the last content written to a file up to a seq, or None if there is none. Raises JournalError."""
     query = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
     for kind, data in read_rows(path, query, (file, seq)):
         return None if kind.endswith(REMOVED) else data
@@ -200,7 +200,7 @@ def read_request(path: Path, row: Row) -> list[Row]:
 
 
 def _request_of(row: Row) -> tuple[object, ...]:
-    """Return what the changes of one request have in common, and no others: a receipt keeps its id from being used
+    """Return the key that only the changes of one request share: a receipt keeps its id from being used
     again for as long as it lives, and later the time is another."""
     return row.at, row.group, row.sender, row.request
 

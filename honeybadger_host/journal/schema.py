@@ -28,7 +28,7 @@ IS_EDIT: Final = "kind IN ('edit', 'edit_new', 'edit_removed')"
 IS_UNREAD: Final = f"{IS_EDIT} AND instr(data, CAST('\"unread\":0,' AS BLOB)) = 0"
 FORGOTTEN_BASE: Final = -2  # replaces the fingerprint of a content of which something was forgotten since
 MAX_ID_LENGTH: Final = 60  # characters of a turn's id in its name
-# What a turn's tools call their requests: the turn's name, which begins with its id; the answer; the call in it.
+# The id of a request by a turn's tool: the turn's name, which begins with its id; the answer; the call in it.
 TOOL_REQUEST: Final = re.compile(r"(?P<turn>(?P<id>.+)\.[0-9a-f]{12})\.\d+\.\d+", re.DOTALL)
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
@@ -170,7 +170,7 @@ class TurnKey(NamedTuple):
 
 
 def turn_name(turn: TurnKey, digest: bytes) -> str:
-    """Return what the requests of a turn's tools begin with, unlike those of any other turn."""
+    """Return the prefix of the request ids of a turn's tools; no other turn has it."""
     told_apart = hashlib.sha256(f"{turn.sender}\0{turn.request}\0".encode() + digest).hexdigest()[:12]
     return f"{turn.request[:MAX_ID_LENGTH]}.{told_apart}"
 
@@ -223,7 +223,7 @@ class Marks(NamedTuple):
         return self.unsettled.get(file, self.settled_seq + 1)
 
     def up_to(self, other: Marks) -> Marks:
-        """Return what both say is settled."""
+        """Return the mark up to which both are settled."""
         settled_seq = min(self.settled_seq, other.settled_seq)
         unsettled = dict(self.unsettled)
         for file, seq in other.unsettled.items():

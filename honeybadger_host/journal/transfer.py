@@ -158,7 +158,7 @@ def is_older(path: Path) -> bool:
 
 
 def read_loaded(path: Path) -> str | None:
-    """Return the group whose files are still to be placed; None: nothing is left to do. Raises JournalError."""
+    """Return the group whose files are still to be placed, or None if nothing is left to do. Raises JournalError."""
     value = read_meta(path, LOADED)
     return None if value is None else str(value)
 

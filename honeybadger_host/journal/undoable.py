@@ -26,7 +26,7 @@ _OF_ENTRIES: Final = tuple(f"{kind}{end}" for kind in (ENTRY, ARCHIVED) for end 
 
 
 def why_never_undone(row: Row) -> str | None:
-    """Return why a change is of a kind that is never undone; None: it is of one that can be."""
+    """Return why a change is of a kind that is never undone, or None if it is of one that can be."""
     if row.kind in (*OF_EDITS, *MARKED, *_OF_ENTRIES, NOTE_ARCHIVED):
         return None
     if row.kind in NOTES and row.file != archive_of(row):

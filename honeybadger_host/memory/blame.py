@@ -99,7 +99,7 @@ def _members(journal: Path, file: str, until: int) -> dict[str, Blamed]:
 
 
 def _moved_from(journal: Path, row: Row) -> Row | None:
-    """Return the change that took an entry from its earlier place, None when a change did not move one."""
+    """Return the change that took an entry from its earlier place, or None if a change did not move one."""
     name = row.file.rpartition("/")[2]
     others = read_request(journal, row) if not row.kind.endswith(REMOVED) else ()
     return next((each for each in others if each.kind.endswith(REMOVED) and each.file.endswith(f"/{name}")), None)

@@ -128,7 +128,7 @@ class ChangedFiles:
                 self._documents.touch(file)
 
     def _stamp_of(self, folder: str) -> int | None:
-        """Return what changes when a file comes into a folder, or goes."""
+        """Return a stamp that changes whenever a file is added to a folder or removed."""
         stamp = signature_of(f"{self._home}/{folder}")
         return None if stamp is None else stamp.mtime_ns
 

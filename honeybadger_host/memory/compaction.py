@@ -179,7 +179,7 @@ def with_left_out(document: SessionDocument, count: int, limits: CompactionLimit
 def _summary(summary: str, dropped: Iterable[HistoryEntry], limits: CompactionLimits) -> str:
     """Return the summary with one line for each dropped message, within its bound.
 
-    What somebody wrote above the header comes first and stays; the oldest lines below it go, and are counted.
+    Text above the header stays first; the oldest lines below it are dropped and counted.
     """
     prose, left_out, lines = _parts(summary)
     return _assembled(prose, left_out, [*lines, *map(_line, dropped)], limits)

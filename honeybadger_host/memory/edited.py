@@ -49,7 +49,7 @@ Texts: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 def read_json(data: bytes) -> dict[str, Any]:
-    """Return the JSON object of a file. Raises ValueError: it is not one, or a reply could not hold it."""
+    """Return the JSON object of a file. Raises ValueError if it is not one, or a reply could not hold it."""
     try:
         value = orjson.loads(data.removeprefix(BOM))
     except orjson.JSONDecodeError as error:

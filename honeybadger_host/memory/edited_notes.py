@@ -40,7 +40,7 @@ def _unpinned(line: bytes) -> bytes:
 def edited_notes(text: str, typed: Mapping[str, EditedBy]) -> Mapping[str, EditedBy]:
     """Return text of a note -> who changed it last, of those with a line that a person typed; see `NoteBook.edited`.
 
-    Who gives a note another heading does not take its words over.
+    A person who changes only a note's heading does not become the author of its words.
     """
     if not typed:
         return NOT_EDITED
@@ -78,7 +78,7 @@ class EditedNotes:
         self._outdated.add(file)
 
     def of(self, file: str, text: str) -> Mapping[str, EditedBy]:
-        """Return what `edited_notes` says of a file with this text; nothing when the journal cannot be read."""
+        """Return `edited_notes` of a file with this text; nothing if the journal cannot be read."""
         if not file.endswith(f"/{MEMORY}"):
             return NOT_EDITED
         last, typed = self._typed.get(file, (-1, NOT_EDITED))

@@ -109,7 +109,7 @@ class InjectionLedger:
             return contexts.until(self._opened(), group, session, seq, at, sender)
 
     def result_of(self, hash_: str) -> dict[str, Any] | None:
-        """Return the `ContextResult` with a hash; None: it is not kept. Raises sqlite3.Error, OSError."""
+        """Return the `ContextResult` with a hash, or None if it is not kept. Raises sqlite3.Error, OSError."""
         with self._lock:
             return contexts.result_of(self._opened(), hash_)
 

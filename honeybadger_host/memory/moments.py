@@ -38,7 +38,7 @@ class Moment(NamedTuple):
 def moment_of(text: str, journal: Path, ledger: InjectionLedger, group: str, now: datetime) -> Moment:
     """Return a moment.
 
-    Raises ValueError: it is not one, or the clock was ahead then; NotFound: no context has such a hash, no change has
+    Raises ValueError if it is not one, or the clock was ahead then; NotFound: no context has such a hash, no change has
     such a number; JournalError, WorldFailed.
     """
     if _HASH.fullmatch(text):

@@ -15,7 +15,7 @@ TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # of a group, 
 
 
 def document_group(file: str) -> str | None:
-    """Return the group of a document; None: the file is no document."""
+    """Return the group of a document, or None if the file is no document."""
     match file.split("/"):
         case ["groups", group, "tasks" | "proposals", name] | ["groups", group, "archive", *_, name] if is_json_name(
             name
@@ -36,7 +36,7 @@ def is_json_name(name: str) -> bool:
 
 
 def group_of(file: str) -> str | None:
-    """Return the group whose log shows edits of a file below the home folder, None when it is not a person's file."""
+    """Return the group whose log shows edits of a file below the home folder, or None if it is not a person's file."""
     match file.split("/"):
         case [name] if name == ROOT_GLOBAL_FILE:
             return GLOBAL_GROUP

@@ -123,7 +123,7 @@ def until(
 
 
 def result_of(db: sqlite3.Connection, hash_: str) -> dict[str, Any] | None:
-    """Return the `ContextResult` with a hash; None: it is not kept, or damaged. Raises sqlite3.Error."""
+    """Return the `ContextResult` with a hash, or None if it is not kept, or damaged. Raises sqlite3.Error."""
     try:
         (packed,) = db.execute("SELECT packed FROM rest WHERE hash = ?", (hash_,)).fetchone() or (b"",)
         result: dict[str, Any] = orjson.loads(zlib.decompress(packed))

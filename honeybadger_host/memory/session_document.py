@@ -240,7 +240,7 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
 
     Args:
         session: its name is where it lies, whatever the file says.
-    Raises ValueError: it is not a session document; the message says where and why.
+    Raises ValueError if it is not a session document; the message says where and why.
     """
     return _parsed(data).model_copy(update={"session_id": session})
 
@@ -260,7 +260,7 @@ def is_document(data: bytes) -> bool:
 
 
 def with_derived_of(data: bytes, newest: bytes) -> bytes:
-    """Return what a person saved as the document, with what nobody sets as the newest document has it.
+    """Return a person's save of the document with the derived members of the newest document.
 
     Messages, counts and the mark come from the log of the session.
     """

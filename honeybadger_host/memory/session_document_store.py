@@ -155,7 +155,7 @@ class Sessions:
     # ------------------------------------------------------------------------------------------------------- any thread
 
     def read(self, group: str, session: str) -> View:
-        """Return a document as it is. Raises WorldFailed: its file cannot be read."""
+        """Return a document as it is. Raises WorldFailed if its file cannot be read."""
         base, data = self._version(group, session)
         base, behind = self._behind(group, session, base)
         window = self._turn_logs.load(group, session)
@@ -178,7 +178,7 @@ class Sessions:
         return dump_document(self._folded(base, behind)) if behind else version
 
     def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
-        """Return the newest version, parsed and as it is. Raises WorldFailed: nobody knows a good one."""
+        """Return the newest version, parsed and as it is. Raises WorldFailed if nobody knows a good one."""
         version, data = self._newest(group, session)
         document = version.document
         if document.turns is None and not document.recent_history:
@@ -186,7 +186,7 @@ class Sessions:
         return document, data
 
     def _newest(self, group: str, session: str) -> tuple[_Version, bytes | None]:
-        """Return the newest version of a document, and as it is; None: there is none. Raises WorldFailed."""
+        """Return the newest version of a document, and as it is, or None if there is none. Raises WorldFailed."""
         file = session_file(group, session)
         data = self._current(file)
         try:
@@ -195,7 +195,7 @@ class Sessions:
             raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
 
     def deletion(self, group: str, session: str) -> Deletion:
-        """Return what the last deletion of a document left. Raises WorldFailed: its file cannot be read."""
+        """Return the record of a document's last deletion. Raises WorldFailed if its file cannot be read."""
         file = deleted_file(group, session)
         try:
             return parse_deletion(self._current(file))
@@ -244,7 +244,7 @@ class Sessions:
         return FileWritten(group, "session", file, data, working.data, turns_file(group, session))
 
     def after_turns(self, changes: Sequence[TurnAdded], now: datetime) -> tuple[FileWritten, ...]:
-        """Return what follows from more turns of a session: its first document, or one that is over a limit, compacted.
+        """Return the changes that new turns cause: the first document, or a compacted one if a limit is exceeded.
 
         Args:
             changes: one at least, all of one session.

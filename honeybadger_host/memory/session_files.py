@@ -16,7 +16,7 @@ def session_file(group: str, session: str) -> str:
 
 
 def deleted_file(group: str, session: str) -> str:
-    """Return what a deleted document leaves, below the home folder: up to which turn it is forgotten."""
+    """Return the path, below the home, of the record of a deletion: up to which turn the document is forgotten."""
     return f"{session_file(group, session)}.deleted"
 
 
@@ -43,5 +43,5 @@ class Deletion(Edited):
 
 
 def parse_deletion(data: bytes | None) -> Deletion:
-    """Return what a file of a deletion says. Raises ValueError."""
+    """Return the deletion that a file records. Raises ValueError."""
     return Deletion() if data is None else Deletion.model_validate(read_json(data))

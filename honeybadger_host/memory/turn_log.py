@@ -105,7 +105,7 @@ def parse_turn(line: bytes) -> Turn:
 
 
 def data_in(line: bytes) -> str | None:
-    """Return the data of a turn's line as it came; None: it has none, or it was forgotten."""
+    """Return the data of a turn's line as it came, or None if it has none, or it was forgotten."""
     data = orjson.loads(line).get("data")
     try:
         orjson.loads(data)
@@ -141,7 +141,7 @@ def dump_mark(mark: Mark, at: datetime, by: str, request_id: str) -> bytes:
 
 
 def parse_mark(line: bytes) -> Mark | None:
-    """Return what a line marks; None: it is not a mark."""
+    """Return the mark on a line, or None if it is not a mark."""
     is_withdrawal = next((kind for begin, kind in _MARKS.items() if line.startswith(begin)), None)
     if is_withdrawal is None:
         return None

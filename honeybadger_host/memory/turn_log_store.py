@@ -82,7 +82,7 @@ class TurnLogs:
     def load(self, group: str, session: str) -> Window:
         """Return the window, reading the log when it is not in memory or changed behind the host's back.
 
-        Raises WorldFailed: something that is not a file is in its place.
+        Raises WorldFailed if something that is not a file is in its place.
         """
         key = (group, session)
         path = self.home / turns_file(group, session)
@@ -140,7 +140,7 @@ class TurnLogs:
         return None if held is None else held.window.last_number + len(held.ahead)
 
     def last_at(self, group: str, session: str) -> datetime | None:
-        """Return when the newest turn was said; None: there is none. The session must be loaded."""
+        """Return when the newest turn was said, or None if there is none. The session must be loaded."""
         held = self._sessions[group, session]
         newest = held.ahead[-1:] or held.window.turns[-1:]
         return newest[0].at if newest else None
@@ -160,7 +160,7 @@ class TurnLogs:
         return self._sessions[group, session].ahead
 
     def marked(self, group: str, session: str) -> Sequence[TurnsMarked]:
-        """Return what withdraws and restores turns and was decided in this batch. The session must be loaded."""
+        """Return the marks on turns that were decided in this batch. The session must be loaded."""
         return self._sessions[group, session].marked
 
     def apply(self, change: Change) -> None:

@@ -64,7 +64,7 @@ def dreamt_file(group: str) -> str:
 
 
 def parse_watermark(data: bytes | None) -> Watermark | None:
-    """Return the content of a file; None: it does not exist. Raises ValueError: names the fault."""
+    """Return the content of a file, or None if it does not exist. Raises ValueError: names the fault."""
     if data is None:
         return None
     return checked(Watermark, read_json(data))
@@ -81,7 +81,7 @@ class Watermarks:
         self._kept = kept
 
     def read(self, group: str, session: str) -> Watermark | None:
-        """Return a session's watermark; None: it has none, or it cannot be read, which is logged."""
+        """Return a session's watermark, or None if it has none, or it cannot be read, which is logged."""
         return self.of(watermark_file(group, session))
 
     def of(self, file: str) -> Watermark | None:

@@ -159,7 +159,7 @@ def parse_working(data: bytes) -> tuple[WorkingEntry, str]:
 
 
 def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
-    """Return the entry of one file of a session. Raises ValueError: it is none, or another file's."""
+    """Return the entry of one file of a session. Raises ValueError if it is none, or another file's."""
     entry, of_session = parse_working(data)
     if of_session != session or working_file(group, session, entry.label.key) != file:
         raise ValueError("it holds the entry of another key or session, as a copy does: rename it, or correct it")
@@ -175,7 +175,7 @@ def live(labels: Iterable[Label], now: datetime) -> list[Label]:
 
 
 def inventory(source: str, labels: Iterable[Label], now: datetime) -> Inventory:
-    """Return what the context tells of a session's entries, expired ones left out."""
+    """Return a session's entries as the context lists them, without expired ones."""
     lines = [InventoryLine(inventory_line(label, now), label.expires_at) for label in live(labels, now)]
     return Inventory(source, lines)
 

@@ -96,7 +96,7 @@ class WorkingMemoryStore:
     # ------------------------------------------------------------------------------------------------- reading
 
     def look(self, group: str, session: str) -> SessionLabels:
-        """Return what a session's folder holds now; an unknown session is empty. Raises WorldFailed."""
+        """Return the labels in a session's folder; none for an unknown session. Raises WorldFailed."""
         labels: dict[str, Label] = {}
         skipped = 0
         for file, entry in self._entries(group, session):
@@ -107,7 +107,7 @@ class WorkingMemoryStore:
         return SessionLabels(labels, skipped)
 
     def read(self, group: str, session: str, key: str) -> WorkingEntry | None:
-        """Return one entry, expired or not; None: there is none. Raises WorldFailed: its file is not an entry."""
+        """Return one entry, expired or not, or None if there is none. Raises WorldFailed: its file is not an entry."""
         file = working_file(group, session, key)
         data = self._read(file)
         return None if data is None else checked(data, group, session, file)
@@ -118,7 +118,7 @@ class WorkingMemoryStore:
         return [entry for entry in entries if not entry.label.is_expired(now)]
 
     def inventory(self, group: str, session: str, now: datetime) -> Inventory:
-        """Return what the context tells of a session; a folder that cannot be read is part of the answer."""
+        """Return a session's entries as the context lists them; an unreadable folder is named in the answer."""
         source = f"{session_folder(group, session)}/"
         try:
             return inventory(source, self.look(group, session).labels.values(), now)
@@ -127,7 +127,7 @@ class WorkingMemoryStore:
             return Inventory(source, problem="cannot be read: the host needs a folder there")
 
     def _entries(self, group: str, session: str) -> Iterator[tuple[str, WorkingEntry | None]]:
-        """Yield the files of a session, each with its entry; None: it is not one. Raises WorldFailed."""
+        """Yield the files of a session, each with its entry; None if it is not one. Raises WorldFailed."""
         folder = session_folder(group, session)
         try:
             names = os.listdir(f"{self._home}/{folder}")
@@ -143,7 +143,7 @@ class WorkingMemoryStore:
                 yield file, None
 
     def _entry_in(self, group: str, session: str, file: str) -> WorkingEntry | None:
-        """Return the entry in a file; None: it is none, which is logged, or it is gone. Raises WorldFailed."""
+        """Return the entry in a file, or None if it is none, which is logged, or it is gone. Raises WorldFailed."""
         data = self._read(file)
         try:
             return None if data is None else parse_own(data, group, session, file)
@@ -164,7 +164,7 @@ class WorkingMemoryStore:
 
 
 def checked(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
-    """Return the entry of a file. Raises WorldFailed: it is none; to be mended or moved away by a person."""
+    """Return the entry of a file. Raises WorldFailed if it is none; to be mended or moved away by a person."""
     try:
         return parse_own(data, group, session, file)
     except ValueError as error:
@@ -174,8 +174,8 @@ def checked(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
 def is_over(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]) -> bool:
     """Return whether a file's entry has certainly expired; a file that is no entry has not.
 
-    What only seems to have expired, or to be from the future, because somebody set the clock, stays on the disk until
-    nobody did for as long as it was to live: then its life is over by any clock.
+    If the clock was set, entries may only seem expired or seem to be from the future. They stay on the disk until the
+    clock has run on for their whole lifetime: then they have expired by any clock.
 
     Args:
         was_watched_for: whether nobody set the clock in that many seconds.

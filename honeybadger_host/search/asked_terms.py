@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 
 
 def look_up(corpus: Corpus, query: Query) -> Asked:
-    """Return what a question asks for in a corpus.
+    """Return the terms of a question that a corpus has.
 
     A speaker's name is not looked up in turns: it says whose turns are meant, and the turns that contain it are
     mostly the other side's. A question of names alone finds these speakers' turns and the turns that name them.

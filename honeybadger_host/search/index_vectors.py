@@ -87,7 +87,7 @@ class IndexVectors:
         return kept
 
     def vector_of(self, question: str) -> Floats | None:
-        """Return a question's vector; None when the embedder fails."""
+        """Return a question's vector, or None if the embedder fails."""
         try:
             vector = self._embedder.embed_query(question)
         except WorldFailed as error:

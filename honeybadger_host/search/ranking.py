@@ -55,7 +55,7 @@ _MIN_COVERAGE: Final = 0.2  # minimum `Hit.coverage`, unless the hit shares two 
 
 
 def objection(hit: Hit) -> str | None:
-    """Return why a hit has too little in common with a message to be shown unasked; None when it has enough.
+    """Return why a hit has too little in common with a message to be shown unasked, or None if it has enough.
 
     One shared word must be rare in the group, or the shared words must be nearly the whole message; and together they
     must be a fair part of it.

@@ -53,7 +53,7 @@ class Signals:
         self._asks[corpus.postings(QUESTION_MARK) >> np.uint32(TF_BITS)] = True
 
     def parts(self, rows: Rows, *, has_words: bool) -> dict[Signal, Shares]:
-        """Return what each row has of every signal, 0 to 1.
+        """Return the value of every signal for each row, 0 to 1.
 
         Args:
             has_words: else author and date are all there is, and the other signals only rank what has one of these.

@@ -37,7 +37,7 @@ class Unsearchable(Exception):
 
 
 def source_of(file: str) -> Source | None:
-    """Return the source for a file below the home folder; None when it is not searched."""
+    """Return the source for a file below the home folder, or None if it is not searched."""
     if not (file.isascii() or _is_text(file)):
         return None  # neither the database nor a reply can hold the name; `doctor` reports it
     match file.split("/"):
@@ -146,7 +146,7 @@ def _look(home: Path, file: str) -> Iterator[tuple[Source, Signature]]:
 def read_source(
     home: Path | str, file: str, *, most_bytes: int, start: int = 0, is_cut: bool = False
 ) -> tuple[bytes, Signature] | None:
-    """Return a file's bytes from `start` and its signature; None when the file does not exist.
+    """Return a file's bytes from `start` and its signature, or None if the file does not exist.
 
     Args:
         is_cut: return only the first `most_bytes` of a larger file.

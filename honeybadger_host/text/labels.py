@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def folded(text: str) -> str:
-    """Return what two texts share that say the same: without case, width, and ways to write white space."""
+    """Return a text without differences of case, width and white space, for comparing."""
     if text.isascii():
         return " ".join(text.lower().split())
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

@@ -259,7 +259,7 @@ def _wide_forms(texts: Iterable[str]) -> list[bytes]:
 
 
 def _wide_text(data: bytes) -> str:
-    """Return what some bytes say where they may be UTF-16, read in both byte orders from an even and an odd place."""
+    """Return the text in bytes that may be UTF-16, read in both byte orders at even and odd offsets."""
     texts: list[str] = []
     for run in _WIDE_RUN.finditer(data):
         start = max(run.start() - 1, 0)
@@ -270,7 +270,7 @@ def _wide_text(data: bytes) -> str:
 
 
 def _value_of(data: bytes) -> Any:
-    """Return a value of JSON; None: it is not JSON."""
+    """Return a value of JSON, or None if it is not JSON."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -345,7 +345,7 @@ def _unmarked(line: str) -> str:
 
 
 def said_in(data: bytes) -> list[str]:
-    """Return what a record says: the lines of a note without its heading, else the texts of JSON."""
+    """Return the texts of a record: the lines of a note without its heading, or the strings in JSON."""
     if (value := _value_of(data)) is not None:
         texts = _texts(value)
     elif data.lstrip()[:1] == b"{":

@@ -24,7 +24,7 @@ def parse_time(text: str) -> datetime:
 
 
 def time_in(value: object) -> datetime | None:
-    """Return the time in UTC that a text of others says; None: it is not one."""
+    """Return the time in UTC that a text of others says, or None if it is not one."""
     try:
         return parse_time(value).astimezone(UTC)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

@@ -53,7 +53,7 @@ def _transcript(file: SourceFile) -> Iterator[Found]:
 
 
 def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | None:
-    """Return the turn in a line; None: it is no message of a person or of the model in this conversation."""
+    """Return the turn in a line, or None if it is no message of a person or of the model in this conversation."""
     where = f"{file.name}, line {number}"
     try:
         said = orjson.loads(line)

@@ -245,7 +245,7 @@ def recalled_line(value: Any) -> RecalledLine:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of an export. Raises ExportDamaged, HostError: it has another format."""
+    """Return the manifest of an export. Raises ExportDamaged, HostError if it has another format."""
     try:
         value = orjson.loads(read_plain(folder / MANIFEST, 1 << 20))
     except orjson.JSONDecodeError:

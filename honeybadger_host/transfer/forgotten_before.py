@@ -47,7 +47,7 @@ class ForgottenBefore:
             self._wholes.update((text, None) for text in said_in(data) if known.says_only(text))
 
     def plan(self, group: str) -> Forgetting | None:
-        """Return what to forget in the imported group; None: nothing was found."""
+        """Return the plan of what to forget in the imported group, or None if nothing was found."""
         if not self._parts and not self._wholes:
             return None
         selector = orjson.dumps({"id": new_id()}).decode()

@@ -37,7 +37,7 @@ def is_own(path: Path) -> bool:
 
 
 def format_of(source: Source, path: Path) -> str:
-    """Return the format of the files below a path. Raises HostError: it cannot be detected."""
+    """Return the format of the files below a path. Raises HostError if it cannot be detected."""
     endings: set[str] = set()
     for file in source():
         if isinstance(file, Skipped):

@@ -54,7 +54,7 @@ def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found
 def elements(file: IO[bytes]) -> Iterator[Any]:
     """Yield the objects of an array, or the only object. One that is not JSON is an `orjson.JSONDecodeError`.
 
-    Raises Broken: the file ends too early, or an object is too large.
+    Raises Broken if the file ends too early, or an object is too large.
     """
     buffer, at, begin, depth = b"", 0, -1, 0
     is_inside, wanted = False, _CHUNK

@@ -92,7 +92,7 @@ def load_export(
 
     Args:
         shared: the log of a home that several machines keep; then the home is this process's already.
-    Raises HomeLocked: a host serves the home. Raises HostError; nothing was changed.
+    Raises HomeLocked if a host serves the home. Raises HostError; nothing was changed.
     """
     checked_name("group", group)
     if group == GLOBAL_GROUP:

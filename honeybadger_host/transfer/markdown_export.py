@@ -26,7 +26,7 @@ def export_markdown(
 ) -> Exported:
     """Write a group's texts, entries and conversations as Markdown into a new folder.
 
-    Raises NotFound: there is no such group. Raises HostError: it cannot be written; then there is no folder.
+    Raises NotFound if there is no such group. Raises HostError if it cannot be written; then there is no folder.
     """
     if not (home / "groups" / group).is_dir():
         raise NotFound(f"{home} has no group {group!r}")

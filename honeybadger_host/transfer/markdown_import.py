@@ -125,7 +125,7 @@ def _time(members: Mapping[str, Value], names: tuple[str, ...]) -> datetime | No
 
 
 def _day_of(stem: str) -> datetime | None:
-    """Return the day in the name of a daily note; None: there is none."""
+    """Return the day in the name of a daily note, or None if there is none."""
     try:
         day = date.fromisoformat(stem[:10]) if _DAY.match(stem) else None
     except ValueError:

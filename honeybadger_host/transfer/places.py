@@ -19,7 +19,7 @@ class ExportDamaged(HostError):
 
 
 def place_of(file: str, group: str) -> str | None:
-    """Return the place in an export of a file below the home; None: the file is not the group's."""
+    """Return the place in an export of a file below the home, or None if the file is not the group's."""
     for place, single in single_files_of(group).items():
         if file == single:
             return place
@@ -30,7 +30,7 @@ def place_of(file: str, group: str) -> str | None:
 
 
 def file_of(place: str, group: str) -> str:
-    """Return the path below the home of a place in an export. Raises ExportDamaged: no group has such a place."""
+    """Return the path below the home of a place in an export. Raises ExportDamaged if no group has such a place."""
     first, *rest = place.split("/")
     if any(not is_plain(part) for part in (first, *rest)):
         raise ExportDamaged(f"{place!a} is not a name in a group")

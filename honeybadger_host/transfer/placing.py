@@ -49,7 +49,7 @@ def finish_loading(home: Path) -> None:
 
 
 def _make_way(target: Path) -> None:
-    """Empty a folder that has only files of `init`. Raises OSError: it has more.
+    """Empty a folder that has only files of `init`. Raises OSError if it has more.
 
     The folder itself stays, so that the group exists until another one is renamed over it.
     """

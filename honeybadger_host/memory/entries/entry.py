@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def known_origin(self) -> Origin | None:
-        """Return the origin of its text; None: nobody said."""
+        """Return the origin of its text, or None if nobody said."""
         return self.origin or origin_by(self.by)
 
 
@@ -99,7 +99,7 @@ def place_of(file: str) -> tuple[str, str, str]:
 
     Args:
         file: below the home folder.
-    Raises ValueError: no entry lies there; the message says which name is wrong.
+    Raises ValueError if no entry lies there; the message says which name is wrong.
     """
     parts = file.replace("/archive/memory/", "/memory/", 1).split("/")
     if len(parts) < 4 or parts[0] != "groups" or parts[2] != "memory":

@@ -35,7 +35,7 @@ class Origin:
 
 
 def origin_of(sender: str, claim: OriginKind | None, where: str | None, *, is_agent: bool) -> Origin | None:
-    """Return the origin of what a sender saves; None: nobody knows.
+    """Return the origin of what a sender saves, or None if nobody knows.
 
     Args:
         claim: what the sender says of it.
@@ -49,7 +49,7 @@ def origin_of(sender: str, claim: OriginKind | None, where: str | None, *, is_ag
 
 
 def origin_by(author: str | None) -> Origin | None:
-    """Return the origin of an entry that says none, as far as its author tells; None: it was a person's file."""
+    """Return the origin of an entry that says none, as far as its author tells, or None if it was a person's file."""
     kind = _BY_AUTHOR.get(author)
     return None if kind is None else Origin(kind)
 

@@ -69,7 +69,7 @@ class EntryFiles:
 
         Args:
             is_new: the category will be made if it is missing, and this spelling is remembered.
-        Raises WorldFailed: something that is not a folder is in the place of one.
+        Raises WorldFailed if something that is not a folder is in the place of one.
         """
         placed = ""
         with self._lock:

@@ -122,7 +122,7 @@ def leave_archive(group: str, archive: bytes | None, notes: Iterable[bytes]) -> 
 
 
 def standing_span(held: bytes, note: bytes) -> tuple[int, int] | None:
-    """Return the span of a note in MEMORY.md, the last if there are several; None: no note there is unchanged.
+    """Return the span of a note in MEMORY.md, the last if there are several, or None if no note there is unchanged.
 
     Args:
         note: as it was written; blank lines around it do not matter.

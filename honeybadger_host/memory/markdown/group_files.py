@@ -110,11 +110,11 @@ class GroupFiles:
         self.kept = kept or KeptFiles(home)
 
     def memory(self, group: str) -> GroupText | None:
-        """Return MEMORY.md, None when there is none. Raises FileProblem."""
+        """Return MEMORY.md, or None if there is none. Raises FileProblem."""
         return self.read(f"groups/{group}/{MEMORY}")
 
     def summary(self, group: str) -> GroupText | None:
-        """Return summary.md, None when there is none. Raises FileProblem."""
+        """Return summary.md, or None if there is none. Raises FileProblem."""
         return self.read(f"groups/{group}/{SUMMARY}")
 
     def size_warning(self, group: str) -> str | None:
@@ -133,7 +133,7 @@ class GroupFiles:
         )
 
     def read(self, file: str) -> GroupText | None:
-        """Return a file below the home folder as it is now, None when there is none. Raises FileProblem."""
+        """Return a file below the home folder as it is now, or None if there is none. Raises FileProblem."""
         try:
             return self.kept.value(file, partial(self._load, file))
         except Changing:
@@ -183,7 +183,7 @@ class GroupFiles:
 
 
 def text_of(file: str, data: bytes) -> GroupText:
-    """Return the text of a file's bytes. Raises FileProblem: it is not UTF-8."""
+    """Return the text of a file's bytes. Raises FileProblem if it is not UTF-8."""
     if len(data) > MAX_FILE_BYTES and file.endswith(f"/{MEMORY}"):
         text, unread = newest_notes(lambda size, at: data[at : at + size], len(data), MAX_FILE_BYTES)
         return GroupText(file, text, len(data), unread)

@@ -79,7 +79,7 @@ class NoteBook:
         return note if edited is None else note._replace(**edited._asdict())
 
     def above(self, place: int) -> Note | None:
-        """Return the signed note that a person wrote something below, None when the place is of anything else."""
+        """Return the signed note that a person wrote something below, or None if the place is of anything else."""
         is_below = place > 0 and not self.notes[place].startswith(_HEADING)
         return signed(self.notes[place - 1]) if is_below else None
 
@@ -163,7 +163,7 @@ def _own_text(note: str) -> str:
 
 
 def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:
-    """Return what goes when a note goes: its lines, with one of the blank lines around it.
+    """Return the span to remove with a note: its lines and one of the blank lines around it.
 
     Args:
         begin, end: of its lines, without the last line end.
@@ -184,7 +184,7 @@ def _is_deleted(note: str) -> bool:
 
 
 def author_of(note: str) -> str:
-    """Return who signed a note, `NOBODY` when nobody did."""
+    """Return the name that signed a note, or `NOBODY`."""
     signature = _signature(note)
     return signature[1] if signature else NOBODY
 
@@ -194,7 +194,7 @@ _author_in = lru_cache(maxsize=16_384)(author_of)
 
 
 def signed(note: str) -> Note | None:
-    """Return a signed note in its parts; None when nobody signed it."""
+    """Return a signed note in its parts, or None if nobody signed it."""
     return _kept(note) if len(note) <= _MAX_KEPT_LENGTH else _signed(note)
 
 

@@ -41,7 +41,7 @@ class Together(NamedTuple):
 
     @property
     def why(self) -> str | None:
-        """Return a description of the differences from the file; None: there are none."""
+        """Return a description of the differences from the file, or None if there are none."""
         shared = self.headings < self.notes - self.repeated
         parts = [f"{count_of(self.notes, 'note')} under {count_of(self.headings, 'heading')}"] if shared else []
         if self.repeated:
@@ -94,7 +94,7 @@ def alone(book: NoteBook, place: int) -> str:
 
 
 def _as_written(book: NoteBook, place: int) -> str:
-    """Return what nobody signed; no line of it looks like one of a context's own.
+    """Return an unsigned text in which no line looks like one of the context's own.
 
     Text below a signed note has a heading with its author.
     """
@@ -135,7 +135,7 @@ def _line(note: Note, before: str, others: str = "") -> str:
 
 
 def _others(sayings: Sequence[Note]) -> str:
-    """Return who else wrote the same and when, the latest first; the author of the heading is not named again."""
+    """Return the other authors of the same note and their times, latest first, without the author in the heading."""
     more = len(sayings) - 1 - _MAX_OTHERS
     named = "".join(_other(note, sayings[0]) for note in sayings[1 : 1 + _MAX_OTHERS])
     return f"{named}, and {more} more" if more > 0 else named

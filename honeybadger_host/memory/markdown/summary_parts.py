@@ -14,7 +14,7 @@ _HEADING: Final = "## "
 
 
 def part_of(text: str, session: str) -> str | None:
-    """Return the text of a session's part without its heading; None: it has none."""
+    """Return the text of a session's part without its heading, or None if it has none."""
     for section in _sections(text):
         if _name(section) == session:
             return section.partition("\n")[2].strip("\n")
@@ -66,6 +66,6 @@ def _sections(text: str) -> list[str]:
 
 
 def _name(section: str) -> str | None:
-    """Return the heading of a section; None: it is the text above the first one."""
+    """Return the heading of a section, or None if it is the text above the first one."""
     first = section.partition("\n")[0]
     return first.removeprefix(_HEADING).strip() if first.startswith(_HEADING) else None
