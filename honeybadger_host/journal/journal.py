@@ -109,8 +109,9 @@ class Journal:
             size = path.stat().st_size if path.exists() else -1
             if size <= 0 and expected_identity is not None:
                 raise gone(path, "is missing" if size < 0 else "is empty", expected_identity)
-            make_file(path)
             is_shared = shared is not None
+            if not is_shared:  # else it is there, and another thread may have it open to read: see `make_file`
+                make_file(path)
             writer = connect(path, is_shared=is_shared)
             try:
                 journal = cls._from(path, writer, expected_identity=expected_identity, is_shared=is_shared)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -28,7 +30,7 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import JournalError, StorageFailed
-from honeybadger_host.journal.connection import Transaction, connect
+from honeybadger_host.journal.connection import Transaction, connect, reading
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Receipt, Row, TurnKey
 from tests.cluster import servers as real
@@ -435,6 +437,20 @@ def follow(path: Path, log: Log) -> Position:
             position, _ = apply_record(writing, record, position)
         write_position(writing, position)
     return position
+
+
+def test_a_journal_that_another_thread_reads_keeps_its_lock(alone: real.Servers, tmp_path: Path) -> None:
+    """An owner may publish a snapshot while it opens its journal; another program must not pass for the last user."""
+    path = tmp_path / "journal.db"
+    Journal.open(path).close()
+    with closing(connected(alone.urls)) as servers, reading(path) as copied:
+        copied.execute("SELECT count(*) FROM meta").fetchall()
+        journal, _ = shared_journal(path, servers)
+        program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM meta').fetchall()"
+        subprocess.run([sys.executable, "-c", program, path], check=True)
+        row, receipt = note(1)
+        journal.commit([row], [receipt])
+        journal.close()
 
 
 def test_a_following_journal_has_all_committed_records(cluster: real.Servers, tmp_path: Path) -> None:
