@@ -14,6 +14,7 @@ from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import fill, is_idle, mounted, needs_mount, remount, troubles, use_up_inodes
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
+from tests.people import settle
 
 NAMES = ("r1", "r2", "r3")
 
@@ -183,6 +184,7 @@ def test_a_read_only_disk_acknowledges_nothing(
     fault = fault_of("write,create,rename,unlink,truncate", "", errno.EROFS)
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}, env=fault.env).start()
     stranger.do("before", content="before")
+    settle(host.home)  # else the host writes that it is
     fault.begin()
     host.wait_for_event("status.failed")
     assert is_idle(host)
