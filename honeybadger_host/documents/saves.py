@@ -221,6 +221,7 @@ class Saves:
         with self._in_use.lock:
             document = self._in_use.load(file)
             newest, on_disk, half, seq = bytes(document.text), document.on_disk, document.half, document.seq
+            in_file = document.pending_seq - 1 if document.pending_seq else seq
             lately = [SavedText(file, digest_of(saved), 0, saved) for _, saved in document.overtaken]
         found = Found(file, signature, author or self._author_of(os.geteuid()), data, on_disk, newest, newest)
         if data == on_disk:
@@ -251,7 +252,8 @@ class Saves:
             if rows is None:
                 rows = [event for event in events if is_append(event)]
             young_since = (saved_at - DELETED_SECONDS) * 1000
-            young = [row.data for row in rows if row.at >= young_since and row.data.strip() in newest]
+            added = [row.data for row in rows if row.at >= young_since or row.seq > in_file]
+            young = [data for data in added if data.strip() in newest]
             kept = [data for data in young if data.strip() not in text]
             return found._replace(base=text, merged=text + b"".join(kept))
         if objects:

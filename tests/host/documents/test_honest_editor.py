@@ -9,7 +9,7 @@ import pytest
 from honeybadger_host.documents import rendering
 from honeybadger_host.documents.revising import remove_notes
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.journal.changes import Added, FileRemoved, FileWritten, NotesRevised
 from tests.host.documents.world import MEMORY, World, note
 
 
@@ -155,6 +155,35 @@ def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.kill()
     world.look()
     assert world.text == note("b")
+
+
+def test_a_note_that_no_file_had_outlives_its_removal(world: World) -> None:
+    """The host notices the removal late, as on a busy machine."""
+    world.add("a")
+    world.look(seconds=60)
+    world.path.unlink()
+    rows = world.commit(Added.of("note", "main", note("b")))
+    world.passed += 60
+    world.projections.write(rows)
+    world.look(seconds=60)
+    assert world.text == note("b")
+    world.kill()
+    world.look()
+    assert world.text == note("b")
+
+
+def test_a_note_that_no_file_had_outlives_a_checkout(world: World) -> None:
+    world.add("a")
+    old = world.text
+    world.look(seconds=60)
+    world.add("b")
+    world.look(seconds=60)
+    world.save(old)
+    rows = world.commit(Added.of("note", "main", note("c")))
+    world.passed += 60
+    world.projections.write(rows)
+    world.look(seconds=60)
+    assert world.text == note("a") + note("c")
 
 
 def test_a_save_continued_after_a_pause_is_one(world: World) -> None:
