@@ -71,7 +71,7 @@ test-page: $(VENV)/.browser browser
 
 # Several machines: NATS servers and hosts on loopback that fail. HB_CLUSTER_FAULTS=300 is the long form of the faults.
 test-cluster: $(VENV)/.dev
-	HB_CLUSTER=1 $(VENV)/bin/python $(RUN_TESTS) -n 6 --dist worksteal $(SEED) tests/cluster
+	HB_CLUSTER=1 $(VENV)/bin/python $(RUN_TESTS) -n 4 --dist worksteal $(SEED) tests/cluster
 
 # The pictures of docs/page.md.
 screenshots: $(VENV)/.browser browser
