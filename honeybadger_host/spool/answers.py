@@ -37,10 +37,10 @@ class _Ending(NamedTuple):
 
 @dataclass(slots=True)
 class Answers:
-    """Writes replies. Any thread, each request on one.
+    """Writes replies. Any thread, but one request is answered by one thread only.
 
     Args:
-        throttle: keeps the log short: see `RequestReader`.
+        throttle: limits the log lines about replies that cannot be written, by inbox and kind of error.
         passed: see `Pipeline`.
     """
 
@@ -56,7 +56,7 @@ class Answers:
 
     @contextlib.contextmanager
     def refusing(self, request: QueuedRequest) -> Iterator[None]:
-        """Make what a handler raises the answer to its request."""
+        """Turn an exception of a handler into the answer to its request."""
         try:
             yield
         except Refusal as refusal:
@@ -67,7 +67,7 @@ class Answers:
             self.refuse_for_bug(request, error)
 
     def refuse_for_world(self, request: QueuedRequest, error: WorldFailed) -> None:
-        """Refuse a request that the system does not allow now. The message does not name the home's path."""
+        """Refuse a request with `unavailable`, e.g. on a full disk. The message does not name the home's path."""
         self.counters.note_error(str(error))
         what = str(error).replace(f"{self.journal.path.parent.parent}/", "")
         request.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
@@ -101,7 +101,7 @@ class Answers:
                     left_out=left_out,
                     now_what="the request stays in its box and is tried again",
                 )
-            waited = time.monotonic() - request.first_seen  # once a second at first, then ever less often
+            waited = time.monotonic() - request.first_seen  # the pause doubles, up to a minute
             pause = min(max(waited, RETRY_SECONDS), SAY_AGAIN_SECONDS)
             wait_for(inbox, request.name, request.first_seen, time.monotonic() + pause)
             return
@@ -117,7 +117,7 @@ class Answers:
         self._note_answered(request, ending)
 
     def hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
-        """Answer a change of the host's own. Event loop."""
+        """Answer a change that the host itself asked for. Event loop."""
         ending = _ending(request)
         self._note_answered(request, ending)
         answer_to(ending.reply)
@@ -139,7 +139,7 @@ class Answers:
         if data is not None and size > len(data):
             with contextlib.suppress(NotRegular, Changing, FileNotFoundError):  # gone: keep the bytes that were read
                 more = self.dead_letters.read_for(opened, request.name).data
-                if more.startswith(data):  # else another file has that name now, perhaps of somebody else
+                if more.startswith(data):  # else the name belongs to another file now, perhaps somebody else's
                     data = more
         reason = redact_line(reason)
         self.dead_letters.bury(request.inbox, request.name, data, reason, size=size, owner=request.owner)
@@ -169,7 +169,7 @@ def _ending(request: QueuedRequest) -> _Ending:
 
 
 def _without_secrets(refusal: Refusal) -> Refusal:
-    """Return a refusal that names nothing that looks like a credential, as a member's name may."""
+    """Return the refusal with credentials redacted: a member's name may look like one."""
     return Refusal(
         refusal.code,
         redact_line(refusal.message),

@@ -22,16 +22,16 @@ from honeybadger_host.spool.request import Decided, QueuedRequest, Refused
 
 log = structlog.get_logger()
 
-FULL_DISK_SECONDS = 5.0  # how long a batch waits for space on a full disk before it is answered with unavailable
+FULL_DISK_SECONDS = 5.0  # seconds that a batch waits for space on a full disk before it is answered with `unavailable`
 
 
 @dataclass(slots=True)
 class BatchWriter:
-    """Commits what batches have decided. The writer's thread.
+    """Commits the decisions of batches. Only the writer's thread uses it.
 
     Args:
-        stopping: set when the host ends: then nothing waits for a full disk.
-        refuse: takes a request whose change the world does not let us make.
+        stopping: set when the host stops: then no batch waits for space on a full disk.
+        refuse: called with a request whose change cannot be made, e.g. because the disk is full.
         passed: see `Pipeline`.
     """
 
@@ -51,7 +51,7 @@ class BatchWriter:
         ended: list[TurnKey] = []
         written: list[Change] = []
         spoiled: dict[str, WorldFailed] = {}
-        """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
+        # File -> why a change of it was refused. Later changes of the batch that build on it are refused, too.
         batch = self.projections.batch()
         for request, decided in decisions:
             try:
@@ -67,7 +67,7 @@ class BatchWriter:
             group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
             for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
                 place = change.file, batch.place(change)
-                data = bytes(memoryview(change.data))  # kept until it is settled: orjson's own bytes take 4 to 10 times
+                data = bytes(memoryview(change.data))  # kept for a while: orjson's bytes take 4 to 10 times the memory
                 rows.append(Row(seq, at, change.group, sender, request_id, change.row_kind, *place, data))
             written += decided.changes
             receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
@@ -86,7 +86,7 @@ class BatchWriter:
         return written
 
     def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
-        """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""
+        """Commit; on a full disk try again for `FULL_DISK_SECONDS`. Raises WorldFailed, StorageFailed."""
         if not rows:
             return
         while True:
@@ -108,7 +108,7 @@ class BatchWriter:
 
 
 def _built_upon(change: Change) -> tuple[str, ...]:
-    """Return the files whose earlier changes in the batch a change takes for granted."""
+    """Return the files whose earlier changes in the batch this change was decided on."""
     if isinstance(change, FileWritten) and change.upon is not None:
         return change.file, change.upon
     return () if isinstance(change, Added) and change.row_kind != "history" else (change.file,)

@@ -1,7 +1,7 @@
 """Work outside the batches: queries, requests that wait for future input, and turns of agents.
 
-Queries have threads of their own; what waits has none. A turn runs for minutes; what it ends with is decided and
-written with a later batch.
+Each query runs on a thread; a waiting request takes none. A turn runs for minutes; its result is decided and written
+with a later batch.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from honeybadger_host.spool.turn_queue import TurnQueue, Withdrawn
 
 log = structlog.get_logger()
 
-_BUSY_QUERIES = 16  # A group with this many queries under way gets no more until some are answered
-MAX_WAITING = 1000  # requests of one sender that may wait for something to come; each is answered within minutes
-QUERIES_AT_ONCE = 4  # queries that read at the same time: each has a thread, and Python computes in one of them
+_BUSY_QUERIES = 16  # while a group has this many queries under way, none of its requests is taken
+MAX_WAITING = 1000  # waiting requests of one sender; more are refused. Each is answered within minutes
+QUERIES_AT_ONCE = 4  # queries that run at the same time, each on a thread; Python computes in one of them at a time
 
 
 class Beside:
     """Runs each request that no batch decides. Event loop.
 
     Args:
-        note: takes what a query put before a model, before its reply is written.
-        wake: has the pipeline look again.
+        note: called with the context that a query served, before its reply is written.
+        wake: wakes the pipeline.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Beside:
     async def wait(
         self, request: QueuedRequest, asking: Asking, handler: WaitingHandler, is_one_too_many: bool = False
     ) -> None:
-        """Answer one request when its handler does. Cancelled it stays in its box."""
+        """Answer one request when its handler does. If cancelled, the request stays in its inbox."""
         inbox, request.data = request.inbox, None
         try:
             with self._answers.refusing(request):
@@ -132,7 +132,7 @@ class Beside:
     async def _run_turn(
         self, request: QueuedRequest, asking: Asking, handler: TurnHandler, scope: anyio.CancelScope
     ) -> None:
-        """Run one turn, whose lane is taken, and let the pipeline go on with it. Cancelled it stays in its box."""
+        """Run one turn, whose lane is taken, and pass it back to the pipeline. If cancelled, it stays in its inbox."""
         with scope:
             try:
                 inbox = request.inbox if request.is_turn else None

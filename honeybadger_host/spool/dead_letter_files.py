@@ -60,7 +60,7 @@ def find_dead(home: Path, name: str) -> DeadLetter:
 
 
 def retry_dead(home: Path, letter: DeadLetter) -> None:
-    """Put a dead letter back into its inbox and forget it. Raises HostError."""
+    """Put the request of a dead letter back into its inbox and remove the letter. Raises HostError."""
     group, sender, _ = letter.name.split("/", 2)
     stem = str(letter.reason.get("name")).removesuffix(".json")
     if letter.data is None or not REQUEST_ID.fullmatch(stem):
@@ -82,15 +82,15 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
 
 @contextlib.contextmanager
 def _set_aside(letter: DeadLetter) -> Iterator[None]:
-    """Keep a dead letter under another name while it is put back, then forget it.
+    """Rename a dead letter while its request is put back, then remove it; if that fails, restore the name.
 
-    A request that fails again is buried at once: it is not to be taken for this one, and go with it.
+    A request that fails again becomes a dead letter of the same name at once, and that one must stay.
     """
     data = letter.path.with_name(letter.path.name.removesuffix(_REASON) + ".json")
     other = f"{letter.path.name.removesuffix(_REASON)}.{new_id()}"
     moved = {data: data.with_name(f"{other}.json"), letter.path: data.with_name(f"{other}{_REASON}")}
     for path, aside in moved.items():
-        os.link(path, aside)  # until both names are there, the old ones are
+        os.link(path, aside)  # the old names are removed only when both new ones exist
     drop_dead(letter)
     try:
         yield
@@ -103,7 +103,7 @@ def _set_aside(letter: DeadLetter) -> Iterator[None]:
 
 
 def _put_back(mailbox: Mailbox, inbox: str, name: str, data: bytes) -> None:
-    """Write a request as its sender would: its folders are the sender's, so nothing there is followed or reused."""
+    """Write a request as its sender would. The folders are the sender's, so no link is followed and no file reused."""
     with inside(mailbox.root, inbox) as requests:
         temporary = f".{new_id()}.tmp"
         fd = open_new(temporary, within=requests)

@@ -1,7 +1,7 @@
-"""Dead letters: how they are kept, how much room they take, and which give way when it is too much.
+"""Dead letters: written, counted, and removed when they take too much space.
 
-A letter is kept until an operator drops it. But an agent that sends garbage day and night must not fill the disk, nor
-push out what others left: the oldest letters of the sender that has most make room.
+A letter is kept until an operator drops it. If all letters together exceed the limit, the oldest letters of the sender
+with the most bytes are removed: an agent that sends garbage can neither fill the disk nor push out others' letters.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ log = structlog.get_logger()
 
 MAX_BYTES = 1 << 30  # size limit of data/dead/, in bytes; above it the oldest of the sender with the most are removed
 _BLOCK: Final = 4096  # bytes that even a tiny file takes on most file systems
-_KEPT: Final = 0.9  # how full it is after room was made: so that it is not made for each of them
+_KEPT: Final = 0.9  # share of the limit that is left after a removal, so that not every new letter causes one
 _REASON: Final = ".reason.json"
-# Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand.
+# Bytes of a request that are kept: searching them for credentials takes at most 0.3 s, and nobody repairs a longer
+# request by hand.
 _MAX_BURIED_BYTES: Final = 1024 * 1024
-# A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes.
+# Bytes of a letter's stem: a digest and `.reason.json` follow it, and a file name has at most 255 bytes.
 _MAX_STEM_BYTES: Final = 200
 
 
@@ -43,12 +44,12 @@ class _Letter(NamedTuple):
 
 
 class DeadLetters:
-    """The room of all dead letters. Any thread.
+    """All dead letters of a home. Any thread.
 
     Args:
         dead: the folder `data/dead`.
-        max_bytes: on disk, counted in blocks of 4 KiB; above it the oldest go.
-        keeps_secrets: letters keep what looks like a credential.
+        max_bytes: limit of all letters on disk, counted in blocks of 4 KiB.
+        keeps_secrets: credentials are not redacted.
     """
 
     def __init__(self, dead: Path, max_bytes: int | None = None, *, keeps_secrets: bool = False) -> None:
@@ -56,7 +57,7 @@ class DeadLetters:
         self._max_bytes = MAX_BYTES if max_bytes is None else max_bytes
         self._keeps_secrets = keeps_secrets
         self._taken: dict[Path, int] | None = None
-        """A sender's folder -> bytes; None: nobody has looked yet."""
+        """A sender's folder -> bytes of its letters; None: not measured yet."""
         self._lock = threading.Lock()
 
     def bury(
@@ -69,12 +70,12 @@ class DeadLetters:
         size: int | None = None,
         owner: int | None = None,
     ) -> None:
-        """Keep bytes that are no request, with the reason, in `data/dead/`. Raises OSError.
+        """Keep a request that cannot be served, with the reason, in `data/dead/`. Raises OSError.
 
         Args:
-            data: None when it was not read: then there is only the reason.
-            size: what the file had, when `data` is only its beginning.
-            owner: uid of the file, when that is somebody else's than the inbox's.
+            data: None if the file was not read: then only the reason is kept.
+            size: bytes of the whole file; `data` may be only its beginning.
+            owner: uid of the file, if it is not that of the inbox.
         """
         folder = self._dead / inbox.group / inbox.sender
         make_folders(folder)
@@ -90,7 +91,7 @@ class DeadLetters:
                 if is_kept or not os.path.lexists(path):
                     break
             elif is_kept or (data is None and not os.path.lexists(path)):
-                return  # the same again, as after a crash, is the same dead letter
+                return  # the same bytes again, e.g. after a crash: this letter exists
         at = time_stamp(datetime.now(UTC))
         reason = {"at": at, "group": inbox.group, "sender": inbox.sender, "name": shown + SUFFIX, "reason": why}
         if inbox.front is not None:
@@ -110,11 +111,11 @@ class DeadLetters:
         self.take(folder, len(said), *(() if data is None else (len(data),)))
 
     def read_for(self, opened: OpenInbox, name: str) -> Incoming:
-        """Read as much of a file that is too large as a letter may have."""
+        """Read a file that is too large for a request, up to the size limit of a letter."""
         return opened.read(name, _MAX_BURIED_BYTES)
 
     def take(self, folder: Path, *sizes: int) -> None:
-        """Note files that were just written in a sender's folder, and make room when there are too many."""
+        """Count files that were just written in a sender's folder, and remove letters above the limit."""
         with self._lock:
             if self._taken is None:
                 self._taken = self._measure()
@@ -136,7 +137,7 @@ class DeadLetters:
             most = min(over, taken[largest] - (taken[others[0]] if others else 0) + self._max_bytes // 100)
             freed, letters = _remove_oldest(largest, most)
             if not letters:
-                return  # not ours to remove
+                return  # none could be removed
             taken[largest] -= freed
             over -= freed
             log.warning(
@@ -184,12 +185,12 @@ def _on_disk(size: int) -> int:
 
 
 def _dead_stems(shown: str, data: bytes | None) -> Iterator[str]:
-    """Yield what a dead letter may be called: never what could be the reason of another."""
+    """Yield stems for a dead letter; none ends in `.reason`, which would be the reason of another letter."""
     stem = shown.replace("/", "%2f").replace("\\", "%5c").encode()[:_MAX_STEM_BYTES].decode("utf-8", "ignore")
     if not stem or stem.endswith(".reason"):
         stem += "%"
     yield stem
-    digest = hashlib.sha256(data or b"").hexdigest()[:16]  # a flood of one name is not compared one by one
+    digest = hashlib.sha256(data or b"").hexdigest()[:16]  # so that letters of one name are not compared one by one
     yield f"{stem}.{digest}"
     yield from (f"{stem}.{digest}.{number}" for number in itertools.count(2))
 

@@ -1,6 +1,6 @@
 """Chooses how many requests of each queue are in a batch, so that no group waits for another's flood.
 
-Deficit round robin, with one addition: a queue that had nothing after the last batch comes first, once. Pure.
+Deficit round robin, with one addition: a queue that was empty after the last batch comes first, once. Pure.
 Measured in docs/performance.md.
 """
 
@@ -10,20 +10,20 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
-QUANTUM: Final = 8  # requests that a queue gets in its turn, and the size of a flood's batches while others come
+QUANTUM: Final = 8  # requests that a queue gets per turn, and those of busy queues in a batch with new ones
 
 
 class RoundRobin:
-    """Chooses batches. The queues that wait longer share the room that those which have just come leave them.
+    """Chooses batches. New queues (empty after the last batch) come first; busy queues share the rest of the batch.
 
-    The room grows by a request with each batch, until somebody new comes beside them. So long batches carry a backlog,
-    and a quiet sender that comes again and again waits for short ones. Every second batch in which somebody is new
-    beside a flood is of the new ones alone: they do not wait for what others have in it.
+    The number of requests that busy queues may have in a batch grows by one with each batch, and falls to `QUANTUM`
+    when a new queue comes. So a backlog is served in long batches, and a quiet sender waits for short ones only. While
+    new queues keep coming, every second batch is theirs alone.
     """
 
     def __init__(self) -> None:
         self._ring: dict[str, int] = {}
-        """Queues that had requests left after the last batch, the next one first -> requests left of its turn."""
+        """Queues that had requests left after the last batch, the next one first -> requests left of their turn."""
         self._room = QUANTUM
         self._is_of_new = False
 
@@ -32,7 +32,7 @@ class RoundRobin:
 
         Args:
             waiting: queue -> requests in it, at least one.
-            most: requests of all queues.
+            most: requests in the batch at most.
         """
         old = [queue for queue in self._ring if queue in waiting]
         new = [queue for queue in waiting if queue not in self._ring]

@@ -28,8 +28,8 @@ from honeybadger_host.spool.rate_limits import LimitName
 log = structlog.get_logger()
 
 SUFFIX: Final = ".json"  # file name of a request, a reply or a dead letter
-STREAM: Final = ".stream"  # name of the file with a turn's answer while it is being written
-TURNS_QUEUE: Final = f"/{TURNS}"  # how the queue of a group's turns ends; no name of a group does
+STREAM: Final = ".stream"  # file name of a turn's answer while it is being written
+TURNS_QUEUE: Final = f"/{TURNS}"  # end of the name of a queue of turns; no group's name has a slash
 
 
 def turns_queue(group: str) -> str:
@@ -45,13 +45,14 @@ class Inbox:
         uid: the owner its files must have, in closed mode and for the operator; None: any.
         names: a heap of the names listed and not taken yet.
         inflight: names taken and not removed yet.
-        held: those of them that wait for something to come, perhaps for minutes.
-        waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
+        held: the names in `inflight` whose requests wait for future input, perhaps for minutes.
+        waiting: name -> (first seen, look again at), monotonic seconds: files to read again later, for example because
+            they are still being written.
         stuck: name -> identity of files that are done and cannot be removed.
-        reply_fault: why the last reply could not be written; None: it was.
-        empty: holds while `requests/` is as it was when nothing was in it that is not held.
-        room: how many of `names` are within what may wait; those behind them are refused.
-        over: names taken that are refused without being read.
+        reply_fault: why the last reply could not be written; None: it was written.
+        empty: holds while the folder is unchanged since a listing that found only held requests.
+        room: how many more of `names` are within the limit of pending requests; the others are refused.
+        over: names that were taken above that limit: they are refused without being read.
         refused_at: limit -> when a request of the sender was last refused for it, monotonic seconds.
     """
 
@@ -66,7 +67,7 @@ class Inbox:
     stuck: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     reply_fault: str | None = None
     complaint: str | None = None
-    """Why the inbox is not served now; said once."""
+    """Why the inbox is not served now; logged once."""
     empty: Unchanged = field(default_factory=Unchanged)
     room: float = 0
     over: set[str] = field(default_factory=set)
@@ -76,7 +77,7 @@ class Inbox:
     front: Inbox | None = None
     turns: Inbox | None = None
     requests: str = field(init=False)
-    """The folder its files lie in."""
+    """Path of the folder with its files."""
 
     def __post_init__(self) -> None:
         self.requests = f"{self.path}/{self.folder}"
@@ -115,7 +116,7 @@ class OpenInbox:
         self._write(self.requests_fd, name, data)
 
     def _write(self, folder_fd: int, name: str, data: bytes) -> None:
-        temporary = f".{threading.get_ident():x}.tmp"  # a short name: a rename costs by its directory entry
+        temporary = f".{threading.get_ident():x}.tmp"  # short: a rename costs more the longer the name is
         try:
             fd = open_new(temporary, within=folder_fd)
         except FileExistsError:
@@ -132,7 +133,7 @@ class OpenInbox:
         os.rename(temporary, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
 
     def open_stream(self, stem: str) -> int:
-        """Return a descriptor of a new `replies/<stem>.stream`; what has that name goes. Raises OSError."""
+        """Return a descriptor of a new `replies/<stem>.stream`; a file of that name is removed. Raises OSError."""
         name = f"{stem}{STREAM}"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.replies_fd)
@@ -145,7 +146,7 @@ class OpenInbox:
         return identity_of(f"{stem}{STREAM}", within=self.replies_fd) is not None
 
     def remove_stream(self, stem: str) -> None:
-        """Remove what `open_stream` made; the expiry of replies takes what cannot be removed."""
+        """Remove a turn's stream; if that fails, the expiry of replies removes it later."""
         with contextlib.suppress(OSError):
             os.unlink(f"{stem}{STREAM}", dir_fd=self.replies_fd)
 
@@ -154,7 +155,7 @@ class OpenInbox:
         return read_incoming(self.replies_fd, name, max_bytes).data
 
     def remove_reply(self, name: str) -> None:
-        """Remove a reply; the expiry of replies takes what cannot be removed."""
+        """Remove a reply; if that fails, the expiry of replies removes it later."""
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=self.replies_fd)
 
@@ -166,7 +167,7 @@ class OpenInbox:
             return None
 
     def is_gone(self, name: str) -> bool:
-        """Return whether nothing has this name among the requests; False also where that cannot be seen."""
+        """Return whether no request file has this name; False also if the folder cannot be read."""
         try:
             os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -188,7 +189,7 @@ class OpenInbox:
             except OSError:
                 return
             if (now.st_ino, now.st_size, now.st_mtime_ns) != (seen.inode, seen.size, seen.mtime_ns):
-                return  # its ctime may change: also the removal of another name of the same file does that
+                return  # the ctime is not compared: it also changes when another name of the file is removed
         try:
             os.unlink(name, dir_fd=self.requests_fd)
         except FileNotFoundError:
@@ -237,7 +238,7 @@ def open_box(inbox: Inbox) -> OpenInbox:
                 os.mkdir(REPLIES, 0o700, dir_fd=folder)
                 replies = open_folder(REPLIES, within=folder)
                 if inbox.uid is not None and inbox.uid != os.geteuid():
-                    with contextlib.suppress(PermissionError):  # as with a reply: see `OpenInbox.reply`
+                    with contextlib.suppress(PermissionError):  # see `_give`
                         os.fchown(replies, inbox.uid, -1)
         except BaseException:
             os.close(requests)
@@ -253,4 +254,4 @@ def _give(fd: int, uid: int | None) -> None:
         try:
             os.fchown(fd, uid, -1)  # a host that serves other users' inboxes writes for them
         except PermissionError:
-            os.fchmod(fd, 0o644)  # without the right to give it away; its folder lets nobody else in
+            os.fchmod(fd, 0o644)  # the host may not change the owner; the folder keeps all others out

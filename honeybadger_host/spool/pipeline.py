@@ -7,9 +7,9 @@ Three stages, each for a batch of requests, fair over the groups:
     write     worker thread   one journal commit, then files, replies, unlinks
 
 One stage at a time: two threads that make short system calls side by side spend more on handing the interpreter to each
-other than they gain (9,500 requests/s with the stages overlapped, 12,000 without). Queries run beside the pipeline, on
-threads of their own, after the changes that came before them in their group are written. A turn runs beside it, too;
-what it ends with is decided and written with a later batch.
+other than they gain (9,500 requests/s with the stages overlapped, 12,000 without). Queries run outside the stages, on
+other threads, after the earlier changes of their group are written. A turn runs outside them, too; its result is
+decided and written with a later batch.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Stores(NamedTuple):
     """The targets of a batch: the journal first, then the files and their copies in memory.
 
     Args:
-        dead_letters: what cannot be read ends there.
-        idle: called when nothing waits.
+        dead_letters: for requests that cannot be served.
+        idle: called when no request waits.
     """
 
     journal: Journal
@@ -80,7 +80,7 @@ class Serving(NamedTuple):
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
         moved: group -> why only the operator may ask there, None when all may.
-        note: takes what a query put before a model, before its reply is written.
+        note: called with the context that a query served, before its reply is written.
     """
 
     handlers: Mapping[str, Handler]
@@ -90,7 +90,7 @@ class Serving(NamedTuple):
 
 
 class Pipeline:
-    """Serves the boxes until cancelled; `wake` tells it where to look.
+    """Serves the inboxes until `stop`; `wake` starts a pass over those that the spool has marked.
 
     Args:
         passed: called with the name of each point that a batch passes, for tests that stop there.
@@ -133,28 +133,28 @@ class Pipeline:
         self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
         self._beside = Beside(self._answers, self.turn_queue, serving.note, self.wake)
         self._own: list[QueuedRequest] = []
-        """Changes of the host itself that wait."""
+        """Changes that the host itself asked for and that are not decided yet."""
         self._requests = RequestReader(
             serving.handlers, serving.forbids, serving.moved, counters, throttle, spool.shares.request_bytes
         )
         self._is_accepting = True
         self.ended = anyio.Event()
-        """Set when everything that was taken is answered, after `stop`."""
+        """Set after `stop`, when all requests that were taken are answered."""
 
     # ------------------------------------------------------------------------------------------------------- waking
 
     def wake(self) -> None:
-        """Look at what the spool was told of. Event loop."""
+        """Start a pass over the marked inboxes. Event loop."""
         self._event.set()
 
     def look_into(self, inbox_path: str) -> None:
-        """Look into the requests of a sender's folder. Any thread, while it runs."""
+        """Mark the inbox of a sender's folder and wake. Any thread."""
         self._spool.mark(f"{inbox_path}/{REQUESTS}")
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.wake)
 
     def stop_accepting(self) -> None:
-        """Take nothing more but the requests of groups whose turn is under way: its tools need them. Then `stop`."""
+        """Take only requests of groups with a turn under way: its tools need them. `stop` follows."""
         self._is_accepting = False
         self.turn_queue.stop()
 
@@ -185,9 +185,10 @@ class Pipeline:
                 await self._serve_waiting(tasks, tasks)
 
     async def change(self, asked: Asked, type_name: str, handler: ChangeHandler[Any]) -> bytes:
-        """Decide and write a change of the host's own as if it had been sent, once for each id; return the reply.
+        """Decide and write a change as if the host had sent it as a request, once for each id; return the reply.
 
-        It ends the turn of that name, if one is under way in the journal. Cancelled it may be done all the same.
+        It ends the turn of that name, if one is under way in the journal. If the caller is cancelled, the change may
+        still be made.
         """
         answered, reply = anyio.Event(), b""
 
@@ -224,11 +225,11 @@ class Pipeline:
         self.passed("kept")
 
     async def commit_edits(self, commit: Callable[[int], list[Row]], most: int) -> list[Row]:
-        """Do what commits edits of people, in the order of their numbers among all changes; return them.
+        """Commit edits of people while no other change gets a number; return the edits.
 
         Args:
-            commit: called on a worker thread with the first number.
-            most: edits at most; numbers that are not used are given again where nobody took others since.
+            commit: commits them; called on a worker thread with the number of the first edit.
+            most: the largest number of edits. Unused numbers are given again if no higher number was given meanwhile.
         """
         async with self._order:
             first = self._journal.next_seq
@@ -239,11 +240,11 @@ class Pipeline:
             return edits
 
     async def turn(self, asked: Asked, type_name: str, handler: TurnHandler) -> bytes | None:
-        """Run a turn of the host itself after the turns of people, and write its result as `change` does.
+        """Run a turn that the host itself asks for, after the turns of people; write its result as `change` does.
 
-        Returns the reply; None: the host is ending, and the next start goes on with it.
-        Raises Refusal, WorldFailed if it could not be done; tried again it goes on where it was.
-        Raises CutShort if it will not be done.
+        Returns the reply; None: the host is stopping, and the next start continues the turn.
+        Raises Refusal, WorldFailed if it could not be done; a repetition continues it.
+        Raises CutShort if it was interrupted too often and is given up.
         """
         self.wake()
         scope = await self.turn_queue.enter_behind(asked)
@@ -279,14 +280,14 @@ class Pipeline:
                         self._beside.begin(request, asking, tasks, waiting)
             self.turn_queue.let_in(self._spool.has_turn)
             if over and over == len(received.requests):
-                # A host that refuses a flood without a pause gets its processor late when a quiet sender comes.
+                # Pause for as long as the pass took: a host that refuses a flood without a pause is late for others.
                 with anyio.move_on_after(time.monotonic() - begun):
                     await self._event.wait()
 
     # ------------------------------------------------------------------------------------------------------ receive
 
     def _receive(self) -> RequestBatch | None:
-        """Look where something came and take a batch of what waits, read and parsed; None: nothing waits."""
+        """List the marked inboxes and return a batch of requests, read and parsed; None: no request waits."""
         now = time.monotonic()
         self._spool.look(now)
         has_more = self._spool.go_on(now)
@@ -326,7 +327,7 @@ class Pipeline:
         return busy if self._is_accepting else busy | (self._spool.queues - {*self.turn_queue.groups})
 
     def _open(self, received: RequestBatch, inbox: Inbox, name: str) -> bool:
-        """Open a box, once per batch; False: impossible, and the file is dropped."""
+        """Open an inbox, once per batch; return whether it is open. If not, the next listing finds the file again."""
         if inbox not in received.opened:
             opened = self._spool.open(inbox)
             if opened is None:
@@ -343,7 +344,7 @@ class Pipeline:
             asking.prepared = asking.handler.prepare(asking.asked)
 
     def _look_up_receipts(self, requests: Sequence[QueuedRequest]) -> None:
-        """Give requests that were done before their first answers."""
+        """Give each repeated request its first answer."""
         by_box: defaultdict[Inbox, list[tuple[QueuedRequest, Asking]]] = defaultdict(list)
         for request in requests:
             match request.state:
@@ -362,7 +363,7 @@ class Pipeline:
     # ------------------------------------------------------------------------------------------------------- decide
 
     def _decide(self, received: RequestBatch) -> int:
-        """Give every change its answer; return how many requests are over a share. Event loop, no I/O."""
+        """Decide every change; return how many requests are over a limit. Event loop, no I/O."""
         now, over = datetime.now(UTC), 0
         for request in received.requests:
             is_new = not request.has_run and request.answer_to is None
@@ -383,7 +384,7 @@ class Pipeline:
         return over
 
     def _apply(self, changes: Sequence[Change]) -> int | None:
-        """Number changes, and show them to later decisions; return the number of the last."""
+        """Give changes their numbers and show them to later decisions; return the last number, None without changes."""
         if not changes:
             return None
         self._unit.apply(changes)
@@ -391,7 +392,7 @@ class Pipeline:
         return self._journal.next_seq - 1
 
     def _is_over(self, request: QueuedRequest) -> bool:
-        """Refuse a request over a share of its sender, without receipt or dead letter; return whether it is over."""
+        """Refuse a request over a limit of its sender, without receipt or dead letter; return whether it is over."""
         inbox, now = request.inbox, time.monotonic()
         if isinstance(request.state, Over):
             over: tuple[LimitName, Refusal] | None = self.limiter.over_pending()

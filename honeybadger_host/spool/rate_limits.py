@@ -17,7 +17,7 @@ LimitName: TypeAlias = Literal["rate", "pending"]
 MAX_REQUEST_BYTES = 262_144  # size limit of one request file, in bytes
 PENDING_FILES = 200_000  # requests that may wait in an inbox: no honest sender comes near, a runaway loop does
 KEPT_REPLIES = 100_000
-KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed
+KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; above either the oldest are removed
 BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
 RETRY_SECONDS = 1.0  # pause before a request that was refused, or could not be read or answered, is tried again
 
@@ -63,7 +63,7 @@ class Buckets:
         return len(self._levels)
 
     def take(self, key: Hashable, now: float) -> float:
-        """Take a token and return 0; or, when there is none, take none and return how long it takes until there is."""
+        """Take a token and return 0, or return the seconds until there is one."""
         if not self._per_second:
             return 0.0
         level = self._level(key, now)
@@ -81,7 +81,7 @@ class Buckets:
 
 
 class Limiter:
-    """Says who is over a share, and counts how often.
+    """Decides which requests are over a limit, and counts them.
 
     Attributes:
         hits: limit -> requests refused since the start.
@@ -93,7 +93,7 @@ class Limiter:
         self._buckets = Buckets(shares.requests_per_second, shares.requests_per_second * BURST_SECONDS)
 
     def admit(self, group: str, sender: str, now: float) -> tuple[LimitName, Refusal] | None:
-        """Take a token of the sender; return the limit and the refusal when there is none."""
+        """Take a token of the sender and return None, or return the limit and the refusal if there is none."""
         if not (seconds := self._buckets.take((group, sender), now)):
             return None
         most = self.shares.requests_per_second

@@ -1,7 +1,7 @@
-"""Written replies that nobody collected, that are too many, or that a power cut tore.
+"""Replies that nobody collected, that are too many, or that a power cut tore: removed or written again.
 
 A reply is renamed into place complete and is not synced (an fsync for each costs more than the whole path). After a
-power cut its name may be there without its bytes, or with some of them. Whoever waits for it must not take that for an
+power cut its name may be there without its bytes, or with some of them, and its sender must not take that for an
 answer.
 """
 
@@ -25,15 +25,15 @@ from honeybadger_host.spool.spool import Spool
 
 log = structlog.get_logger()
 
-TMP_KEPT_SECONDS: Final = 86_400.0
+TMP_KEPT_SECONDS: Final = 86_400.0  # age at which files in a sender's `tmp/` are removed: one day
 
 
 class ReplyRetention:
     """The replies in all inboxes. Any thread.
 
     Args:
-        shares: what a sender may leave lying.
-        ttl_seconds: after which a reply that nobody took goes.
+        shares: limits of the replies that a sender does not collect.
+        ttl_seconds: age at which a reply is removed.
     """
 
     def __init__(self, spool: Spool, shares: Shares, *, ttl_seconds: float) -> None:
@@ -44,9 +44,10 @@ class ReplyRetention:
         self.trimmed = 0
 
     def mend(self, journal: Journal) -> None:
-        """Look for torn replies in all inboxes, before they are served. What cannot be mended now stays as it is.
+        """Mend torn replies in all inboxes, before these are served. A reply that cannot be mended stays as it is.
 
-        One with a receipt is written again; another is removed: its request is met, or asked again.
+        A reply with a receipt is written again. Any other is removed: its request is still in the inbox, or its sender
+        repeats it.
         """
         self._spool.discover()
         given_again = removed = 0
@@ -75,7 +76,7 @@ class ReplyRetention:
         returns the reply again.
 
         Args:
-            was_watched_for: whether nobody set the clock for that many seconds; else no file of that age expires.
+            was_watched_for: whether the clock was not set during that many seconds; else no file of that age expires.
             now: by the wall clock.
         """
         count = 0
@@ -91,7 +92,7 @@ class ReplyRetention:
         return count
 
     def _torn(self) -> Iterator[tuple[Inbox, list[str]]]:
-        """Yield the inboxes with replies that a power cut left without their end, and the names of those replies."""
+        """Yield inboxes with torn replies, and the names of these replies."""
         for inbox in list(self._spool.inboxes.values()):
             names: list[str] = []
             with contextlib.suppress(OSError), inside(inbox.path, REPLIES) as fd:
@@ -124,10 +125,10 @@ class _Lying(NamedTuple):
 
 
 def _lying(fd: int, folder: str) -> list[_Lying]:
-    """Return the plain files of a folder, but for the stream of a turn that is not answered: it says that it has begun.
+    """Return the plain files of a folder, without streams of unanswered turns: they show that the turn has begun.
 
     Args:
-        folder: of the sender.
+        folder: the sender's folder.
     """
     found: list[_Lying] = []
     with os.scandir(fd) as entries:
@@ -145,11 +146,11 @@ def _lying(fd: int, folder: str) -> list[_Lying]:
 def _remove(folder: str, name: str, now: float, seconds: float, most: float, most_bytes: float) -> tuple[int, int]:
     """Remove the files of a sender's folder that are older than `seconds`, and the oldest of too many.
 
-    One from the future gets today's stamp: the clock was set back, and nobody knows how old it is.
+    A file from the future gets the present time: the clock was set back, and the age of the file is unknown.
 
     Args:
         most, most_bytes: files that may stay, and their bytes.
-    Returns: how many were too old, and how many others too many.
+    Returns: how many were removed as too old, and how many as too many.
     """
     expired = trimmed = kept = kept_bytes = 0
     with contextlib.suppress(OSError), inside(folder, name) as fd:

@@ -1,6 +1,6 @@
 """A request file on its way through the host, and how its bytes become a request.
 
-Read once, parsed once; who asks is where the file lay.
+A file is read once and parsed once. The folders that it lies in say who asks.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 
 log = structlog.get_logger()
 
-_LINK_REFUSED_SECONDS = 60.0  # more than a busy host may take from one look into an inbox to the next
-UNFINISHED_SECONDS = 2.0  # how long a file that ends too early, or has two names, is waited for
+_LINK_REFUSED_SECONDS = 60.0  # how long the other names of a refused file are refused; longer than a pass takes
+UNFINISHED_SECONDS = 2.0  # how long a file that ends too early or has two names is read again
 _LOOK_AGAIN_SECONDS = 0.05  # seconds until the next look at a file that is still being written
 
 
@@ -97,11 +97,11 @@ class QueuedRequest:
 
     Args:
         stem: the file's name without `.json`, printable.
-        first_seen: when its name was met for the first time, monotonic seconds.
-        owner: uid of its file, when that is not the inbox's.
-        signature: of the file that was read, or of what could not be.
-        has_run: it is a turn, and that is over.
-        answer_to: it is the host's own and came by no file: takes the reply. On the event loop.
+        first_seen: when its file was first looked at, monotonic seconds.
+        owner: uid of its file, if it is not that of the inbox.
+        signature: of the file, whether it could be read or not.
+        has_run: it is a turn that has run.
+        answer_to: called with the reply, on the event loop, if the host itself asks: then there is no file.
     """
 
     inbox: Inbox
@@ -145,7 +145,7 @@ class RequestBatch:
     requests: list[QueuedRequest]
     opened: dict[Inbox, OpenInbox] = field(default_factory=dict)
     lost: list[QueuedRequest] = field(default_factory=list)
-    """Turns that ran and whose inbox cannot be opened any more: nobody waits for them there."""
+    """Turns that ran, but whose inbox can no longer be opened: they get no reply."""
 
     def close(self) -> None:
         for opened in self.opened.values():
@@ -156,7 +156,7 @@ class _NotYet(Exception):
     """A file to read again later.
 
     Args:
-        else_why: its fault if it stays so; None: it is retried without end.
+        else_why: the fault of a file that stays as it is; None: it is read again without end.
         is_linked: it has several names.
     """
 
@@ -176,13 +176,13 @@ class _Unserved(Exception):
 
 @dataclass(slots=True)
 class RequestReader:
-    """Makes requests of files.
+    """Reads and parses request files.
 
     Args:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
         moved: group -> why only the operator may ask there, None when all may.
-        most_bytes: of one file; more is refused.
+        most_bytes: size limit of one file.
         throttle: limits the log lines about an unreadable inbox, by kind of error.
     """
 
@@ -193,8 +193,8 @@ class RequestReader:
     throttle: Throttle
     most_bytes: int
     _refused_links: dict[tuple[int, int], float] = field(default_factory=dict)
-    """Inode and time of change of files refused for their several names -> until when, monotonic: the other names are
-    refused, too, when their turn comes."""
+    """Inode and time of change of files that were refused because they have several names -> until when (monotonic
+    seconds) their other names are refused."""
 
     def read(self, opened: OpenInbox, name: str, now: float) -> QueuedRequest | None:
         """Read and parse one file, once; None if it is gone, or somebody is still writing it."""
@@ -254,12 +254,12 @@ class RequestReader:
             )
 
     def _refuse_other_names(self, signature: Signature, now: float) -> None:
-        """Refuse what else is this file: it has one name less now, and is no more its sender's than before."""
+        """Refuse the other names of a file: when this one is removed, it looks like a file with a single name."""
         self._refused_links = {key: until for key, until in self._refused_links.items() if until > now}
         self._refused_links[signature.inode, signature.mtime_ns] = now + _LINK_REFUSED_SECONDS
 
     def _unread(self, request: QueuedRequest, error: Changing | NotRegular | OSError) -> Exception:
-        """Return the outcome of a file that could not be read."""
+        """Return what to raise for a file that could not be read."""
         name = request.name
         match error:
             case Changing():
@@ -286,7 +286,7 @@ class RequestReader:
             )
 
     def _parse(self, request: QueuedRequest) -> None:
-        """Bytes become an `Asked`: who asks is where the file lay. Raises _NotYet, _Unserved, Refusal."""
+        """Parse the bytes of a request and set its state to `Asking`. Raises _NotYet, _Unserved, Refusal."""
         assert request.data is not None  # noqa: S101  it was read
         try:
             envelope = wire.parse_request(request.data, request.stem)
@@ -328,7 +328,7 @@ class RequestReader:
 
 
 def wait_for(inbox: Inbox, name: str, first_seen: float, again_at: float) -> None:
-    """Look at a file again later, not before `again_at`."""
+    """Let a file be taken again later, not before `again_at` (monotonic seconds)."""
     inbox.waiting[name] = (first_seen, again_at)
     inbox.inflight.discard(name)
 

@@ -1,4 +1,4 @@
-"""The senders of closed mode: `config/senders.json`, `{"<group>/<sender>": {"uid": 1001}}`; the operator's file."""
+"""The senders of closed mode: `config/senders.json`, `{"<group>/<sender>": {"uid": 1001}}`, which operators write."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ def load_senders(home: Path) -> dict[tuple[str, str], int | None]:
 def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     """Make a sender's folders, owned by `uid` (0700), below folders of the host's, and enter it in the file.
 
-    With a `uid` the home and the folders down to the sender's let it pass, and show it nothing.
-
+    With another user's `uid` everybody may pass through the home and the folders above, without seeing what is in them.
     Folders that a sender of open mode made are taken over; a link among them is refused.
 
     Returns: the sender's folder.
@@ -110,7 +109,7 @@ class SenderList:
     """The senders, read again when the file changed.
 
     Attributes:
-        current: what the file said when it was last good.
+        current: the content of the file when it was last valid.
     """
 
     def __init__(self, home: Path) -> None:

@@ -32,7 +32,7 @@ from honeybadger_host.spool.rate_limits import Shares
 log = structlog.get_logger()
 
 _LISTED_AT_ONCE: Final = 256  # names read between two batches: 0.5 ms, where a folder of 100,000 takes 200 ms
-_DISTRUST_SECONDS: Final = 5.0  # after which every folder is listed, whatever its time stamp says
+_DISTRUST_SECONDS: Final = 5.0  # how often every folder is listed, even if its time stamp is unchanged
 _NO_LIMITS: Final = Shares()
 
 
@@ -43,7 +43,7 @@ class Spool:
         ipc: the folder `data/ipc`.
         senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
         agents: ids of the agents the host speaks as: in closed mode, too, it serves its own inboxes for them.
-        shares: what may wait in an inbox.
+        shares: the limits of each sender.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Spool:
         self.senders = senders
         self._agents = agents
         self.listen: Callable[[str], None] = lambda folder: None
-        """Called with a folder before a look into it: the next arrival is worth an event again."""
+        """Called with a folder before it is listed: the watcher reports the next arrival again."""
         self.inboxes: dict[str, Inbox] = {}
         self._folders: dict[str, Inbox] = {}
         """`requests/` and `turns/` of all senders."""
@@ -70,10 +70,10 @@ class Spool:
         self.sweep_cost = 0.0
         """Seconds of processor time that the last look into all inboxes took."""
         self._queues: defaultdict[str, list[tuple[str, str, Inbox]]] = defaultdict(list)
-        """Queue -> heap of the first name, the folder and the inbox of each that may be taken from."""
+        """Queue -> heap of its inboxes with listed names: (first name, folder, inbox)."""
         self._order = RoundRobin()
         self._long: dict[Inbox, Iterator[str]] = {}
-        """Inboxes that are not listed to the end -> the names still to read; the one whose turn it is first."""
+        """Inboxes with a listing in progress -> the names still to read; the next inbox first."""
         self._ignored: set[str] = set()
         self._seen: Sequence[object] = ()
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
@@ -120,7 +120,7 @@ class Spool:
         self._marked.add(f"{path}/{REQUESTS}")
 
     def look(self, now: float) -> None:
-        """List the inboxes where something came, and new ones; in a sweep all."""
+        """List the marked inboxes and new ones; in a sweep all."""
         begun = time.thread_time()
         marked = {self._marked.pop() for _ in range(len(self._marked))}  # other threads add meanwhile
         is_everywhere, self._is_everywhere = self._is_everywhere, False
@@ -139,7 +139,7 @@ class Spool:
 
     def _look_into(self, inbox: Inbox, now: float) -> None:
         if inbox.names or inbox in self._long:
-            self._marked.add(inbox.requests)  # when those are taken
+            self._marked.add(inbox.requests)  # listed when those are taken
         else:
             self.listen(inbox.requests)
             self._list(inbox, now)
@@ -232,7 +232,7 @@ class Spool:
         return True
 
     def _queue(self, inbox: Inbox, names: Sequence[str], listing: Iterator[str], now: float) -> None:
-        """Queue those names that are requests and new; nothing is taken before the listing has ended."""
+        """Queue the names that are new requests; none is taken before the listing has ended."""
         for name in names:
             if not name.endswith(SUFFIX) or name[0] == "." or name in inbox.inflight or name in inbox.stuck:
                 continue
@@ -251,11 +251,11 @@ class Spool:
     # -------------------------------------------------------------------------------------------------------- taking
 
     def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Inbox]]:
-        """Take up to `most` requests, every group that waits getting its turn; in order of names within a group.
+        """Take up to `most` requests, fair to all groups; in order of names within a group.
 
         Args:
             except_groups: queues that are passed over; see `Inbox.queue`.
-            most_turns: how many turns there may be besides, one of a group.
+            most_turns: how many turns to take in addition, at most one of each group.
         """
         waiting: dict[str, int] = {}
         turns: list[str] = []
@@ -292,7 +292,7 @@ class Spool:
         return name, inbox
 
     def open(self, inbox: Inbox) -> OpenInbox | None:
-        """Open the folders of an inbox, making `replies/` when missing; None (said once) when that is impossible."""
+        """Open the folders of an inbox, making `replies/` if missing; None (logged once) if that is impossible."""
         try:
             opened = open_box(inbox)
         except FileNotFoundError:
@@ -304,13 +304,13 @@ class Spool:
         return opened
 
     def complain(self, inbox: Inbox, why: str) -> None:
-        """Say once why an inbox is not served."""
+        """Log once why an inbox is not served."""
         if inbox.complaint != why:
             inbox.complaint = why
             log.error("inbox.refused", group=inbox.group, sender=inbox.sender, why=why)
 
     def retry_stuck(self) -> None:
-        """Try again to remove what could not be removed."""
+        """Try again to remove finished requests that could not be removed."""
         for inbox in [one for found in list(self.inboxes.values()) for one in found.both]:
             if inbox.stuck and (opened := self.open(inbox)) is not None:
                 self._look_at_stuck(inbox)
@@ -320,7 +320,7 @@ class Spool:
 
     @staticmethod
     def _look_at_stuck(inbox: Inbox) -> None:
-        """Forget what went, or gave its name to another file: that one is a request."""
+        """Forget stuck files that are gone. Another file that has the name now is a request."""
         for name, identity in list(inbox.stuck.items()):
             if identity_of(f"{inbox.requests}/{name}") != identity:
                 inbox.stuck.pop(name, None)
@@ -362,7 +362,7 @@ class Spool:
 
 
 def _names_of(folder: str) -> Iterator[str]:
-    """Open a folder that is not a link and return its names, read as they are asked for. Raises OSError, then, too."""
+    """Return the names in a folder that is not a link, read lazily. Raises OSError, also while they are read."""
     with closing_fd(open_folder(folder)) as fd:
         entries = os.scandir(fd)  # the iterator duplicates the descriptor
     return _drain(entries)

@@ -1,7 +1,7 @@
 """The turns under way: one of a group at a time, a few groups at once.
 
-A turn is counted in the journal when it begins, and each answer of its model before its tools run. So what a crash cuts
-short goes on behind the last answer; what was cut short too often is dead.
+The journal counts the attempts of a turn, and keeps each answer of its model before the tools run. So a turn that a
+crash interrupts continues after its last answer; one that was interrupted too often becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from honeybadger_host.spool.spool import Spool
 
 log = structlog.get_logger()
 
-ATTEMPTS = 3  # how often a turn is begun that an end of the host cuts short
-
-_STOP_SECONDS: Final = 20.0  # how long the answer of a turn that was stopped may take to be written
+ATTEMPTS = 3  # how often a turn is begun that crashes of the host interrupt
+_STOP_SECONDS: Final = 20.0  # how long writing the answer of a stopped turn may take
 
 ResultT = TypeVar("ResultT")
 
 
 class Withdrawn(Exception):
-    """Its sender removed a turn before it was begun: nothing is done, and nobody waits for a reply."""
+    """A turn that was taken back before it began: nothing is done, and nobody waits for a reply."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,14 +61,14 @@ class _Running:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A turn of the host's own that waits for its lane."""
+    """A turn that the host itself asks for and that waits for a lane."""
 
     asked: Asked
     may_begin: anyio.Event = field(default_factory=anyio.Event)
 
 
 class TurnQueue:
-    """The groups with a turn under way. Event loop.
+    """The turns under way, by group. Event loop.
 
     Args:
         writer_slot: held while something is written to the journal.
@@ -85,12 +84,12 @@ class TurnQueue:
         self._lanes: dict[str, _Running] = {}
         """Group -> its turn. A turn that another turn asked for has no lane and is not counted in `turns.at_once`."""
         self._behind: list[_Waiting] = []
-        """Turns of the host's own, in the order they came."""
+        """Turns that the host itself asks for, in the order they came."""
         self._taken_back: set[TurnKey] = set()
         """Turns that `stop_turn` is answering: they must not begin."""
         self._is_stopping = False
         self.ended = anyio.Event()
-        """Set when none is under way, after `stop`."""
+        """Set after `stop`, when no turn is under way."""
 
     @property
     def room(self) -> int:
@@ -136,10 +135,10 @@ class TurnQueue:
         return self._lanes[asked.group].scope
 
     def let_in(self, waits: Callable[[str], bool]) -> None:
-        """Give lanes to what waits behind people: one of a group, the last free one stays free for people.
+        """Give lanes to waiting turns of the host, one per group; with several lanes one stays free for people.
 
         Args:
-            waits: group -> whether a turn of somebody waits there.
+            waits: group -> whether a turn of a person waits there.
         """
         kept_free = 1 if self._at_once > 1 else 0
         for waiting in list(self._behind):
@@ -163,7 +162,7 @@ class TurnQueue:
             running.scope.cancel()
 
     def enter(self, asked: Asked, *, has_lane: bool = True) -> anyio.CancelScope:
-        """Take up a turn, and the lane of its group; `leave` gives it back, when the turn is answered.
+        """Begin a turn and take the lane of its group; `leave` gives it back when the turn is answered.
 
         Args:
             has_lane: False: another turn asked for it.
@@ -236,10 +235,10 @@ class TurnQueue:
         """Run a turn; return what decides the changes it ends with.
 
         Args:
-            inbox: where it is shown while it is written; None: nobody looks on at it.
+            inbox: gets the stream of the answer; None: no stream is written.
         Raises:
-            Refusal, WorldFailed: it could not be done; asked again it goes on where it was.
-            CutShort: it will not be done.
+            Refusal, WorldFailed: it could not be done; a repetition continues it.
+            CutShort: it was interrupted too often and is given up.
             Withdrawn: it was taken back.
         """
         if key_of(asked) in self._taken_back:
@@ -268,7 +267,7 @@ class TurnQueue:
             nonlocal stream
             if stream is not None:
                 try:
-                    os.write(stream, line)  # into the page cache: it is for looking on, the reply has everything
+                    os.write(stream, line)  # not synced: the reply has everything, too
                 except OSError:
                     stream = None
 
@@ -277,7 +276,7 @@ class TurnQueue:
             name = turn_name(turn, digest)
             return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
         except (anyio.get_cancelled_exc_class(), Refusal, WorldFailed):
-            with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):  # no end of the host: not counted
+            with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):  # not a crash: not counted
                 await self._write(lambda: self._journal.give_up_turn(turn))
             raise
 
@@ -287,8 +286,9 @@ class TurnQueue:
     def _open_stream(self, inbox: Inbox, stem: str) -> int | None:
         """Make the stream of a turn, then look whether the turn is still wanted.
 
-        In this order: a sender that removes its message and then finds nothing of the stream's name knows that the turn
-        never begins. So no turn begins without that name; what else stands there only hides the answer until its reply.
+        The order matters: a sender that removes its message and then finds no file of the stream's name knows that the
+        turn never begins. So no turn begins without a file of that name. If the file is not the host's, the answer is
+        not streamed and comes with the reply only.
         Raises Withdrawn, WorldFailed.
         """
         opened = self._spool.open(inbox)

@@ -1,8 +1,8 @@
 """File events as wake-ups: a hint where to look, never the truth.
 
 The spool scans; an event only makes it scan sooner. Every folder has a flat watch of its own: a recursive one dies
-with three system calls of whoever may write below it (docs/decisions/003-watching.md). An inbox says only once that
-something came, until it is looked into: so a flood costs one event for each look, not one for each file.
+after three system calls of anybody who may write below it (docs/decisions/003-watching.md). An inbox reports only the
+first arrival until it is listed: so a flood costs one event for each listing, not one for each file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ except ImportError:  # macOS; or a watchdog that moved it: the sweep finds every
 
 log = structlog.get_logger()
 
-_RETRY_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 60.0  # seconds without new watches after the kernel refused one for its limits
 # Errors of exhausted kernel limits; any other error concerns one folder only.
 _LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -45,10 +45,10 @@ _Identity: TypeAlias = tuple[int, int, int]  # see `identity_of`
 
 
 class Watcher:
-    """Watches folders, each by a flat watch, and comes back when its threads died.
+    """Watches folders, each by a flat watch, and starts again when its thread has died.
 
     `ensure` is called with every sweep, by one thread at a time, `listen` by another. Hints arrive on a thread of
-    watchdog's. Only where there is inotify (`HAS_INOTIFY`).
+    watchdog's. It works only where there is inotify (`HAS_INOTIFY`).
 
     Args:
         hint: called with the watched folder and the file's name; both are empty when events were lost. Never raises.
@@ -70,10 +70,10 @@ class Watcher:
         """Watch exactly these folders: a replaced folder is watched again, a dead thread is replaced.
 
         Args:
-            folders: path -> whether to tell of everything in it; else only that something came, once for each `listen`.
+            folders: path -> whether to report every file in it; else only the first arrival after each `listen`.
             now: monotonic seconds.
-            looks_closely: look at each of them, 5 us: whoever moves one away and puts another in its place is found out
-                only so; of a removal the kernel tells.
+            looks_closely: check the identity of each folder, 5 us each. Only this finds a folder that was moved away
+                and replaced by another; the kernel reports a removed folder.
         """
         if self._backend is not None and not self._backend.is_alive():
             self.rebuilds += 1
@@ -104,7 +104,7 @@ class Watcher:
         return True
 
     def _watch(self, folder: str, every: bool, now: float, *, looks_closely: bool) -> bool:
-        """Watch a folder unless that is done; return False where it is there and only the sweep finds it. Locked."""
+        """Watch a folder unless it is watched; return False if it exists and cannot be watched. Locked."""
         assert self._backend is not None  # noqa: S101  `ensure` began it
         watched = self._watched.get(folder)
         is_watched = watched is not None and folder not in self._backend.dropped
@@ -123,7 +123,7 @@ class Watcher:
             callback = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
             self._watched[folder] = (identity, callback)
         except OSError as error:
-            if error.errno in _LIMITS:  # else an agent put a link there: that concerns nobody else
+            if error.errno in _LIMITS:  # else only this folder is concerned: an agent put a link there
                 self._failed_until = now + _RETRY_SECONDS
             if self._throttle.passes(folder) is not None:
                 log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
@@ -132,9 +132,9 @@ class Watcher:
         return True
 
     def listen(self, folder: str) -> None:
-        """Tell of the next arrival in a folder. Call it before looking into the folder, which finds earlier arrivals.
+        """Report the next arrival in a folder. Call it before listing the folder, which finds earlier arrivals.
 
-        A folder that is not watched yet is from now on, until `ensure` is called without it.
+        A folder that is not watched yet is watched from now on, until `ensure` is called without it.
         """
         with self._lock:
             if self._backend is None:
@@ -181,7 +181,7 @@ if HAS_INOTIFY:
 
         Attributes:
             wd: of the watch; -1 while another begins.
-            is_spent: the kernel told of an arrival, or may have done so, and ends the watch.
+            is_spent: the kernel reported an arrival, or may have, and ends the watch.
         """
 
         def __init__(self, backend: _InotifyBackend, path: str, hint: Callable[[str], None], *, every: bool) -> None:
@@ -200,7 +200,7 @@ if HAS_INOTIFY:
             if self.every:
                 self._hint(os.fsdecode(event.name) if event.name else "")
             else:
-                self.is_spent = True  # before the hint: who is woken by it listens again
+                self.is_spent = True  # before the hint: the thread that it wakes listens again
                 self._hint("")
 
         def on_watch_deleted(self, wd: WatchDescriptor) -> None:
@@ -234,8 +234,7 @@ if HAS_INOTIFY:
             """Watch one folder, flat; `hint` gets the name of the file, or an empty string. Raises OSError.
 
             Args:
-                every: tell of all files that come, change or go; else of the first arrival after each `listen`, or
-                    more.
+                every: report all files that come, change or go; else at least the first arrival after each `listen`.
             """
             callback = _Callback(self, path, hint, every=every)
             self.dropped.discard(path)
@@ -243,10 +242,10 @@ if HAS_INOTIFY:
             return callback
 
         def listen(self, callback: _Callback) -> None:
-            """Tell of the next arrival again. Raises OSError."""
+            """Report the next arrival again. Raises OSError."""
             if not callback.is_spent:
                 return
-            self._end(callback)  # the kernel tells of an arrival a moment before it ends the watch
+            self._end(callback)  # the kernel reports an arrival a moment before it ends the watch
             self._begin(callback)
 
         def remove(self, callback: _Callback) -> None:
