@@ -1,11 +1,11 @@
-"""Run pytest for `make check`, and run what failed once more, alone.
+"""Run the suites of `make check`, and at its end run what failed once more, alone.
 
-    twice.py RESULTS PYTEST_ARGUMENT...   run one suite and add what came of it to the file RESULTS
-    twice.py RESULTS --total              print the flaky tests and the sum of all suites
+    twice.py RESULTS PYTEST_ARGUMENT...   run one suite, and add its outcome to the file RESULTS
+    twice.py RESULTS --total              run failed tests once more, and print the flaky ones and the sum of all suites
 
-A test that fails and then passes alone is flaky. A suite passes when all that failed in it is flaky, and all suites
-together have at most `MAX_FLAKY` such tests. A crash of a worker, an error while tests are collected and every exit
-code but 1 of pytest are never flaky.
+A test that fails and then passes alone is flaky. The check passes when at most `MAX_FLAKY` tests of all suites failed,
+and each of them is flaky. Suites run side by side, so a test is alone only after all of them. A suite that broke (a
+crash of a worker, an error while tests are collected, every exit code but 1 of pytest) ends the check.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ MAX_FLAKY: Final = 2
 
 
 @dataclass
-class Results:
-    """What came of a suite, or of several."""
+class Suite:
+    """The outcome of one suite, and what it takes to run a test of it again."""
 
     passed: int = 0
-    failed: int = 0
-    flaky: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    python: str = sys.executable
+    environment: dict[str, str] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        return "\n".join([*(f"flaky: {test}" for test in self.flaky), f"{self.passed} passed, {self.failed} failed"])
+    def passes_alone(self, test: str) -> bool:
+        print(f"once more, alone: {test}", flush=True)
+        again = [self.python, "-m", "pytest", "-q", "-n", "0", "-p", "no:randomly", test]
+        return subprocess.call(again, env={**os.environ, **self.environment}) == pytest.ExitCode.OK
 
 
 class Outcomes:
@@ -54,46 +57,41 @@ class Outcomes:
         self.is_broken |= report.failed
 
 
-def _passes_alone(test: str, environment: dict[str, str]) -> bool:
-    print(f"once more, alone: {test}", flush=True)
-    again = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:randomly", test]
-    return subprocess.call(again, env=environment) == pytest.ExitCode.OK
-
-
-def read_results(path: Path) -> Results:
-    """Return the sum of the suites that have ended so far."""
-    total = Results()
-    for line in path.read_text().splitlines() if path.exists() else ():
-        suite = Results(**json.loads(line))
-        total = Results(total.passed + suite.passed, total.failed + suite.failed, total.flaky + suite.flaky)
-    return total
-
-
-def run_suite(arguments: list[str], room: int) -> tuple[int, Results]:
-    """Run one suite in which at most `room` tests may be flaky; return the exit code of the check and the results."""
+def run_suite(arguments: list[str]) -> tuple[int, Suite]:
+    """Run one suite; return its outcome, and 0 unless the suite broke."""
     outcomes = Outcomes()
-    environment = dict(os.environ)  # before the suite adds to it
+    chosen = {name: value for name, value in os.environ.items() if name.startswith("HB_")}  # before the suite adds any
     code = int(pytest.main(arguments, plugins=[outcomes]))
     failed = sorted(outcomes.failed)
-    flaky: list[str] = []
-    if code == pytest.ExitCode.TESTS_FAILED and not outcomes.is_broken and 0 < len(failed) <= room:
-        flaky = [test for test in failed if _passes_alone(test, environment)]
-        code = 0 if flaky == failed else code
-    passed = len(outcomes.passed - outcomes.failed) + len(flaky)
-    return code, Results(passed, len(failed) - len(flaky), flaky)
+    if code == pytest.ExitCode.TESTS_FAILED and failed and not outcomes.is_broken:
+        code = 0
+    return code, Suite(len(outcomes.passed - outcomes.failed), failed, environment=chosen)
+
+
+def print_total(suites: list[Suite]) -> int:
+    """Run failed tests once more, unless they are too many; print the sum; return the exit code of the check."""
+    passed = sum(suite.passed for suite in suites)
+    failed = [(suite, test) for suite in suites for test in suite.failed]
+    flaky = [test for suite, test in failed if suite.passes_alone(test)] if len(failed) <= MAX_FLAKY else []
+    for _, test in failed:
+        print(f"{'flaky' if test in flaky else 'failed'}: {test}")
+    count = len(failed) - len(flaky)
+    print(f"{passed + len(flaky)} passed, {count} failed", flush=True)
+    return int(count > 0)
+
+
+def read_suites(path: Path) -> list[Suite]:
+    """Return the outcomes of the suites that have ended so far."""
+    return [Suite(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def main(path: Path, arguments: list[str]) -> int:
-    code = 0
-    if arguments != ["--total"]:
-        code, results = run_suite(arguments, MAX_FLAKY - len(read_results(path).flaky))
-        with path.open("a") as file:  # suites may run side by side
-            print(json.dumps(asdict(results)), file=file)
-    total = read_results(path)
-    code = code or len(total.flaky) > MAX_FLAKY
-    if code or arguments == ["--total"]:
-        print(total, flush=True)
-    return int(code)
+    if arguments == ["--total"]:
+        return print_total(read_suites(path))
+    code, suite = run_suite(arguments)
+    with path.open("a") as file:  # suites may run side by side
+        print(json.dumps(asdict(suite)), file=file)
+    return code
 
 
 if __name__ == "__main__":
