@@ -14,9 +14,14 @@ from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import fill, is_idle, mounted, needs_mount, remount, troubles, use_up_inodes
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
-from tests.people import settle
 
 NAMES = ("r1", "r2", "r3")
+CHANGING_CALLS = "write,create,rename,unlink,truncate"
+# The host writes nothing to its journal that nobody has asked for.
+NO_CHECKPOINT: dict[str, object] = {
+    "ops.maintenance.CHECKPOINT_SECONDS": 600.0,
+    "ops.maintenance.EDITS_SECONDS": 600.0,
+}
 
 
 def _drop_while_stopped(host: HostProcess, sender: RawSender) -> None:
@@ -181,17 +186,28 @@ def test_an_unsigned_lock_on_a_full_disk_is_reported(
 def test_a_read_only_disk_acknowledges_nothing(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    fault = fault_of("write,create,rename,unlink,truncate", "", errno.EROFS)
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1}, env=fault.env).start()
+    fault = fault_of(CHANGING_CALLS, "", errno.EROFS)
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1, **NO_CHECKPOINT}, env=fault.env).start()
     stranger.do("before", content="before")
-    settle(host.home)  # else the host writes that it is
     fault.begin()
     host.wait_for_event("status.failed")
+    for name in NAMES:
+        stranger.note(name, name)
+    host.wait_for_event("pipeline.reply_failed")
     assert is_idle(host)
     assert len(host.events("status.failed")) == 1
-    fault.end()  # nobody asked meanwhile: nothing happened
-    stranger.do("between", content="between")
+    assert not [name for name in NAMES if stranger.peek(name)]
+    fault.end()
+    _assert_each_stands_once(stranger)
+    host.stop()
 
+
+def test_a_journal_that_cannot_be_written_ends_the_host(
+    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of(CHANGING_CALLS, "", errno.EROFS)
+    host = make_host(env=fault.env).start()
+    stranger.do("before", content="before")
     fault.begin()
     for name in NAMES:
         stranger.note(name, name)
