@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -12,7 +13,9 @@ from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFi
 
 NAME: Final = "chatgpt"
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
-_THINKING: Final = ("thoughts", "reasoning_recap")
+_NOT_SAID: Final = ("thoughts", "reasoning_recap", "model_editable_context")
+_CANVAS: Final = "canmore."  # the tool that gets the documents which the model writes for a person
+_CITATION: Final = re.compile("\ue200[^\ue201]*\ue201")  # a number of a source that the export does not have
 
 
 def read_chatgpt(file: SourceFile) -> Iterator[Found]:
@@ -29,6 +32,7 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
     name = conversation.get("conversation_id") or conversation.get("id")
     session = session_of(NAME, str(name or f"{conversation.get('title')} {conversation.get('create_time')}"))
     last = begun or file.modified
+    tools: list[str] = []  # that the model has called for its next answer
     for node, message in _shown(conversation):
         try:
             role = _ROLES[message["author"]["role"]]
@@ -41,8 +45,13 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
         metadata = metadata if isinstance(metadata, dict) else {}
         if not text or metadata.get("is_visually_hidden_from_conversation"):
             continue
-        if role == "user" and not _is_typed(message, metadata):
+        if role == "tool" or (role == "user" and not _is_typed(message, metadata)):
             continue
+        called = message.get("recipient")
+        if role == "assistant" and isinstance(called, str) and called != "all":
+            tools.append(called)
+            if not called.startswith(_CANVAS):
+                continue
         model = metadata.get("model_slug") if role == "assistant" else message["author"].get("name")
         yield SaidTurn(
             session=session,
@@ -52,7 +61,9 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
             content=text,
             at=at,
             sender=model if isinstance(model, str) else None,
+            tools=tuple(tools) if role == "assistant" else (),
         )
+        tools = []
 
 
 def _is_typed(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
@@ -90,16 +101,17 @@ def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
 def _text(content: Mapping[str, Any]) -> str:
     """Return the text of a message; other content is named in brackets."""
     kind = content.get("content_type")
-    if kind in _THINKING:
+    if kind in _NOT_SAID:
         return ""
     if isinstance(content.get("text"), str):
-        title = f"{content['title']}\n" if isinstance(content.get("title"), str) else ""
-        return f"{title}{content['text']}".strip()
+        return str(content["text"]).strip()
     parts: list[str] = []
     for part in content.get("parts") or ():
-        if isinstance(part, str):
-            parts.append(part)
-        elif isinstance(part, dict):
-            said = part.get("text")
-            parts.append(said if isinstance(said, str) else f"[{part.get('content_type') or 'attachment'}]")
+        match part:
+            case str(text) | {"text": str(text)}:
+                parts.append(_CITATION.sub("", text))
+            case {"content_type": str(kind)} if "audio" in kind:
+                pass  # its transcription is another part
+            case dict():
+                parts.append(f"[{part.get('content_type') or 'attachment'}]")
     return "\n\n".join(part.strip() for part in parts if part.strip())

@@ -47,18 +47,21 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a message, and the tools that it calls."""
-    blocks = message.get("content") or []
-    texts = [block["text"] for block in blocks if block.get("type") == "text" and block.get("text")]
+    """Return the text of a message, and the tools that it calls.
+
+    Where a message has blocks, its own text has notices in place of those that a device does not show.
+    """
+    blocks = message.get("content") or [{"text": message.get("text")}]
+    parts = [block["text"] for block in blocks if block.get("text")]
     tools = tuple(str(block["name"]) for block in blocks if block.get("type") == "tool_use" and block.get("name"))
-    parts = texts or [message.get("text") or ""]
     return "\n\n".join(part.strip() for part in parts if part.strip()), tools
 
 
 def _attached(message: Mapping[str, Any]) -> Iterator[str]:
     """Yield the name and the text of each file that was attached to a message."""
     for attached in [*(message.get("attachments") or ()), *(message.get("files") or ())]:
-        yield f"[{attached.get('file_name') or 'file'}]\n{attached.get('extracted_content') or ''}".strip()
+        if attached.get("file_name") or attached.get("extracted_content"):
+            yield f"[{attached.get('file_name') or 'file'}]\n{attached.get('extracted_content') or ''}".strip()
 
 
 def _documents(project: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -17,6 +18,9 @@ from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFi
 NAME: Final = "claude-code"
 _OF_PROGRAM: Final = ("isMeta", "isCompactSummary", "toolUseResult", "sourceToolUseID")
 _NOT_TYPED: Final = ("<command-", "<local-command-", "<bash-", "<task-notification", "[Request interrupted")
+# What editors and the program put before a prompt.
+_PUT_BEFORE: Final = re.compile(r"\A\s*(?:<(ide_\w+|system-reminder)>.*?</\1>\s*)+", re.DOTALL)
+_NO_MODEL: Final = "<synthetic>"  # model of error messages, such as those about limits
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant"}
 
 
@@ -61,8 +65,11 @@ def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | No
         return Skipped(where, "it is not JSON")
     if not isinstance(said, dict):
         return Skipped(where, "it is not an object")
+    said = _as_message(said)
     message, role = said.get("message"), _ROLES.get(str(said.get("type")))
     if role is None or not isinstance(message, dict) or said.get("isSidechain") or said.get("forkedFrom"):
+        return None
+    if message.get("model") == _NO_MODEL:
         return None
     text, tools = _content(message.get("content"))
     if (not text and not tools) or (role == "user" and not _is_typed(said, text)):
@@ -84,6 +91,14 @@ def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | No
     )
 
 
+def _as_message(said: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of a transcript; a prompt that was typed while the model worked, as a message of the user."""
+    queued = said.get("attachment")
+    if isinstance(queued, dict) and queued.get("type") == "queued_command" and queued.get("commandMode") == "prompt":
+        return {**said, **queued, "type": "user", "message": {"content": queued.get("prompt")}}
+    return said
+
+
 def _is_typed(said: Mapping[str, Any], text: str) -> bool:
     """Return whether a person typed a message with the role `user`, which tools and summaries have, too."""
     origin = said.get("origin")
@@ -95,13 +110,13 @@ def _is_typed(said: Mapping[str, Any], text: str) -> bool:
 def _content(content: Any) -> tuple[str, tuple[str, ...]]:
     """Return the text of a message, and the tools it asks for."""
     if isinstance(content, str):
-        return content.strip(), ()
+        return _PUT_BEFORE.sub("", content).strip(), ()
     texts: list[str] = []
     tools: list[str] = []
     for block in content if isinstance(content, list) else ():
         match block:
             case {"type": "text", "text": str(text)}:
-                texts.append(text)
+                texts.append(_PUT_BEFORE.sub("", text))
             case {"type": "tool_use", "name": str(name)}:
                 tools.append(name)
             case {"type": "image" | "document" as kind}:

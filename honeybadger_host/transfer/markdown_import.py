@@ -19,6 +19,8 @@ from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile
 _ENDINGS: Final = (".md", ".markdown")
 _FENCE: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _MEMBER: Final = re.compile(r"([A-Za-z_][\w -]*?)[ \t]*:(?:[ \t]+(.*))?")
+_BLOCK: Final = re.compile(r"[>|][-+0-9]*")  # the value is in the lines that follow
+_LISTED: Final = re.compile(r"""\s*("[^"]*"|'[^']*'|[^,]+)(?:,|\s*\Z)""")
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _CREATED: Final = ("created", "created_at", "date")
@@ -94,8 +96,9 @@ def _value(text: str) -> Value:
         try:
             return [str(item) for item in orjson.loads(text)]
         except orjson.JSONDecodeError:
-            return [item for part in text[1:-1].split(",") if (item := _unquoted(part.strip()))]
-    return _unquoted(text)
+            items = map(_unquoted, map(str.strip, _LISTED.findall(text[1:-1])))
+            return [item for item in items if item]
+    return "" if _BLOCK.fullmatch(text) else _unquoted(text)
 
 
 def _unquoted(text: str) -> str:

@@ -22,7 +22,7 @@ def read_mem0(file: SourceFile) -> Iterator[Found]:
 
 
 def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
-    rows = value.get("results") or value.get("memories")
+    rows = value.get("results", value.get("memories"))
     for number, row in enumerate(rows if isinstance(rows, list) else [value], 1):
         at = f"{where}.{number}" if isinstance(rows, list) else where
         text = row.get("memory") or row.get("text") if isinstance(row, dict) else None
@@ -30,16 +30,16 @@ def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterato
             yield Skipped(at, "it has no text (memory)")
             continue
         created = time_of(row.get("created_at")) or file.modified
-        metadata = {**(row.get("metadata") or {})}
-        metadata |= {name: row[name] for name in ("user_id", "agent_id", "app_id", "run_id") if row.get(name)}
-        tags = tuple(tag for tag in row.get("categories") or () if isinstance(tag, str))
+        metadata, categories = row.get("metadata"), row.get("categories")
+        own = {name: row[name] for name in ("user_id", "agent_id", "app_id", "run_id") if row.get(name)}
+        tags = [tag for tag in categories if isinstance(tag, str)] if isinstance(categories, list) else []
         yield Fact(
             place=str(row.get("id") or row.get("hash") or text),
             where=at,
             content=text,
             category=MEM0,
-            tags=tags,
-            metadata=metadata,
+            tags=tuple(tags),
+            metadata=metadata | own if isinstance(metadata, dict) else own,
             created=created,
             updated=time_of(row.get("updated_at")) or created,
         )
