@@ -168,7 +168,8 @@ def _put_together(
     replies.mend(journal)
     _compare_clocks(journal)
 
-    curator = _curator_of(home, settings, memory, agents, models, lambda: pipeline)
+    moved = Moved(home)
+    curator = _curator_of(home, settings, memory, agents, models, moved, lambda: pipeline)
     jobs = Jobs(
         curator.consolidate if curator.consolidates else None,
         curator.dream,
@@ -200,7 +201,7 @@ def _put_together(
     )
     keeps_secrets = settings.security.secrets == "off"
     turns = turn_dependencies(settings, memory, runtime)
-    counters, moved = Counters(), Moved(home)
+    counters = Counters()
     pipeline = Pipeline(
         settings,
         spool,
@@ -303,6 +304,7 @@ def _curator_of(
     memory: Dependencies,
     agents: Agents,
     models: Models,
+    moved: Moved,
     pipeline: Callable[[], Pipeline],
 ) -> Curator:
     """Return the curator, which looks after memory in the background and on request."""
@@ -312,7 +314,7 @@ def _curator_of(
         asker=asker if has_model else None,
         directives=Directives(memory.files),
         change=lambda *change: pipeline().change(*change),
-        busy_groups=lambda: pipeline().turn_queue.groups,
+        waiting_groups=lambda: [*pipeline().turn_queue.groups, *moved.current],
         is_agent=lambda name: name in agents.current,
         turn_logs=memory.turn_logs,
         documents=memory.sessions,

@@ -54,7 +54,7 @@ class PassDependencies:
     Args:
         asker: asks the model; None when there is no model.
         change: see `Pipeline.change`.
-        busy_groups: the groups in which a turn of a person runs.
+        waiting_groups: the groups in which no job begins unless a person asks: a turn runs, or it went to another home.
         is_agent: whether a name is that of an agent of this home.
         memory_window: see `watermarks`; 0: nothing is consolidated.
         history_budget_tokens: limit of the replayed turns in a context; 0: no limit.
@@ -65,7 +65,7 @@ class PassDependencies:
     asker: Asker | None
     directives: Directives
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
-    busy_groups: Callable[[], Collection[str]]
+    waiting_groups: Callable[[], Collection[str]]
     is_agent: Callable[[str], bool]
     turn_logs: TurnLogs
     documents: Sessions

@@ -1,7 +1,8 @@
 """Curates memory in the background, while the conversation goes on: the queue of jobs, and the loop that runs them.
 
 One job of a group runs at a time, and two in all. Jobs that a person asks for go first; the others also wait while a
-turn of their group runs. Nothing here writes memory: the result of a job goes through the pipeline like a request.
+turn of their group runs, and as long as it is in another home. Nothing here writes memory: the result of a job goes
+through the pipeline like a request.
 """
 
 from __future__ import annotations
@@ -76,13 +77,13 @@ class Jobs:
         """Add a job to the queue; a failed job keeps its pause."""
         self._waiting.setdefault(job, 0.0)
 
-    def take(self, now: float, busy_groups: Collection[str]) -> Iterator[Job]:
+    def take(self, now: float, waiting_groups: Collection[str]) -> Iterator[Job]:
         """Yield the jobs that may begin now; each runs until `end` or `fail`."""
         for job, not_before in [*self._waiting.items()]:
             taken = {other.group for other in (*self.running, *self.asked)}
             if len(taken) >= AT_ONCE:
                 return
-            if not_before <= now and job.group not in taken and job.group not in busy_groups:
+            if not_before <= now and job.group not in taken and job.group not in waiting_groups:
                 del self._waiting[job]
                 self.running.add(job)
                 yield job
@@ -209,7 +210,7 @@ class Curator:
                     dreams_at = time.monotonic() + DREAM_LOOK_SECONDS
                     for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
                         self.jobs.add(Job(group, "dream"))
-                for job in self.jobs.take(time.monotonic(), self._uses.busy_groups()):
+                for job in self.jobs.take(time.monotonic(), self._uses.waiting_groups()):
                     tasks.start_soon(self._do, job)
                 with anyio.move_on_after(LOOK_SECONDS):
                     await self.jobs.ended.wait()

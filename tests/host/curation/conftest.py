@@ -30,7 +30,7 @@ def uses(home: Path) -> PassDependencies:
         asker=None,
         directives=Directives(files),
         change=cast(Any, None),
-        busy_groups=tuple,
+        waiting_groups=tuple,
         is_agent=lambda name: name == "bee",
         turn_logs=turn_logs,
         documents=Sessions(
