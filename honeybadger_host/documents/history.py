@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
 from honeybadger_host.journal.changes import NOTE_RESTORED, REMOVED
-from honeybadger_host.journal.edits import LINE_KINDS, EditReader, Seen, edit_of, is_append, is_edit, is_first
+from honeybadger_host.journal.edits import LINE_KINDS, EditReader, Seen, edit_of, is_append, is_edit, is_first, place_of
 from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
 from honeybadger_host.journal.schema import FORGOTTEN_BASE, LAST_SEQ, Row
 
@@ -28,7 +28,7 @@ class Past(NamedTuple):
     """The changes of a file.
 
     Args:
-        rows: in order; an edit comes before the change that overtook it.
+        rows: oldest first, see `place_of`.
         seen: how it was looked at last; None: it was not, or it is gone since.
         begun: number and text of each place where the past begins with a text, oldest first.
     """
@@ -56,12 +56,7 @@ def read_pasts(journal: Path, files: Sequence[str]) -> Iterator[Past]:
         for file, seq, text in reader.texts(some):
             begun[file].append((seq, text))
         for file in some:
-            yield Past(file, sorted(rows[file], key=_place), seen.get(file), begun[file])
-
-
-def _place(row: Row) -> tuple[int, int]:
-    overtaken_by = edit_of(row).overtaken_by if is_edit(row) else 0
-    return (overtaken_by, 0) if overtaken_by else (row.seq, 1)
+            yield Past(file, sorted(rows[file], key=place_of), seen.get(file), begun[file])
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ from honeybadger_host.documents.unread import unread_notes, with_unread
 from honeybadger_host.documents.versions import (
     MAX_CANDIDATES,
     Saved,
-    objects_in,
+    Version,
     read_events,
     versions_back,
 )
@@ -239,14 +240,10 @@ class Saves:
         same = next((one for one in lately if data is not None and one.text == text), None)
         if same is not None and (saved_at * 1000 <= same.at or saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS):
             return found._replace(base=text)
-        later: list[Row] | None = None
-        objects = objects_in(events, newest) if is_json(file) else []
-        objects = [self._in_use.as_version(file, one, newest) for one in objects]
-        if objects:
-            is_earlier = same is not None or text in objects
-        else:
-            later = _later_than(text, newest, events)
-            is_earlier = later is not None or same is not None or reader.has_version(file, digest_of(text))
+        versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
+        versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
+        later = _later_than(text, versions)
+        is_earlier = later is not None or same is not None or reader.has_version(file, digest_of(text))
         if data is None or is_earlier:  # it is not merged: a deletion, or a checkout
             rows = later
             if rows is None:
@@ -256,11 +253,12 @@ class Saves:
             young = [data for data in added if data.strip() in newest]
             kept = [data for data in young if data.strip() not in text]
             return found._replace(base=text, merged=text + b"".join(kept))
-        if objects:
-            base = nearest_json([*objects[:MAX_CANDIDATES], *(one.text for one in lately)], newest, text)
+        if is_json(file):
+            texts = [one.text for one in versions]
+            base = nearest_json([*texts, *(one.text for one in lately)], newest, text)
         else:
             saved = Saved(text, newest)
-            base = saved.nearest(saved.candidates(newest, events, lately))
+            base = saved.nearest(saved.candidates(versions, events, lately))
         return found._replace(base=base, merged=merged_as(file, base, newest, text))
 
     # ------------------------------------------------------------------------------------------------------ taking in
@@ -387,15 +385,19 @@ def _stamp_of(signature: Signature) -> float:
     return max(signature.mtime_ns, signature.ctime_ns) / 1e9
 
 
-def _later_than(text: bytes, newest: bytes, events: Sequence[Row]) -> list[Row] | None:
-    """Return the appends after the version that equals a text, or None if no recent version does."""
+def _later_than(text: bytes, versions: Sequence[Version]) -> list[Row] | None:
+    """Return the appends after the version that equals a text, oldest first, or None if no version does.
+
+    Args:
+        versions: the newest first.
+    """
     later: list[Row] = []
-    for version, run, _ in versions_back(newest, events):
-        end = len(version)
-        while run and end > len(text):
-            end -= len(run[-1].data)
-            later.append(run.pop())
+    for version, run, _ in versions:
+        end, rest = len(version), [*run]
+        while rest and end > len(text):
+            end -= len(rest[-1].data)
+            later.append(rest.pop())
         if end == len(text) and version.startswith(text):
             return later[::-1]
-        later += reversed(run)
+        later += reversed(rest)
     return None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import cached_property, reduce
-from itertools import islice
 from typing import Final, NamedTuple
 
 from honeybadger_host.documents.merge import units_of
@@ -16,10 +14,10 @@ from honeybadger_host.journal.atomic_files import WHOLE_KINDS
 from honeybadger_host.journal.edits import (
     EditReader,
     SavedText,
-    digest_of,
     edit_of,
     is_append,
     is_edit,
+    place_of,
     text_after,
     text_before,
 )
@@ -32,7 +30,7 @@ _MIN_RUN_BYTES: Final = 3  # fewer characters in a row are alike by chance
 
 
 def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Row]:
-    """Return the changes of a file since a time (milliseconds since the epoch), oldest first, and one before.
+    """Return the changes of a file since a time (milliseconds since the epoch), see `place_of`, and one before.
 
     Args:
         last: number of its newest change that counts.
@@ -52,7 +50,7 @@ def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Ro
         written = [*map(Row._make, reader.rows(query, (events[0].seq, file)))]
         edits = reader.edits_of([file], written[0].seq if written else 0)
         events[:0] = [*written, *(edit for edit in edits if edit.seq < events[0].seq)]
-    return events
+    return sorted(events, key=place_of)
 
 
 class Version(NamedTuple):
@@ -94,25 +92,10 @@ def versions_back(newest: bytes, events: Sequence[Row]) -> Iterator[Version]:
             return
 
 
-def objects_in(events: Sequence[Row], newest: bytes) -> list[bytes]:
-    """Return the texts of a JSON document that its events tell of, the newest first: each change has a whole one."""
-    wholes = [row.data for row in reversed(events) if not is_edit(row)]
-    known = {digest_of(text): text for text in (newest, *wholes)}
-    for row in (*reversed(events), *events):
-        if is_edit(row):
-            edit = edit_of(row)
-            for digest, other in ((edit.after, text_before), (edit.before, text_after)):
-                if digest in known:
-                    with suppress(ValueError):
-                        text = other(known[digest], row)
-                        known.setdefault(digest_of(text), text)
-    return [*known.values()]
-
-
 def _before_whole(events: Sequence[Row]) -> bytes:
     """Return the content of a file before it was replaced. Raises ValueError if that is unknown."""
     for at in range(len(events) - 1, -1, -1):
-        if events[at].kind in WHOLE_KINDS:
+        if events[at].kind in WHOLE_KINDS or events[at].kind == "edit_new":
             return reduce(text_after, events[at:], b"")
     raise ValueError("the text before is not known")
 
@@ -139,21 +122,23 @@ class Saved:
     def _newest_lines(self) -> Counter[bytes]:
         return Counter(lines_of(self._newest))
 
-    def candidates(self, newest: bytes, events: Sequence[Row], lately: Sequence[SavedText]) -> Iterator[bytes]:
+    def candidates(
+        self, versions: Sequence[Version], events: Sequence[Row], lately: Sequence[SavedText]
+    ) -> Iterator[bytes]:
         """Yield the texts that this one may have been made from, the newest first.
 
         Its author had read all up to the last event that it shows, and nothing that was appended since.
 
         Args:
+            versions: of the file, the newest first.
             events: of the file within the last hour, oldest first.
             lately: texts that people saved in that time.
         """
-        versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
         has_edits = any(map(is_edit, events))
         old_lines = Counter(lines_of(versions[-1].text) if has_edits else ())
         read, unread = 0, list[bytes]()
-        above = Counter(unit.strip() for unit in units_of(newest) if unit.strip())
+        above = Counter(unit.strip() for unit in units_of(self._newest) if unit.strip())
         lacking = {unit for unit in above if unit not in self._units}
         for number in range(len(events), 0, -1):
             event = events[number - 1]

@@ -94,6 +94,12 @@ def is_edit(row: Row) -> bool:
     return row.kind in EDIT_KINDS
 
 
+def place_of(row: Row) -> tuple[int, int]:
+    """Return the place of a change among those of its file: an edit comes before the change that overtook it."""
+    overtaken_by = edit_of(row).overtaken_by if is_edit(row) else 0
+    return (overtaken_by, 0) if overtaken_by else (row.seq, 1)
+
+
 def is_append(row: Row) -> bool:
     """Return whether a change added something at the end of its file."""
     return not (row.kind in WHOLE_KINDS or row.kind in LINE_KINDS)

@@ -148,3 +148,38 @@ def test_a_save_in_place_is_not_taken_for_torn(world: World) -> None:
         editor.write(dumped(content="green tea"))
     world.look(ENTRY)
     assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 1}
+
+
+def test_an_older_text_continued_keeps_a_member_set_again(world: World) -> None:
+    write(world, dumped(n=1, drink="tea"))
+    world.look(ENTRY)
+    world.save(dumped(n=1, food="cake"), file=ENTRY)
+    world.look(ENTRY)
+    write(world, dumped(n=1, food="cake", drink="milk"))
+    world.look(ENTRY)
+    world.save(dumped(n=1, place="home"), file=ENTRY)  # from the buffer of the save before
+    world.look(ENTRY)
+    assert orjson.loads(world.read(ENTRY)) == {"n": 1, "place": "home", "drink": "milk"}
+
+
+def test_a_file_that_a_person_made_keeps_what_came_later(world: World) -> None:
+    world.save(dumped(n=1), file=ENTRY)
+    world.look(ENTRY)
+    write(world, dumped(n=1, drink="milk"))
+    world.look(ENTRY)
+    world.save(dumped(n=1, place="home"), file=ENTRY)
+    world.look(ENTRY)
+    assert orjson.loads(world.read(ENTRY)) == {"n": 1, "place": "home", "drink": "milk"}
+
+
+def test_a_checkout_of_yesterdays_object_wins(world: World) -> None:
+    for drink in ("tea", "milk", "juice"):
+        write(world, dumped(n=1, drink=drink, **{drink: 1}))
+        world.look(ENTRY, seconds=40_000)
+    write(world, dumped(n=1, place="home"))
+    write(world, dumped(n=1, place="home", time="noon"))
+    world.look(ENTRY, seconds=5)
+    old = dumped(n=1, drink="tea", tea=1)
+    world.save(old, file=ENTRY)
+    world.look(ENTRY)
+    assert world.read(ENTRY) == old
