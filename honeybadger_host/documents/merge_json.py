@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_host.files.safe_files import BOM
+from honeybadger_host.journal.line_hunks import alike
 
 _MISSING: Final = object()
 
@@ -45,16 +46,21 @@ def nearest_json(candidates: Iterable[bytes], newest: bytes, saved: bytes) -> by
     """Return the candidate that a save was most likely made from; empty if none is an object.
 
     Values that other versions have were read there, not typed, so the best candidate has most of them. Of several it is
-    the one whose merge takes least out of the newest version, then the first.
+    the one whose merge takes least out of the newest version, then the first. A value that was reworded is not taken
+    out.
     """
     now, mine = (values_in(text) for text in (newest, saved))
     values = {one: values_in(one) for one in candidates if is_json_object(one)}
     read = mine & reduce(or_, values.values(), Counter())
-    removable = {place for place, _ in now} - {place for place, _ in mine}
+    typed = b"".join(value for _, value in mine - read)
+    places = {place for place, _ in mine}
+    gone = {place: value for place, value in now if place not in places}
+    if alike(typed, b"".join(gone.values())):  # each of many values alone would take too long
+        gone = {place: value for place, value in gone.items() if 2 * alike(typed, value) <= len(value)}
 
     def distance(candidate: bytes) -> tuple[int, int]:
         was = values[candidate]
-        return (read - was).total(), len(removable.intersection(place for place, _ in was))
+        return (read - was).total(), len(gone.keys() & {place for place, _ in was})
 
     return min(values, key=distance, default=b"")
 
@@ -62,7 +68,7 @@ def nearest_json(candidates: Iterable[bytes], newest: bytes, saved: bytes) -> by
 def values_in(data: bytes) -> Counter[tuple[str, bytes]]:
     """Return the values of an object with their places: the members, and ids in lists, that lead to each.
 
-    An element of a list without ids is a place of its own.
+    An element of a list without ids is at a place of its own, which ends with it.
     """
     found: Counter[tuple[str, bytes]] = Counter()
     waiting: list[tuple[str, Any]] = [("", orjson.loads(data.removeprefix(BOM)) if is_json_object(data) else {})]
@@ -72,8 +78,8 @@ def values_in(data: bytes) -> Counter[tuple[str, bytes]]:
         if isinstance(members, dict):
             waiting += [(f"{place}/{name}", item) for name, item in members.items()]
         elif isinstance(value, list):
-            elements = (orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode() for item in value)
-            found.update((f"{place}/{element}", b"") for element in elements)
+            elements = [orjson.dumps(item, option=orjson.OPT_SORT_KEYS) for item in value]
+            found.update((f"{place}/{element.decode()}", element) for element in elements)
         else:
             found[place, orjson.dumps(value)] += 1
     return found

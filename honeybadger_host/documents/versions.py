@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from functools import cached_property, reduce
 from typing import Final, NamedTuple
 
@@ -21,12 +20,10 @@ from honeybadger_host.journal.edits import (
     text_after,
     text_before,
 )
-from honeybadger_host.journal.line_hunks import lines_of
+from honeybadger_host.journal.line_hunks import alike, lines_of
 from honeybadger_host.journal.schema import IS_EDIT, Row
 
 MAX_CANDIDATES: Final = 64
-_MAX_COMPARED_BYTES: Final = 4096  # size limit of lines that are compared character by character: 5 ms
-_MIN_RUN_BYTES: Final = 3  # fewer characters in a row are alike by chance
 
 
 def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Row]:
@@ -188,7 +185,7 @@ class Saved:
         gone, new, shared = (lines - others) & self._newest_lines, others - lines, lines & others
         removed, added = b"".join(gone.elements()), b"".join(new.elements())
         is_reworked = _places(one, gone, shared) <= _places(other, new, shared)
-        return len(removed) + len(added) - (2 * _alike(removed, added) if is_reworked else 0)
+        return len(removed) + len(added) - (2 * alike(removed, added) if is_reworked else 0)
 
     def _has(
         self, units: Sequence[bytes], typed: Sequence[bytes], above: Counter[bytes], lacking: Collection[bytes]
@@ -217,14 +214,6 @@ def _places(text: bytes, wanted: Counter[bytes], shared: Counter[bytes]) -> set[
         elif line in wanted:
             places.add(above)
     return places
-
-
-def _alike(one: bytes, other: bytes) -> int:
-    """Return the number of characters, in runs, that both texts share in the same order."""
-    if not one or not other or len(one) + len(other) > _MAX_COMPARED_BYTES:
-        return 0
-    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
-    return sum(block.size for block in blocks if block.size >= _MIN_RUN_BYTES or block.a == block.b == 0)
 
 
 def _has_unit(text: bytes, unit: bytes) -> bool:

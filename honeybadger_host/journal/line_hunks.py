@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 
 _MAX_COMPARED: Final = 1_000_000  # pairs of lines; more are compared between lines that are there once
 
+_MAX_ALIKE_BYTES: Final = 4096  # size limit of texts that are compared character by character: 5 ms
+_MIN_RUN_BYTES: Final = 3  # fewer characters in a row are alike by chance
+
 
 class Hunk(NamedTuple):
     """Lines that replace others.
@@ -77,6 +80,14 @@ def _anchors(before: Sequence[bytes], after: Sequence[bytes]) -> list[tuple[int,
         if row == len(ends) - 1 - len(found) and (not found or pair[1] < found[-1][1]):
             found.append(pair)
     return found[::-1]
+
+
+def alike(one: bytes, other: bytes) -> int:
+    """Return the number of characters, in runs, that both texts share in the same order; 0 for long ones."""
+    if not one or not other or len(one) + len(other) > _MAX_ALIKE_BYTES:
+        return 0
+    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks if block.size >= _MIN_RUN_BYTES or block.a == block.b == 0)
 
 
 def signed_lines(hunks: Iterable[Hunk]) -> list[tuple[str, bytes]]:

@@ -57,6 +57,8 @@ def test_objects_are_merged_by_member(
             {"t": ["y"], "a": 2, "b": 3},
         ),
         ([{"status": "open", "at": 1}, {"status": "done", "at": 2}], *[{"status": "open", "at": 2}] * 2),
+        ([{"t": ["a dog"]}, {"t": ["a dog", "likes tea"]}], *[{"t": ["a dog", "likes green tea"]}] * 2),
+        ([{}, {"t": ["likes tea"]}], {"t": ["has a dog"]}, {"t": ["has a dog", "likes tea"]}),
     ],
 )
 def test_a_save_is_merged_against_the_version_read(
