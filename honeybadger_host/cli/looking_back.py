@@ -90,10 +90,10 @@ def file_of(home: Path, group: str, file: str) -> str:
     """
     from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.reader import LogFilter, read_log
-    from honeybadger_host.memory.peoples_files import group_of
+    from honeybadger_host.memory.peoples_files import document_group
 
     check_group(home, group)
-    named = next((path for path in (file, f"groups/{group}/{file}") if group_of(path) == group), None)
+    named = next((path for path in (file, f"groups/{group}/{file}") if document_group(path) == group), None)
     if named is None:
         folder = home / "groups" / group / "memory"
         found = [str(path.relative_to(home)) for path in folder.rglob("*.json") if path.stem == file]
@@ -101,7 +101,7 @@ def file_of(home: Path, group: str, file: str) -> str:
         found = [named] if (home / named).exists() else []
     if not found and (home / JOURNAL_FILE).exists():
         events = read_log(journal_of(home), LogFilter(group, file=named or f"{file}.json"), 9)
-        found = [event.file for event in events if group_of(event.file) == group]
+        found = [event.file for event in events if document_group(event.file) == group]
     if not found:
         raise NotFound(f"{group} has no file or entry {file!r} of which changes are known: name it as `log` does")
     return found[0]

@@ -213,7 +213,8 @@ def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     if reply.error is not None:
         raise (NotFound if reply.error.code == "not_found" else HostError)(reply.error.message)
     result = reply.result or {}
-    path = result["file"] if row.group == GLOBAL_GROUP else f"groups/{group}/{result['file']}"
+    is_in_group = row.file.startswith(f"groups/{group}/")
+    path = f"groups/{group}/{result['file']}" if is_in_group else result["file"]
     return path, {"seq": reply.seq, "group": row.group, **result}
 
 

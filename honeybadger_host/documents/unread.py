@@ -41,10 +41,12 @@ def unread_notes(newest: bytes, merged: bytes, saved: bytes) -> list[bytes]:
 
 def with_unread(newest: bytes, merged: bytes, unread: list[bytes]) -> bytes:
     """Return the result of a save if the unread notes had stayed."""
-    left = [*reversed(units_of(newest))]
-    for unit in unread:
-        left.remove(unit)
-    return merge(b"".join(reversed(left)), newest, merged)
+    left = [*units_of(newest)]
+    for note in unread:
+        at = max(number for number, unit in enumerate(left) if unit == note)
+        has_blank = at > 0 and not left[at - 1].strip()
+        del left[at - has_blank : at + 1]
+    return merge(b"".join(left), newest, merged)
 
 
 def removed_unread(home: Path, journal: Path, now: float) -> list[Row]:

@@ -84,6 +84,8 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
         kind: RevisedKind = NOTE_EDITED if event.kind == NOTE_EDITED else EDIT_UNDONE
         return revise(group, file, held, text, kind), "put_back"
     whole: WholeKind = "entry" if is_json(file) else TEXT
+    if file.startswith("data/working/"):
+        whole = "working"  # it expires
     if held is not None and not text and not undone.was_there:
         return FileRemoved(group, whole, file, held), "removed"
     return FileWritten(group, whole, file, text, held), "restored" if held is None else "put_back"

@@ -265,6 +265,6 @@ def with_derived_of(data: bytes, newest: bytes) -> bytes:
     Messages, counts and the mark come from the log of the session.
     """
     saved, now = read_json(data), read_json(newest)
-    value = {name: item for name, item in saved.items() if name not in DERIVED}
-    value |= {name: now[name] for name in DERIVED if name in now}
+    derived = {name: now[name] for name in DERIVED if name in now}
+    value = {name: item for name, item in saved.items() if name not in DERIVED or name in derived} | derived
     return newest if value == now else orjson.dumps(value, option=READABLE)

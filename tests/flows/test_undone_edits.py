@@ -11,7 +11,7 @@ from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory
-from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.people import edits_in, grow_old, looking, newest_edit, settle
 
 
@@ -161,6 +161,21 @@ def test_a_deleted_changed_or_new_file_is_undone(stood: HostProcess, stranger: R
     stood.stop()
     stood.start()
     assert len(edits_in(home / JOURNAL_FILE, LogFilter())) == len(places)
+
+
+def test_an_edit_of_a_session_document_is_shown_and_undone(stood: HostProcess, stranger: RawSender) -> None:
+    home, file = stood.home, "data/context/main/main.json"
+    payload = {"add_facts": ["likes tea", "has a dog"]}
+    assert stranger.ask("s", request("s", "update_session", payload=payload))["ok"]
+    before = (home / file).read_bytes()
+    settle(home)
+    (home / file).write_bytes(before.replace(b"likes tea", b"likes cake"))
+    edit = newest_edit(home, file)
+    lines = {one["member"]: one["author"] for one in cli_json("blame", "main", file, home=home)}
+    assert (lines["facts"], lines["system_state"]) == ("human", "stranger")
+    assert run_cli("show", "main", file, "--as-of", edit.seq - 1, home=home).stdout == before.decode()
+    assert undone(home, edit.seq) == f"{file}: put back; change {edit.seq + 1} undoes {edit.seq}\n"
+    assert (home / file).read_bytes() == before
 
 
 def test_an_edit_of_a_large_file_cannot_be_undone(stood: HostProcess) -> None:

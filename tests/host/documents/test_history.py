@@ -10,7 +10,8 @@ import pytest
 from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, Past, read_past, version_at
 from honeybadger_host.handlers.undo_edits import put_back, undone_edit
 from honeybadger_host.journal.atomic_files import ABSENT, fingerprint
-from honeybadger_host.journal.edits import Edit, digest_of, edit_of, is_edit
+from honeybadger_host.journal.changes import FileWritten
+from honeybadger_host.journal.edits import Edit, EditReader, digest_of, edit_of, is_edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
@@ -194,6 +195,18 @@ def test_a_note_in_a_saves_second_half_is_its_signers() -> None:
     assert [whose for _, whose in told(b"Mine.\nToo.\n" + note, *events)] == [2, 3, 1, 1]
     copied = edit(4, b"Mine.\nToo.\n" + note, b"Mine.\nToo.\n" + note + note)
     assert [whose for _, whose in told(b"Mine.\nToo.\n" + note + note, *events, copied)] == [2, 3, 1, 1, 1, 1]
+
+
+def test_undone_edits_of_working_memory_expire(world: World) -> None:
+    file = "data/working/main/main/plan.json"
+    with world.decided(FileWritten("main", "working", file, b'{"data": 1}', None)):
+        pass
+    world.look(file)
+    world.save(b'{"data": 2}', file=file)
+    world.look(file)
+    (edit,) = EditReader(world.journal.path).edits_of([file])
+    change, _ = put_back(undone_edit(world.journal.path, edit), world.read(file))
+    assert (change.row_kind, change.data) == ("working", b'{"data": 1}')
 
 
 def test_text_saved_just_before_a_write_is_nobodys() -> None:

@@ -324,6 +324,17 @@ def test_notes_taken_unread_are_an_edit_of_their_own(world: World) -> None:
     assert not world.look()
 
 
+def test_unread_notes_go_with_their_blank_lines(world: World) -> None:
+    world.add("a")
+    older = world.text
+    world.add("b", "c")
+    world.look(seconds=60)
+    world.add("d")
+    world.save(older)
+    (edit,) = world.look()
+    assert (edit.unread, edit.removed, world.text) == (2, 6, older + note("d"))
+
+
 def test_deleting_older_notes_means_they_were_read(world: World) -> None:
     for text in "abcd":
         world.add(text)
