@@ -1,7 +1,6 @@
 """Request type -> handler: the table that the pipeline works with.
 
-May import: context, work, search, memory, journal, files, text, errors, settings, and the agent's turn. It does
-not know the spool.
+May import everything below it in the order of docs/architecture.md, and the agent's turn. It does not know the spool.
 
 Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo` with `undo_edits`, `rewind`;
 `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns/` and `delegation`; `tasks`
@@ -64,7 +63,7 @@ class Dependencies:
     Args:
         journal: only read here.
         written_seq: every change up to this number is in the files.
-        arrivals: told of each message.
+        arrivals: wakes the readers that wait for a message.
     """
 
     files: GroupFiles
@@ -88,7 +87,7 @@ class Jobs:
     Args:
         consolidate: see `Consolidations`; None: nothing is consolidated.
         dream: see `Dreams`.
-        forget: see `Forgetter`; it keeps its answers.
+        forget: see `Forgetter`, which keeps the answers to its requests.
         keep: see `Pipeline.keep_answer`.
     """
 

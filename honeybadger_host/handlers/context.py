@@ -17,15 +17,15 @@ from honeybadger_host.memory.served import Served
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds
 
-_MAX_ATTEMPTS: Final = 3  # times that a context is made while its group is written to
+_MAX_ATTEMPTS: Final = 3  # how often a context is made at most, if its group is written to meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class ContextHandler:
-    """Answers both types.
+    """Answers `get_context` and `preview_context`.
 
     Args:
-        maker: of contexts as memory is now.
+        maker: makes contexts of the present memory.
         identity_of: sender -> its identity, when it is an agent of this home.
         written_seq: every change up to this number is in the files.
         has_changed: whether some groups were written to after a change of this number.
@@ -40,7 +40,7 @@ class ContextHandler:
     def answer(self, asked: Asked, now: datetime) -> Answer:
         """Return a `ContextResult`. Raises Refusal, WorldFailed."""
         payload: GetContext = asked.payload
-        now = to_milliseconds(now)  # as it is kept
+        now = to_milliseconds(now)  # the precision of everything that is kept
         group = asked.group
         tokens = None if payload.message is None else estimate_tokens(payload.message)
         budget = _budget_of(payload, self.maker.settings.budget_tokens, tokens or 0)
@@ -63,7 +63,7 @@ class ContextHandler:
         return Answer({**result, "messages": messages}, None if isinstance(payload, PreviewContext) else served)
 
     def _identity(self, asked: Asked, payload: GetContext) -> Identity:
-        """Return whose context it is. Raises Refusal."""
+        """Return the agent that the context is for, or `NOBODY`. Raises Refusal if there is no such agent."""
         if not isinstance(payload, PreviewContext):
             return self.identity_of(asked.sender)
         if payload.agent is None:

@@ -42,7 +42,7 @@ def prepare_turn(turn_logs: TurnLogs, documents: Sessions) -> Callable[[Asked], 
         turn_logs.load(asked.group, asked.session)
         try:
             documents.load(asked.group, asked.session)
-        except WorldFailed as error:  # a turn does not need the document: it is in the log, whatever became of that
+        except WorldFailed as error:  # a turn is kept in the log and does not need the document
             log.warning("session.passed_over", group=asked.group, session=asked.session, error=str(error))
 
     return prepare
@@ -63,10 +63,10 @@ class _Said:
 
 
 def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member: str) -> _Said:
-    """Return the content of a turn as the log keeps it.
+    """Return the members of a turn as the log keeps them.
 
     Args:
-        member: its path in the request, as `payload`.
+        member: its path in the request, e.g. `payload`.
     Raises Refusal.
     """
     text, thoughts = payload.content, 0
@@ -203,7 +203,7 @@ def _said_with_data(screen: Screen, asked: Asked, keyed: KeyedTurn, place: int) 
 
 
 def _check_same(there: KeyedLine, keyed: KeyedTurn, said: _Said, data: str | None, place: int) -> None:
-    """Raise Refusal when a key is known with other words or data; a turn that was forgotten keeps its key."""
+    """Raise Refusal if the turn of a key has other words or data; a forgotten turn is not compared."""
     is_same = (there.role, there.content, there.data) == (keyed.role, said.content, data)
     if is_same or FORGOTTEN in there.content or FORGOTTEN in (there.data or ""):
         return
@@ -247,7 +247,7 @@ def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
 
 
 def get_turns(turn_logs: TurnLogs, documents: Sessions) -> QueryHandler:
-    """Return the handler of `get_turns`: turns as the log has them, from where the session began again."""
+    """Return the handler of `get_turns`: turns as the log has them; those of a deleted session only with `whole`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetTurns = asked.payload

@@ -1,8 +1,8 @@
 """`delegate_to_agent`: a turn that another turn asks for, and `list_available_agents` (HB10).
 
-The specialist's turn is one like any other, in the session `delegation:<id>`: a kill in the middle goes on with what
-its model had answered, and the commit that ends it has the turns of that session, the receipt and the reply. It runs
-outside the queue of its group, in which the turn that asks still runs.
+The specialist's turn is an ordinary turn in the session `delegation:<digest>`: after a kill it continues with the
+answers that its model gave, and one commit has the turns of that session, the receipt and the reply. It takes no lane
+of its group, because the turn that asks still holds it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ async def _begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay) 
 async def _parent_of(deps: TurnDependencies, asked: Asked, payload: DelegateToAgent) -> ChatTurn | None:
     """Return the turn that asks, or None if a program does. Raises Refusal.
 
-    After a restart this request may be met before that turn goes on.
+    After a restart this request may be read before that turn runs again.
     """
     if (named := TOOL_REQUEST.fullmatch(asked.request_id)) is None:
         return None
@@ -144,7 +144,7 @@ def _check(deps: TurnDependencies, asked: Asked, agent: str, chain: list[ChatTur
 
 
 def _limits(deps: TurnDependencies, parent: ChatTurn | None, seconds: float) -> TurnLimits:
-    """Return the limits of a turn: its parent's cover it, and leave time to answer. Raises Refusal."""
+    """Return the limits of a delegated turn: what its parent has left, less time for its answer. Raises Refusal."""
     if parent is None:
         return replace(deps.limits, seconds=seconds)
     limits = parent.limits or deps.limits

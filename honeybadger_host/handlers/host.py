@@ -80,10 +80,10 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
 
 
 def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]]) -> WaitingHandler:
-    """Return the handler of `forget`: the operator has something removed from everywhere; `ops/forget.py` does it.
+    """Return the handler of `forget`, which removes something everywhere for the operator.
 
     Args:
-        now: does it.
+        now: removes it; see `ops/forget.py`.
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:

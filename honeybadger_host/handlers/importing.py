@@ -1,4 +1,4 @@
-"""`import_records`: the operator brings in what another program remembered (docs/decisions/034-in-and-out.md)."""
+"""`import_records`: the operator imports the memory of another program (docs/decisions/034-in-and-out.md)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from honeybadger_host.text.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The place of an entry, and the files that may already have it."""
+    """The file of a new entry, and the files that have its id already."""
 
     category: str
     target: str
@@ -66,7 +66,7 @@ class _Taken:
             raise Refusal("invalid", "it says what was forgotten in this group")
 
     def check_name(self, name: str | None) -> None:
-        """Raise Refusal: it is another's name."""
+        """Raise Refusal if the name is somebody else's."""
         whose = None if name is None else self.prepared.taken_names.get(name)
         if whose is not None:
             raise Refusal("forbidden", f"the name it is shown under, {name!r}, {whose}")
@@ -91,7 +91,7 @@ def import_records(
 
 @dataclass(frozen=True, slots=True)
 class _Importer:
-    """Takes in what one request brings; see `import_records`."""
+    """Imports the records of a request; see `import_records`."""
 
     journal: Path
     turn_logs: TurnLogs | None
@@ -164,7 +164,7 @@ class _Importer:
     ) -> Turn:
         """Return a turn as the log keeps it. Raises Refusal."""
         text = said.content
-        if said.role == "assistant" and "<" in text:  # it takes each character in turn
+        if said.role == "assistant" and "<" in text:  # else nothing can be hidden
             text = Visible.of(text).text
         if is_blank(neutralise(text).text):
             raise Refusal("invalid", "it is blank")
@@ -184,7 +184,7 @@ class _Importer:
         )
 
     def _marked(self, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
-        """Return the change that counts turns as consolidated: nobody pays for a model to read an imported past."""
+        """Return the change that counts imported turns as consolidated, so that no model is paid to read them."""
         file = watermark_file(asked.group, asked.session)
         held = self.files.view(file)
         try:
@@ -192,7 +192,7 @@ class _Importer:
         except ValueError:
             return []
         if mark.turn != before:
-            return []  # turns of this host wait between
+            return []  # earlier turns of the session still wait for consolidation
         made = dump_watermark(mark.model_copy(update={"turn": number, "at": now}))
         return [FileWritten(asked.group, "watermark", file, made, held)]
 
@@ -212,7 +212,7 @@ class _Importer:
         taken.changes.append(FileWritten(asked.group, "entry", place.target, dump_entry(entry), None))
 
     def _is_there(self, entry: Entry, place: _Place) -> bool:
-        """Return whether an entry is there. Raises Refusal if it exists with different content."""
+        """Return whether an entry exists already. Raises Refusal if it exists with different content."""
         for file in (place.target, *place.found):
             if (data := self.files.view(file)) is not None:
                 with suppress(ValueError):  # it is not an entry, and keeps its place

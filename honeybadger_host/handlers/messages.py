@@ -88,9 +88,9 @@ def get_messages(home: Path, journal: Journal, arrivals: Arrivals) -> WaitingHan
         ends_at = time.monotonic() + (payload.wait_seconds or 0)
         after = payload.after
         if after is not None:
-            after = min(after, journal.committed_seq)  # of a home that was restored a reader may know what never was
+            after = min(after, journal.committed_seq)  # after a restore a reader may know a later number
         while True:
-            came = arrivals.next(asked.group)  # before the look: what comes behind it sets it
+            came = arrivals.next(asked.group)  # before reading: a message that comes later sets it
             found = await anyio.to_thread.run_sync(read, asked, payload, after, limiter=slots)
             left = ends_at - time.monotonic()
             if found.messages or left <= 0:

@@ -28,7 +28,7 @@ DEFAULT_SECTION = "Notes"
 
 
 def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None]:
-    """Return the handler of `update_memory`: a note at the end of MEMORY.md, signed with the sender's folder."""
+    """Return the handler of `update_memory`: a note at the end of MEMORY.md, signed with the name of its sender."""
 
     def decide(asked: Asked, warning: str | None, now: datetime) -> Outcome:
         payload: UpdateMemory = asked.payload
@@ -109,12 +109,12 @@ def signed_note(asked: Asked, id_: str, files: WholeFiles) -> tuple[bytes, NoteP
 
 
 def memory_of(asked: Asked) -> str:
-    """Return the MEMORY.md of the group that was asked in, below the home folder."""
+    """Return the path of the group's MEMORY.md, relative to the home folder."""
     return f"groups/{asked.group}/{MEMORY}"
 
 
 def note_is_gone(id_: str) -> Refusal:
-    """Return the refusal of a request about a note that is not in MEMORY.md, or says something else since."""
+    """Return the refusal of a request about a note that is no longer in MEMORY.md or was changed."""
     why = f"{MEMORY} has no note {id_} any more: nothing was changed; read it again, then decide"
     return Refusal("conflict", why, field="payload.id")
 

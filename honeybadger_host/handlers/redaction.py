@@ -27,10 +27,10 @@ class Screen:
     mode: SecretsMode
 
     def text(self, asked: Asked, member: str, text: str, *, heading: str = "") -> tuple[str, Mapping[str, int]]:
-        """Return a member's text without credentials, neutralised if wanted, and the changes made.
+        """Return a member's text, unchanged or neutralised and without its credentials, and the changes made.
 
         Args:
-            member: its name in the request, as `payload.content`.
+            member: its name in the request, e.g. `payload.content`.
             heading: the heading above it.
         """
         if self.mode == "off":
@@ -63,7 +63,7 @@ class Screen:
         """Return a JSON value with every text cleaned, a member's under its name, and the changes made.
 
         Args:
-            is_shown: False: what has no credentials stays as it is, hidden characters too.
+            is_shown: False: a text without credentials stays as it is, with its hidden characters.
         """
         clean = self.clean if is_shown else self.text
         match value:
@@ -87,7 +87,7 @@ class Screen:
                 return value, Counter()
 
     def path(self, member: str, name: str) -> None:
-        """Refuse what would be the name of a file or a folder and looks like a credential, in both modes."""
+        """Raise Refusal if the name of a file or folder looks like a credential, also in the mode `redact`."""
         if self.mode != "off" and (kind := _kind_in(name)):
             raise Refusal("invalid", f"{member} looks like a credential ({kind}): choose another name", field=member)
 
@@ -151,14 +151,14 @@ class CleanTexts:
         return clean
 
     def tree(self, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an object that the sender shapes with every text in it looked at."""
+        """Return an object of the sender's with every text in it cleaned."""
         clean: dict[str, Any]
         clean, changed = self.screen.tree(self.asked, member, value)
         self.changed.update(changed)
         return clean
 
     def name(self, member: str, name: str) -> str:
-        """Return a name as it is: what one sees must be what it is called, and it is not a credential."""
+        """Return a name unchanged: it must have no hidden characters and not look like a credential."""
         if one_line(name).text != name or is_blank(name):
             why = "must be one visible line, without spaces around it and without hidden characters"
             raise Refusal("invalid", f"{member} {why}", field=member)

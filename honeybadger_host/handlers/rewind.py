@@ -1,6 +1,7 @@
 """`rewind`: the operator brings a group's files back to what they held at an earlier moment, by new changes.
 
-All of it is one request, so one commit: a kill leaves all or nothing. What the journal cannot bring back refuses it.
+All of it is one request, so one commit: a kill leaves all or nothing. If the journal cannot bring back one of the
+files, the request is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.text.time_stamps import time_stamp
 
-MAX_FILES = 5000  # limits of one rewind: its files are in memory, and one commit
+MAX_FILES = 5000  # files of one rewind at most: all are in memory and in one commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Back:
     """A file that goes back.
 
     Args:
-        held: what it holds; None: there is none. So is `wanted`, what it is to hold.
+        held, wanted: its content now and after the rewind; None: there is no file.
     """
 
     file: str
@@ -73,7 +74,7 @@ def rewind(journal: Path, ledger: InjectionLedger, files: WholeFiles) -> ChangeH
 
 
 def _check_began(journal: Path, group: str, seq: int, to: str) -> None:
-    """Raise Refusal when a group had nothing yet at a moment: whoever wants that says 0."""
+    """Raise Refusal if a moment is before the first change of a group; only `0` asks for that."""
     first = read_first(journal, group)
     if to != "0" and first is not None and seq < first[0]:
         when = time_stamp(datetime.fromtimestamp(first[1] / 1000, UTC))

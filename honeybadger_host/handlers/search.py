@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from honeybadger_host.search.scoring import Hit
 
 _MAX_OTHERS: Final = 5  # equal notes named with a hit: a model reads them all
-MAX_TEXT_LENGTH: Final = 2000
+MAX_TEXT_LENGTH: Final = 2000  # characters of a hit's text
 _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "all": KINDS,
     "entries": ("entry",),
@@ -36,13 +36,13 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "notes": ("note", "history", "session"),
 }
 DEFAULT_LIMIT: Final = 8
-_MORE_RANKED: Final = 4  # four times as many hits are ranked when too few are left because notes say the same
+_MORE_RANKED: Final = 4  # factor by which more hits are ranked, if too few are left without equal notes
 _MAX_RANKED: Final = 1000
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))  # signals that make a hit good without a common word
 
 
 def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandler:
-    """Return the handler of `search_memory`. Who edited an entry or a note last is shown as its author.
+    """Return the handler of `search_memory`. The last person who edited an entry or a note is shown as its author.
 
     Args:
         journal: says who edited which entries.
@@ -85,13 +85,13 @@ def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandle
                 (its_numbers, its_hits), is_whole = index.search(group, partial(ask, most=most, group=group))
                 numbers, hits, is_complete = numbers + its_numbers, hits + its_hits, is_complete and is_whole
             found = index.lookups.show(numbers)
-            if payload.archived:  # and nothing of the global group
+            if payload.archived:  # without the global group
                 found = {number: one for number, one in found.items() if one.group in looks}
                 numbers = _in_order(found, hits)
             folded = _folded(found, numbers)
             if len(folded) >= limit or len(numbers) < most or most >= _MAX_RANKED:
                 break
-            most *= _MORE_RANKED  # some say the same
+            most *= _MORE_RANKED  # equal notes count once
         by_number = {hit.number: hit for hit in hits}
         shown = [_shown(same, by_number.get(same[0].number)) for same in _as_edited(journal, files, folded[:limit])]
         if payload.archived:

@@ -91,7 +91,7 @@ class Speakers:
     agents: Callable[[], Mapping[str, Agent]]
 
     def check(self, asked: Asked, said: Mapping[str, tuple[str | None, str]]) -> None:
-        """Raise Refusal (`forbidden`): a name is another's, or looks like it. Reads the group's senders.
+        """Raise Refusal (`forbidden`) if a name is somebody else's or looks like it. Reads the group's senders.
 
         Args:
             said: place in the request -> the shown name or None, and the role of its turn.

@@ -1,7 +1,7 @@
-"""A run of a task: a turn of an agent that only the clock asked for (HB7).
+"""A run of a task: a turn of an agent that the clock asks for (HB7).
 
-It ends with one commit: what was said and answered, what became of the task, and the receipt that keeps the same run
-from being made twice.
+It ends with one commit: its turns, the new state of the task, and the receipt that keeps the same run from being made
+twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from honeybadger_host.work.runs import Run, TaskChanged
 from honeybadger_host.work.task_files import TaskFile, task_file
 from honeybadger_host.work.task_states import TaskState, TaskStates
 
-MOST_TURNS: Final = 10  # newest turns of its conversation that a run is given, within the budget of every history (HB7)
+MOST_TURNS: Final = 10  # newest turns of its session that a run gets at most, within the usual budget (HB7)
 _NOTHING: Final = ("", "NOTHING")
 
 
@@ -33,7 +33,7 @@ def run_of(run: Run, deps: TurnDependencies, files: WholeFiles, states: TaskStat
     """Return the handler of a run.
 
     Args:
-        journal: its next number is that of the message that tells the answer.
+        journal: its next number is the number of the message with the answer.
     """
     load_session = prepare_turn(deps.turn_logs, deps.documents)
     file = task_file(run.group, run.id)

@@ -1,7 +1,7 @@
 """Tasks: `schedule_task`, `pause_task`, `resume_task`, `cancel_task`, `list_tasks`, `run_task` (HB7, HB10).
 
-A task is its file. What was asked is a change of that file; what becomes of a task is recorded elsewhere, so neither
-can undo the other.
+A task is its file. Requests and people change that file; the runs of a task are recorded elsewhere, so neither
+overwrites the other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from honeybadger_host.work.task_files import (
 from honeybadger_host.work.task_states import Event, TaskState, TaskStates, recorded
 from honeybadger_host.work.times import Once, Schedule, next_run, runs
 
-MOST_TASKS = 100  # that a group may have for another to be scheduled
+MOST_TASKS = 100  # tasks of a group; with as many, no other is scheduled
 _SHOWN_RUNS: Final = 5
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _SHOWN_AS: Final[Mapping[Event, ShownState]] = {
@@ -64,9 +64,9 @@ class TaskDependencies:
 
     Args:
         running: group -> id of the turn that runs there; empty: none.
-        least_seconds: that must lie between two runs.
-        host_zone: for tasks that name no time zone.
-        model: of agents that name none.
+        least_seconds: seconds between two runs at least.
+        host_zone: the time zone of tasks that name none.
+        model: the model of agents that name none.
     """
 
     home: Path
@@ -352,7 +352,7 @@ def task_row(
 
 
 def _shown(state: TaskState, *, is_paused: bool, is_due: bool, has_more: bool) -> ShownState:
-    """Return the reason why a task does not run now."""
+    """Return the state of a task as a reply shows it."""
     if state.event == "cancelled":
         return "over"
     if is_paused:

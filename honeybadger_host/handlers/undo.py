@@ -1,4 +1,4 @@
-"""`undo`: the operator brings back what a change of long-term memory changed (docs/decisions/015-undo.md)."""
+"""`undo`: the operator reverses a change of long-term memory (docs/decisions/015-undo.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from honeybadger_host.text.phrases import FORGOTTEN
 PROPOSAL: Final = "proposal"
 # A change to undo, and the earlier content of its file; None: there was none.
 _Undone: TypeAlias = tuple[Row, bytes | None]
-# A change of notes to undo, and what it took out; None: nothing.
+# A change of notes to undo, and the notes it took out; None: none.
 _UndoneNotes: TypeAlias = tuple[Row, Removal | None]
 _Found: TypeAlias = list[_Undone] | _UndoneNotes | UndoneEdit | UndoneMark
 
@@ -89,7 +89,7 @@ def undo(journal: Path, files: WholeFiles, withdrawing: Withdrawing) -> ChangeHa
         return Outcome({"file": file, "did": did}, tuple(change for change, _ in undone))
 
     def _undone_notes(asked: Asked, row: Row, removal: Removal | None, now: datetime) -> list[tuple[Change, str]]:
-        """Return the changes that take notes of a change out of MEMORY.md, or put them back. Raises Refusal."""
+        """Return the changes that take a change's notes out of MEMORY.md or put them back. Raises Refusal."""
         held = files.view(row.file)
         if removal is not None:
             gone = [note for note in removal.notes if not _stands(note, held)]
@@ -105,7 +105,7 @@ def undo(journal: Path, files: WholeFiles, withdrawing: Withdrawing) -> ChangeHa
         raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
 
     def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str]:
-        """Return the change that undoes a change, and what it does. Raises Refusal."""
+        """Return the change that undoes a change, and the word for it in the reply. Raises Refusal."""
         held = files.view(row.file)
         kind: WholeKind = "archived" if row.kind.startswith(ARCHIVED) else ENTRY
         if row.kind.endswith(REMOVED):
@@ -140,9 +140,10 @@ def _row_of(asked: Asked, journal: Path) -> Row:
 
 
 def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
-    """Return those of a request's changes that are undone with that of an entry: all that a sender asked for in one
-    request, as a move, what gave way to an entry, or several operations. A rewind and a pass of curation change more
-    than one.
+    """Return the changes of a request that are undone together with one of an entry.
+
+    An ordinary request is undone as a whole: a move, an entry with those that it superseded, several operations. Of a
+    rewind or a pass of curation, only the changes of the same entry or operation are.
     """
     entries = [each for each in rows if each.kind.removesuffix(REMOVED) in (ENTRY, ARCHIVED)]
     is_move = len(entries) == 2 and entries[0].kind != entries[1].kind
@@ -152,7 +153,7 @@ def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
         return entries
     alone = _retired_alone(rows)
     runs: list[dict[Row, str]] = []
-    operation = 0  # of the last run, where it writes no entry
+    operation = 0  # of the last run, if that writes no entry
     for each in entries:
         name = each.file.rpartition("/")[2]
         run = next((run for run in runs if name in run.values()), None)
@@ -164,7 +165,7 @@ def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _retired_alone(rows: Sequence[Row]) -> Mapping[str, int]:
-    """Return name of a file -> number of the operation of a pass that retired it and wrote no entry in its place."""
+    """Return file name -> number of the operation that retired the entry and wrote no other in its place."""
     names: dict[str, int] = {}
     for row in rows:
         with suppress(ValueError):

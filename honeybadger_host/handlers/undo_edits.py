@@ -32,7 +32,7 @@ from honeybadger_host.journal.line_hunks import lines_of
 from honeybadger_host.journal.schema import Row
 
 TEXT: Final[WholeKind] = "text"
-# Files that the host adds to.
+# Files that the host appends to.
 APPENDED: Final[Mapping[str, AddedKind]] = {MEMORY: "note", HISTORY: "history", ARCHIVE: "note_archived"}
 
 
@@ -41,8 +41,8 @@ class UndoneEdit:
     """An edit to undo, or the undoing of one.
 
     Args:
-        before, after: what the file held then.
-        was_there: there was such a file before.
+        before, after: the content of the file right before and right after the edit.
+        was_there: the file existed before.
         since: later changes of the file, oldest first.
     """
 
@@ -66,10 +66,10 @@ def undone_edit(journal: Path, event: Row) -> UndoneEdit:
 
 
 def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
-    """Return the change that undoes an edit, and what it does. Raises Refusal.
+    """Return the change that undoes an edit, and the word for it in the reply. Raises Refusal.
 
     Args:
-        held: what the file holds now; None: there is none.
+        held: the content of the file now; None: there is no file.
     """
     event, group, file = undone.event, undone.event.group, undone.event.file
     name = file.removeprefix(f"groups/{group}/")
@@ -108,7 +108,7 @@ def _text_without(undone: UndoneEdit, held: bytes) -> bytes:
 
 
 def _named(undone: UndoneEdit) -> str:
-    """Return which changes came since, for people."""
+    """Return the later changes in words."""
     names = [f"{event.seq} by {event.sender}" for event in undone.since]
     return f" (changes since: {listed(names[::-1])})" if names else ", and that is not recorded yet"
 

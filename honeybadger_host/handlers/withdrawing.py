@@ -36,7 +36,7 @@ class UndoneMark:
     """A withdrawal to undo, or a restoration.
 
     Args:
-        turns: what the log has of the turns it names.
+        turns: the turns that it names, as the log has them now.
     """
 
     row: Row
@@ -108,7 +108,7 @@ class Withdrawing:
         """Return the changes that mark turns in the log, and take them out of the session's document or put them back.
 
         Args:
-            changed: makes the document.
+            changed: returns the document without these turns, or with them again.
         """
         mark = Mark(kind == "turns_withdrawn", ranges_of([turn.number for turn in turns]))
         line = dump_mark(mark, now, asked.sender, asked.request_id)

@@ -30,7 +30,7 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 DEFAULT_TTL_MINUTES: Final = 5.0
-# Longest life of an entry, in minutes: text that has to last longer belongs into an entry or a note.
+# Longest life of an entry, in minutes: text that must last longer belongs into long-term memory.
 MAX_TTL_MINUTES: Final = 1440.0
 MAX_ENTRIES = 50  # entries of a session; expired ones do not count
 MAX_DATA_BYTES = 131_072  # size limit of one entry's data, in bytes
@@ -60,7 +60,7 @@ def inventory_of(working_memory: WorkingMemoryStore, *, is_on: bool) -> Inventor
 
 
 def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen) -> ChangeHandler[None]:
-    """Return the handler of `save_to_working_memory`: what the key held before is replaced, its expiry too."""
+    """Return the handler of `save_to_working_memory`: it replaces the data and the expiry of a known key."""
 
     def prepare(asked: Asked) -> None:
         payload: SaveToWorkingMemory = asked.payload
@@ -147,7 +147,7 @@ def _list(working_memory: WorkingMemoryStore) -> QueryHandler:
 
 
 def switched_off(handler: Handler, why: str) -> Handler:
-    """Return a handler that refuses, of the same kind."""
+    """Return a handler of the same kind that always refuses."""
 
     def refuse(asked: Asked, now: datetime) -> Any:
         raise Refusal("invalid", why, field="type")

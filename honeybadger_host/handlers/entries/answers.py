@@ -12,10 +12,10 @@ from honeybadger_host.memory.entries.store import EntryFiles
 
 
 def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
-    """Return an entry as it is answered.
+    """Return an entry as a reply shows it.
 
     Args:
-        data: what its file holds.
+        data: the content of its file.
     """
     return {
         "id": entry.id,
@@ -60,7 +60,7 @@ def read_valid_until(text: str | None) -> datetime | None:
 
 
 def check_future(valid_until: datetime | None, now: datetime) -> None:
-    """Raise Refusal: the time is over."""
+    """Raise Refusal if the time is past."""
     if valid_until is not None and valid_until <= now:
         why = f"payload.valid_until {show_time(valid_until)} is over, it is {show_time(now)} now: say when it will be"
         raise Refusal("invalid", why, field="payload.valid_until")
@@ -101,7 +101,7 @@ def parsed(entries: EntryFiles, file: str, data: bytes) -> Entry:
 
 
 def check_one_key(payload: GetMemory | DeleteMemory) -> None:
-    """Raise Refusal: a request names an entry by neither id nor name, or by both."""
+    """Raise Refusal if a request has neither id nor name, or both, or a category without a name."""
     if (payload.id is None) == (payload.name is None) or (payload.category is not None and payload.name is None):
         raise Refusal("invalid", "payload needs either id, or name with its category", field="payload")
 

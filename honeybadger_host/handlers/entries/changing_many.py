@@ -19,7 +19,7 @@ def change_many(
     """Return the handler of `change_many`: each operation is decided as if those before it were done.
 
     Args:
-        handlers: request type -> what decides it.
+        handlers: request type -> the handler that decides it.
     """
 
     def prepare(asked: Asked) -> list[tuple[Asked, Any]]:

@@ -1,4 +1,4 @@
-"""`edit_memory`: an entry changes in place, under the version its editor read (docs/decisions/021-memory-tool.md).
+"""`edit_memory`: an entry changes, if it has the version its editor read (docs/decisions/021-memory-tool.md).
 
 Text and labels change within the file. A new category, or a new name, is a new place: the file is written there and
 removed here, in one transaction.
@@ -93,7 +93,7 @@ class _Editing:
         return _Edit(texts, category, bound_for, tuple(places), origin, valid_until, gone)
 
     def _now_in(self, group: str, id_: str) -> Entry | None:
-        """Return the entry as it is on disk, its files loaded, or None if there is not just one."""
+        """Return the entry on disk, or None unless exactly one file has the id; all files of the id are loaded."""
         found = self.places.entries.find(group, id_)
         held = [self.places.files.load(file) for file in found]
         if len(found) != 1 or held[0] is None:
@@ -138,7 +138,7 @@ class _Editing:
         return Outcome(with_neutralised(shown(after, place, written), edit.texts.neutralised), changes)
 
     def _place_of(self, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
-        """Return the file of an entry after an edit. Raises Refusal if it moves to where something is."""
+        """Return the file of an entry after an edit. Raises Refusal if it moves and the new place is taken."""
         if (after.category, after.name) == (before.category, before.name):
             return file
         if edit.bound_for != (after.category, after.name):
@@ -154,7 +154,7 @@ class _Editing:
 
 
 def _edited(entry: Entry, edit: _Edit, payload: EditMemory, now: datetime) -> Entry:
-    """Return an entry after an edit, in its old place. Who saved it first, and when, stays."""
+    """Return an entry after an edit, with its old id. Its first author and their time stay."""
     texts = edit.texts
     edited = replace(
         entry,

@@ -35,7 +35,7 @@ _MAX_BEGINNING: Final = 160
 
 
 def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
-    """Return the handler of `list_memory_entries`. An entry that was just saved by name is found without the index."""
+    """Return the handler of `list_memory_entries`. An entry asked for by name is found before it is indexed."""
     listing = _Listing(entries, index)
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
@@ -91,7 +91,7 @@ class _Pages:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """Lists entries: what the index knows, and where it is asked for, what their files hold."""
+    """Lists entries from the index, with the content of their files if that is asked for."""
 
     entries: EntryFiles
     index: Index
@@ -153,7 +153,7 @@ class _Listing:
     def _with_texts(
         self, payload: ListMemoryEntries, group: str, listed: Sequence[Listed]
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Return rows, where asked for with what the files hold, and whether a reply has no room for all."""
+        """Return rows, with the content of their files if asked for, and whether the reply has no room for all."""
         if not payload.with_content:
             return [_row(each) for each in listed], False
         rows: list[dict[str, Any]] = []
@@ -181,7 +181,7 @@ def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str]
     """Return the categories that a page of entries lies in, and how many of their entries come before it.
 
     Args:
-        counts: category -> entries directly in it, sorted; a group may have more than one query takes.
+        counts: category -> entries directly in it, sorted; a group may have more categories than one query takes.
     """
     taken: list[str] = []
     start = 0
@@ -227,7 +227,7 @@ def _row(listed: Listed) -> dict[str, Any]:
 
 
 def _text(entry: Entry, data: bytes) -> dict[str, Any]:
-    """Return the members of a row that has the text of its entry."""
+    """Return the members that a row has in addition if the content is asked for."""
     return {
         "content": entry.content,
         "metadata": entry.metadata,
@@ -265,7 +265,7 @@ def _json_of(content: str) -> Any:
 
 
 def _compared(value: Any, name: str, wanted: Any) -> bool:
-    """Return whether a value compares to another. Only numbers and numbers, or texts and texts, have an order."""
+    """Return whether a condition holds for a value. Only two numbers, or two texts, have an order."""
     if name in ("$eq", "$ne"):
         is_same = value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
         return is_same == (name == "$eq")

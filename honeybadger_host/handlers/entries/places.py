@@ -18,7 +18,7 @@ _FREE_PLACES: Final = 2  # places loaded for a new entry: a person may have remo
 
 
 def salted(place: Callable[[int], str], read: Callable[[str], bytes | None]) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the files that an entry may have, by their salts until two are free, with what they hold.
+    """Yield the files that an entry may have, with their content, one for each salt, until two of them are free.
 
     Args:
         place: salt -> file.
@@ -35,9 +35,9 @@ def salted(place: Callable[[int], str], read: Callable[[str], bytes | None]) -> 
 def named_entry(
     entries: EntryFiles, lookups: Lookups, group: str, category: str, name: str
 ) -> tuple[str, bytes, Entry] | None:
-    """Return the entry of a name as its file is now, that file, and what it holds, or None if there is none.
+    """Return the file, its content and the entry of a name, or None if there is none.
 
-    It is found where it would be written, without the index, then where the index says.
+    The files named after it are read first, then the file that the index has.
 
     Args:
         category: as it is spelled on disk.
@@ -59,14 +59,14 @@ def named_entry(
 
 @dataclass(frozen=True, slots=True)
 class EntryPlaces:
-    """Finds the file that an entry goes to; what it looks at is loaded for the decision."""
+    """Finds the file that an entry goes to; the files it looks at are loaded for the decision."""
 
     entries: EntryFiles
     files: WholeFiles
     lookups: Lookups
 
     def named(self, group: str, category: str, name: str) -> Iterator[str]:
-        """Yield the files that an entry of this name may have, loaded: where one is known, then by its salts.
+        """Yield the files that an entry of this name may have, loaded: the one in the index, then one for each salt.
 
         Args:
             category: as it is spelled on disk.
@@ -96,18 +96,18 @@ class EntryPlaces:
         return first_free(self.look_at(places)[0])
 
     def holder(self, places: Iterable[str], category: str, name: str) -> tuple[str, bytes, Entry] | None:
-        """Return the entry among `places` that has a name, see `named`, or None if there is none."""
+        """Return the file, its content and the entry of a name among `places`, see `named`, or None."""
         _, standing = self.look_at(places)
         return next((one for one in standing if (one[2].category, one[2].name) == (category, name)), None)
 
     def the_one(self, group: str, id_: str) -> tuple[str, bytes, Entry]:
-        """Return the entry of an id, its file and what that holds; it must be loaded. Raises Refusal."""
+        """Return the file, its content and the entry of an id; the file must be loaded. Raises Refusal."""
         file = the_one(id_, self.files.named(memory_folder(group), f"{id_}.json"))
         data = self.files.view(file) or b""
         return file, data, parsed(self.entries, file, data)
 
     def look_at(self, places: Iterable[str]) -> tuple[str | None, list[tuple[str, bytes, Entry]]]:
-        """Return the first free place, and the entries in the other places with their files and bytes."""
+        """Return the first free place, and the entries in the other places, each with its file and content."""
         free: str | None = None
         standing: list[tuple[str, bytes, Entry]] = []
         for file in places:

@@ -1,6 +1,7 @@
 """Long-term entries: `save_memory`, `get_memory`, `delete_memory`, `list_memory_categories` (RB1, RB4, RB5, AM3, AM6).
 
-Whether a text is known is one look at one file, named after the text (docs/decisions/013-entries.md).
+The file of an entry is named after its text, so one look shows whether the text is known
+(docs/decisions/013-entries.md).
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def delete_memory(places: EntryPlaces) -> ChangeHandler[tuple[str, tuple[str, ..
 
 
 def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
-    """Return the handler of `get_memory`: what search, recall or a context shows the id of, or what a name has."""
+    """Return the handler of `get_memory`: the entry, note or turn of an id, or the entry of a name."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetMemory = asked.payload
@@ -232,7 +233,7 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
 
 
 def _check_replacing(payload: SaveMemory) -> None:
-    """Raise Refusal: what replaces has no name, or a version is expected of what does not replace."""
+    """Raise Refusal if a save that replaces has no name, or one that does not replace expects a version."""
     if payload.replace and payload.name is None:
         raise Refusal(
             "invalid", "payload.replace needs payload.name: what has no name has no place", field="payload.name"
@@ -243,7 +244,7 @@ def _check_replacing(payload: SaveMemory) -> None:
 
 
 def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
-    """Return an entry that takes the place of one of the same name. Who saved that first, and when, stays."""
+    """Return the entry that replaces one of the same name. Its first author and their time stay."""
     supersedes = tuple(dict.fromkeys((*before.standing.supersedes, *entry.standing.supersedes)))
     replaced = replace(
         entry,

@@ -19,12 +19,12 @@ log = structlog.get_logger()
 LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
 _DIGITS: Final = re.compile(r"\d+")
 _MAX_SIMILAR: Final = 3
-_SHARE_OF_TIME: Final = 0.1  # that the thread that reads requests may spend on this advice
-_SAVED_SECONDS: Final = 0.05  # time that a pause saves up, enough for some dozen looks at once
+_SHARE_OF_TIME: Final = 0.1  # share of time that the pipeline's reading thread may spend on this advice
+_SAVED_SECONDS: Final = 0.05  # processor time that a pause saves up: enough for a few dozen saves at once
 
 
 class Similar:
-    """Looks for entries that say nearly the same. The pipeline's reading thread."""
+    """Looks for entries that say nearly the same. Only the pipeline's reading thread uses it."""
 
     def __init__(
         self,

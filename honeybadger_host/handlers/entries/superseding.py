@@ -111,7 +111,7 @@ class Superseding:
 
 @dataclass(frozen=True, slots=True)
 class EditedEntries:
-    """Follows people who write `supersedes` into the file of an entry.
+    """Archives the entries that a person names in `supersedes` in the file of another entry.
 
     Args:
         change: see `Pipeline.change`.
@@ -121,7 +121,7 @@ class EditedEntries:
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
 
     async def follow(self, saves: Iterable[Found]) -> None:
-        """Do what saves say, before they are kept: after a kill they are found again. What cannot be done is logged."""
+        """Archive what people's saves name, before these are recorded: a kill repeats it. Failures are logged."""
         for saved in saves:
             try:
                 if (named := self._named_in(saved)) is not None:
@@ -130,7 +130,7 @@ class EditedEntries:
                 log.warning("entry.not_superseded", file=saved.file, why=str(error))
 
     def _named_in(self, saved: Found) -> tuple[str, str, Entry, Sequence[str]] | None:
-        """Return file and group of an entry, it, and the ids that came into its `supersedes`; None: there are none."""
+        """Return file, group and entry of a save, and the new ids in its `supersedes`; None: there are no new ids."""
         group = saved.file.partition("/")[2].partition("/")[0]
         if saved.data is None or b'"supersedes"' not in saved.data:
             return None
@@ -147,7 +147,7 @@ class EditedEntries:
         return (saved.file, group, entry, ids) if ids else None
 
     async def _supersede(self, file: str, group: str, entry: Entry, ids: Sequence[str]) -> None:
-        for id_ in ids:  # one at a time: a wrong one does not keep the others
+        for id_ in ids:  # one at a time: a wrong id does not hinder the others
             digest = hashlib.sha256(f"{file} {id_}".encode()).digest()
             asked = Asked(group, HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
             reply = orjson.loads(await self.change(asked, "edit_memory", self._handler(entry, id_)))

@@ -98,7 +98,7 @@ def consolidate(turn_logs: TurnLogs, now: Consolidates | None, keep: Keeps) -> W
     """Return the handler of `consolidate`: it waits for the job, which writes through the pipeline.
 
     Args:
-        now: (group, session) -> number of the last consolidated turn; None: no conversation is kept.
+        now: (group, session) -> number of the last consolidated turn, 0: none; None: nothing is consolidated here.
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
@@ -124,7 +124,7 @@ def dream(home: Path, entries: EntryFiles, now: Dreams, keep: Keeps) -> WaitingH
     """Return the handler of `dream`: it waits for the pass, which writes through the pipeline.
 
     Args:
-        now: (group, whether it is a trial) -> what came of it.
+        now: (group, whether it is a trial) -> its proposals, and what it looked at.
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
@@ -155,7 +155,7 @@ def _shown(home: Path, entries: EntryFiles, proposal: Proposal, is_trial: bool =
 
 
 def _parsed(data: bytes | None, group: str, name: str) -> Proposal:
-    """Return a proposal that lies where it says. Raises Refusal."""
+    """Return the proposal of this group and name. Raises Refusal if there is none or its file says otherwise."""
     if data is None:
         why = f"there is no proposal {name}: `honeybadger-host review list` shows them"
         raise Refusal("not_found", why, field="payload.proposal")

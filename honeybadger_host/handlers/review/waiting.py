@@ -37,11 +37,11 @@ from honeybadger_host.memory.entries.entry import memory_folder
 
 
 class _Tried(NamedTuple):
-    """A write that is to wait.
+    """A write that will wait for a decision.
 
     Args:
-        prepared: of its handler.
-        payload: without credentials.
+        prepared: the value that its handler prepared.
+        payload: its payload without credentials.
     """
 
     prepared: Any
@@ -99,7 +99,7 @@ def reviewed(
 
 @dataclass(frozen=True, slots=True)
 class Accepting:
-    """Writes that waited and are accepted.
+    """Accepted writes.
 
     Args:
         handlers: request type -> the handler that decides it.
@@ -157,7 +157,7 @@ def _sources_of(payload: Wire, result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ids of the entries that a write changes or archives, each once.
 
     Args:
-        result: what the write was answered when it was tried; it has the id of an entry that is named by its name.
+        result: the answer of its trial, which has the id of an entry that the request calls by its name.
     """
     match payload:
         case ChangeMany(operations=operations):

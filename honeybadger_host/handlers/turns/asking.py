@@ -42,7 +42,7 @@ def chat(deps: TurnDependencies) -> TurnHandler:
 def stop_turn(stop: StopATurn, keep: Keeps) -> WaitingHandler:
     """Return the handler of `stop_turn`. It changes no memory: the turn it ends gets its own reply.
 
-    Its receipt keeps the same request from ending another turn.
+    Its answer is kept, so that a repeated request does not end another turn.
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
@@ -68,7 +68,7 @@ def begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_tu
     """Return the turn that answers a message. Raises Refusal.
 
     Args:
-        most_turns: newest turns of the conversation that it is given; None: as many as any.
+        most_turns: newest turns of the conversation that it gets at most; None: no limit of its own.
     """
     payload: Chat = asked.payload
     if is_blank(neutralise(payload.content).text):

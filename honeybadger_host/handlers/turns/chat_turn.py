@@ -60,8 +60,8 @@ class AgentRuntime:
     Args:
         open_model: name of a model, None for the host's own -> the model; raises ModelFailed.
         is_ours: (group, agent) -> whether the host may write into that agent's inbox.
-        look_into: called with a sender's folder when something came there; any thread.
-        stop: ends a turn; see `TurnQueue.stop`.
+        look_into: called with a sender's folder after a request came there; any thread.
+        stop: ends a turn; see `TurnQueue.stop_turn`.
         under_way: the turns that run.
     """
 
@@ -102,7 +102,7 @@ class ChatTurn:
         changed: the changes made to `content`.
         turn: asks the model; None: it has not begun.
         parent: the turn that asked for this one.
-        limits: its own; None: as for every turn.
+        limits: its own limits; None: those of every turn.
     """
 
     deps: TurnDependencies
@@ -190,7 +190,7 @@ class ChatTurn:
         said = [_load_step(step) for step in under_way.steps]
         self.turn = AgentTurn(model, toolbox, limits, self.shown, self._keep, said)
         seconds = limits.seconds * _LIMIT_FACTOR if limits.seconds else math.inf
-        with anyio.move_on_after(seconds):  # else a model that never comes to an end keeps its group waiting
+        with anyio.move_on_after(seconds):  # else a model that never ends its answer blocks its group
             return await self.turn.run(prompt_of(request))
         raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)
 
@@ -268,8 +268,10 @@ class TurnsUnderWay:
 
     @contextlib.contextmanager
     def counting(self, turn: ChatTurn) -> Iterator[None]:
-        """Count a turn while it runs. When it ends, the turns it asked for are ended; when the host does, they are not:
-        the next start goes on with all of them."""
+        """Register a turn while it runs. When it ends, the turns that it asked for are stopped.
+
+        When the host stops, they are not: the next start continues all of them.
+        """
         key = turn.asked.group, turn.under_way.name
         self._turns[key] = turn
         came, self._came = self._came, anyio.Event()
@@ -300,7 +302,7 @@ class TurnsUnderWay:
 
 
 def _client(deps: TurnDependencies, asked: Asked, agent: Agent) -> Client:
-    """Return the way of an agent into its own inbox. Raises AgentError."""
+    """Return a client that sends through the agent's own inbox. Raises AgentError."""
     home = deps.runtime.home
     inbox = str(Mailbox.of(home, asked.group, agent.id).root)
     return Client(

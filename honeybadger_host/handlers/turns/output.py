@@ -26,7 +26,7 @@ def tool_run(answer: ToolAnswer) -> ToolRun:
 
 @dataclass(slots=True)
 class CleanModel:
-    """A model whose seconds are counted and in whose answers neither thinking nor a credential is left.
+    """A model that counts its seconds and removes thinking and credentials from its answers.
 
     A model's text is cleaned once, before it is kept, shown and appended. A credential is removed even where a person's
     message would be refused, since nobody can correct a model's answer and send it again.
@@ -83,9 +83,9 @@ class Shown:
 
     Args:
         text_of_step: the part of the text of `step` that was passed on.
-        line_text: of the line of text that is not over.
-        sent: how much of its cleaned form was passed on.
-        answers: of the tools, in order; a running tool has an answer that says that it may still finish.
+        line_text: the line that is not complete yet.
+        sent: the part of its cleaned form that was passed on.
+        answers: the tools' answers, in order; that of a running tool says that it may still finish.
     """
 
     turn: TurnUnderWay
@@ -111,7 +111,7 @@ class Shown:
         if newline:
             self._pass_on_line(_redacted(whole + newline))
             self.line_text, self.sent = rest, ""
-        words, space, _ = self.line_text.rpartition(" ")  # a word that is not over may be the beginning of a credential
+        words, space, _ = self.line_text.rpartition(" ")  # an incomplete word may be the beginning of a credential
         if space:
             self._pass_on_line(_redacted(words + space))
 
