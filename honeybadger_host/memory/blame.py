@@ -16,10 +16,10 @@ from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.reader import read_request
 from honeybadger_host.journal.schema import LAST_SEQ, Row
 
-NOT_YET: Final = "not_recorded"  # whose a line is that somebody saved and that is not recorded yet
+NOT_YET: Final = "not_recorded"  # origin of a line that somebody saved and that is not recorded yet
 
 
-# Why nobody is named.
+# Origin without an author -> why nobody is named.
 UNKNOWN_WHY: Final = {
     BEFORE: "stood there before the journal knew the file",
     NOT_KEPT: "came with a change of which the journal has no text",
@@ -28,7 +28,7 @@ UNKNOWN_WHY: Final = {
 
 
 class Blamed(NamedTuple):
-    """A line, or a member as JSON, and whose it is."""
+    """A line, or a member as JSON, and its origin."""
 
     text: bytes
     origin: Origin
@@ -45,10 +45,10 @@ class Blamed(NamedTuple):
 
 
 def blame_of(journal: Path, file: str, held: bytes | None) -> list[tuple[str, Blamed]]:
-    """Return whose each line of a file is, by its number, or each member of an entry, by its name.
+    """Return the origin of each line of a file, by its number, or of each member of an entry, by its name.
 
     Args:
-        held: what it holds now.
+        held: the content of the file now.
     Raises JournalError.
     """
     if file.endswith(".json"):
@@ -60,7 +60,7 @@ def blame_lines(past: Past, held: bytes | None) -> list[Blamed]:
     """Return the lines of a file with their origins.
 
     Args:
-        held: what it holds now.
+        held: the content of the file now.
     """
     *_, (_, now) = versions(past)
     lines, origins = now.lines, now.origins
@@ -75,7 +75,7 @@ def blame_members(journal: Path, file: str, held: bytes | None) -> dict[str, Bla
     """Return the members of an entry with their origins, also from before it was moved. Raises JournalError.
 
     Args:
-        held: what its file holds now.
+        held: the content of its file now.
     """
     members = _members(journal, file, LAST_SEQ)
     return _changed(members, json_object(held or b""), NOT_YET, defaultdict(list))
@@ -111,7 +111,7 @@ def _changed(
     origin: Origin,
     gone: defaultdict[tuple[str, bytes], list[Origin]],
 ) -> dict[str, Blamed]:
-    """Return the members after a change; what the operator puts back is whose it was."""
+    """Return the members after a change; a value that the operator restores has its earlier origin."""
     texts = {name: orjson.dumps(each) for name, each in value.items()}
     for name, before in members.items():
         if texts.get(name) != before.text:

@@ -1,4 +1,4 @@
-"""The documents of a home by name, and those that changed without a file event."""
+"""Finds the documents of a home, and those that changed without a file event."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from honeybadger_host.memory.session_files import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
 
 _FILES_AT_ONCE: Final = 256
-_PAUSE: Final = 50  # multiple of the time of one folder comparison before the next
+_PAUSE: Final = 50  # pause after comparing a folder, as a multiple of the time that this took
 _CONSOLIDATED: Final = "data/consolidated"
 _JSON_FOLDERS: Final = ("tasks", "proposals")
 
 
 class ChangedFiles:
-    """Finds documents that changed. One thread at a time, but for `touch_folder`.
+    """Finds documents that changed. One thread at a time; `touch_folder` on any thread.
 
     Args:
         journal: path of the journal.
@@ -41,17 +41,17 @@ class ChangedFiles:
         self._documents = documents
         self._entries = entries
         self._folders: dict[str, int | None] = {}
-        """Folder -> its stamp when it was listed last."""
+        """Folder -> its stamp when it was last listed."""
         self._not_before: dict[str, float] = {}
         self._groups: set[str] = set()
 
     def touch_folder(self, folder: str) -> None:
-        """Say that a folder below the home is watched from now on: the next comparison looks at every file in it."""
+        """Let the next comparison look at every file of a folder below the home: it is watched only from now on."""
         self._folders.pop(folder, None)
         self._not_before.pop(folder, None)
 
     def every(self) -> list[str]:
-        """Return all documents that are there."""
+        """Return all documents that exist."""
         folders = self._json_folders()
         files = [f"{folder}/{name}" for folder in folders for name in names_in(f"{self._home}/{folder}")]
         every = [*self._texts(), *files]
@@ -79,7 +79,7 @@ class ChangedFiles:
         return folders
 
     def sweep_changed(self) -> Iterator[None]:
-        """Find the texts that changed, and what came or went in folders of JSON; yield now and then."""
+        """Touch the texts that changed, and JSON files that came or went; yield now and then."""
         self._touch_gone()
         files = self._texts()
         for start in range(0, len(files), _FILES_AT_ONCE):
@@ -92,7 +92,7 @@ class ChangedFiles:
                 self._not_before[folder] = now + _PAUSE * (time.monotonic() - now)
 
     def sweep(self) -> Iterator[None]:
-        """Find everything that changed, and yield now and then."""
+        """Touch every document that changed; yield now and then."""
         self._folders.clear()
         self._not_before.clear()
         yield from self.sweep_changed()
@@ -114,7 +114,7 @@ class ChangedFiles:
                 self._documents.touch(file)
 
     def _compare_folder(self, folder: str) -> Iterator[None]:
-        """Touch those files of a folder that are not as they were left, or not there any more."""
+        """Touch the files of a folder that changed or are gone since the host last wrote or read them."""
         self._folders[folder] = self._stamp_of(folder)
         names = names_in(f"{self._home}/{folder}")  # not whole paths: 100,000 would take 17 MiB
         for start in range(0, len(names), _FILES_AT_ONCE):
@@ -133,7 +133,7 @@ class ChangedFiles:
         return None if stamp is None else stamp.mtime_ns
 
     def _compare(self, files: Sequence[str]) -> None:
-        """Touch those of some files that are not as they were left."""
+        """Touch those of the files that changed since the host last wrote or read them."""
         files = [file for file in files if self._documents.covers(file)]
         in_use = {file: document for file in files if (document := self._documents.in_use.get(file)) is not None}
         stamps = self._reader.stamps([file for file in files if file not in in_use])

@@ -1,4 +1,4 @@
-"""Compaction of a session document: bounded, whatever was said in it (CM3). Pure."""
+"""Compaction of a session document, which keeps its size within limits (CM3). Pure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SHORTENED: Final = "\n[... shortened]"
 
 @dataclass(frozen=True, slots=True)
 class CompactionLimits:
-    """Limits of a document; the seed's numbers.
+    """Limits of a document; the numbers are the seed's.
 
     Args:
-        max_entries: more messages than this are compacted down to `keep_entries`.
-        max_tokens: above it the older half goes, as often as needed.
+        max_entries: if there are more messages, the newest `keep_entries` stay.
+        max_tokens: above it the older half of the messages is dropped, as often as needed.
         max_summary_characters: at least 200.
         finished_task_seconds: how long a task stays after it ended.
     """
@@ -84,10 +84,10 @@ class Compacted:
     """The result of compacting a document.
 
     Args:
-        summarised: messages that went from the history into the summary.
+        summarised: number of messages that went from the history into the summary.
         is_shortened: the newest message alone was over the limit of tokens; it was cut and marked.
-        facts_removed: duplicates.
-        tasks_removed: ended long enough ago.
+        facts_removed: number of duplicates.
+        tasks_removed: number of tasks that ended long enough ago.
     """
 
     document: SessionDocument
@@ -99,10 +99,10 @@ class Compacted:
 
 
 def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) -> Compacted:
-    """Return the document within its limits; compacted again it stays as it is.
+    """Return the document within its limits; compacting it again changes nothing.
 
-    Dropped messages leave one line each in the summary, which forgets its oldest such lines, and says how many, when it
-    is full. Facts are sorted, each once. Uncounted tokens are estimated.
+    Each dropped message leaves one line in the summary. If the summary is full, its oldest lines are dropped and
+    counted. Facts are sorted, each once. Tokens that nobody counted are estimated.
 
     Args:
         now: decides which ended tasks go.
@@ -136,7 +136,7 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
 def _kept(
     history: Sequence[HistoryEntry], limits: CompactionLimits
 ) -> tuple[tuple[HistoryEntry, ...], Sequence[HistoryEntry], bool]:
-    """Return the newest messages that are within the limits, those before them, and whether the newest was cut."""
+    """Return the newest messages within the limits, the older ones, and whether the newest was cut."""
     first = 0
     if len(history) > limits.max_entries:
         first = len(history) - min(limits.keep_entries, limits.max_entries)
@@ -153,7 +153,7 @@ def _kept(
 
 
 def _cut(entry: HistoryEntry, max_tokens: int) -> HistoryEntry:
-    """Return a message that alone is over the limit, cut and marked; a count that its text denies is corrected."""
+    """Return a message that alone is over the limit, cut and marked, with its tokens estimated."""
     content = entry.content
     if estimate_tokens(content) > max_tokens:
         content = shorten(content, max_tokens).rstrip("\n")
@@ -234,7 +234,7 @@ def line_of(role: str, content: str) -> str:
 
 
 def _boundary(text: str, at: int) -> int:
-    """Return `at`, or a little less where that would part a letter from its accents or an emoji from its parts."""
+    """Return `at`, or a little less if a cut there would separate a letter from its accent, or parts of an emoji."""
     for position in range(at, max(0, at - 16), -1):
         joined = text[position - 1] == "\u200d" or text[position : position + 1] in ("\u200d", "\ufe0f")
         accent = text[position : position + 1]

@@ -20,7 +20,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Edited(BaseModel):
-    """An object of such a file: exact types; null is as good as missing; members that are not ours are kept."""
+    """An object in such a file. Types are exact, null is as good as missing, and unknown members are kept."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
@@ -42,14 +42,14 @@ def _time(value: object) -> datetime:
 
 
 Time: TypeAlias = Annotated[datetime, BeforeValidator(_time)]
-# The same, dumped as the host writes it.
+# A time that is dumped as the host writes it.
 Stamp: TypeAlias = Annotated[Time, PlainSerializer(lambda at: time_stamp(at, "milliseconds"))]
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 Texts: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 def read_json(data: bytes) -> dict[str, Any]:
-    """Return the JSON object of a file. Raises ValueError if it is not one, or a reply could not hold it."""
+    """Return the JSON object of a file. Raises ValueError if it is not one, or too deep for a reply."""
     try:
         value = orjson.loads(data.removeprefix(BOM))
     except orjson.JSONDecodeError as error:

@@ -1,7 +1,7 @@
 """The notes of a MEMORY.md that a person changed: their words are not the signer's.
 
-It is told by the lines of recorded edits. Where an agent's note has a line that a person typed elsewhere in the file
-since, the note counts as edited: `blame` follows each line through all versions, which takes too long for a context.
+They are found by the lines of recorded edits. So an agent's note counts as edited, too, if a person typed one of its
+lines elsewhere in the file. `blame` follows each line through all versions, but that takes too long for a context.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from honeybadger_host.journal.edits import EditReader, edit_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, PINNED, EditedBy, parse_notes
 
-_MAX_LINES: Final = 200_000  # of people, kept in memory: 40 MiB
+_MAX_LINES: Final = 200_000  # lines that people typed, kept in memory: 40 MiB
 
 
 def with_typed(typed: Mapping[str, EditedBy], edits: Iterable[Row]) -> Mapping[str, EditedBy]:
-    """Return line -> who typed it last, and when. What an edit only moved, pinned or gave another end is not typed."""
+    """Return line -> who typed it last, and when. A line that an edit only moved or pinned is not typed."""
     found = dict(typed)
     for row in edits:
         hunks = edit_of(row).hunks or ()
@@ -38,7 +38,7 @@ def _unpinned(line: bytes) -> bytes:
 
 
 def edited_notes(text: str, typed: Mapping[str, EditedBy]) -> Mapping[str, EditedBy]:
-    """Return text of a note -> who changed it last, of those with a line that a person typed; see `NoteBook.edited`.
+    """Return text of a note -> who changed it last, for the notes with a typed line; see `NoteBook.edited`.
 
     A person who changes only a note's heading does not become the author of its words.
     """
@@ -61,7 +61,7 @@ def edited_notes(text: str, typed: Mapping[str, EditedBy]) -> Mapping[str, Edite
 
 
 class EditedNotes:
-    """Knows it of the files of a home. Any thread; `drop` says that an edit of a file was recorded.
+    """The edited notes of all files of a home. Any thread.
 
     Args:
         journal: path of the journal.
@@ -70,11 +70,11 @@ class EditedNotes:
     def __init__(self, journal: Path) -> None:
         self._reader = EditReader(journal)
         self._typed: dict[str, tuple[int, Mapping[str, EditedBy]]] = {}
-        """File -> the last edit that was looked at, and what `with_typed` says."""
+        """File -> the last edit that was read, and the result of `with_typed` up to it."""
         self._outdated: set[str] = set()
 
     def drop(self, file: str) -> None:
-        """Take in that there is a new edit of a file."""
+        """Note that an edit of a file was recorded: the next `of` reads it."""
         self._outdated.add(file)
 
     def of(self, file: str, text: str) -> Mapping[str, EditedBy]:

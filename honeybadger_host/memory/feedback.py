@@ -1,7 +1,7 @@
-"""Feedback: what people and agents said of answers and tools, one line of JSON each (RB13).
+"""Feedback of people and agents on answers and tools, one line of JSON each (RB13).
 
-`data/feedback/<group>.jsonl` is appended to as logs are. It is not searched and in no context: the passes over
-memory read what is new. A line that is not feedback is skipped.
+`data/feedback/<group>.jsonl` is a log. It is neither searched nor shown in a context; only the passes over memory read
+its new lines. A line that is not feedback is skipped.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from honeybadger_host.text.turn import Turn
 log = structlog.get_logger()
 
 FEEDBACK_SESSION: Final = "data:feedback"  # the session of feedback that is shown as turns, see `as_turn`
-_MAX_BYTES: Final = 1 << 20  # at the end of the file: more than 50 of the longest
+_MAX_BYTES: Final = 1 << 20  # bytes read from the end of the file: more than 50 of the longest lines
 
 
 class Feedback(Edited):
     """One piece of feedback, and its line.
 
     Args:
-        content: empty when nothing but its kind was said.
-        turn: number of the turn it concerns; None when nothing was said in the session.
+        content: empty if only the kind was given.
+        turn: number of the turn it is about; None if the session has no turns.
         by: the sender's folder it came from.
         request: id of the request.
     """

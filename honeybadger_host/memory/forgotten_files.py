@@ -1,4 +1,4 @@
-"""The files of a group that forgetting looks into, and how what it leaves empty is removed."""
+"""The files of a group that forgetting searches, and the removal of lines, notes and files that it leaves empty."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 _ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
 REPLACED: Final = "data/replaced"  # folder for texts that only one of several machines had
 _SET_ASIDE: Final = ", saved over change "
-# Kind of a file -> its folder, and the member that has its text; a file without it is removed.
+# Kind of a file -> its folder, and the member with its text; a file whose text is empty is removed.
 _SAYS: Final[dict[WholeKind, tuple[str, str]]] = {
     "entry": ("groups/{}/memory/", "content"),
     "archived": ("groups/{}/archive/memory/", "content"),
@@ -62,10 +62,7 @@ def _below(home: Path, folder: str) -> Iterator[str]:
 
 
 def tidied(group: str, file: str, held: bytes) -> Change | None:
-    """Return the change that removes what is left empty in a file: lines, notes, or the whole file.
-
-    None: nothing was left empty.
-    """
+    """Return the change that removes emptied lines and notes, or an emptied file; None if nothing was emptied."""
     if FORGOTTEN.encode() not in held:
         return None
     name = file.removeprefix(f"groups/{group}/")

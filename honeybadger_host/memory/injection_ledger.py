@@ -1,8 +1,10 @@
-"""The contexts put before a model, with their entries and turns: an entry in view is not recalled as if it were new,
-and `why` shows what an answer was given from (`served`).
+"""The contexts that models were shown, and the entries and turns recalled in them.
 
-One database, written before the reply. It may be deleted at any time: then entries in view are recalled once more, and
-earlier contexts are unknown. A kill loses nothing, a power cut the newest seconds; a damaged database is made anew.
+An entry that the model can still see is not recalled again, and `why` shows the context of an answer (`served`).
+
+One database, written before the reply. It may be deleted at any time: then visible entries are recalled once more, and
+earlier contexts are unknown. A kill loses nothing, a power cut the newest seconds; a damaged database is replaced by an
+empty one.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from honeybadger_host.memory.served import Injection, Served, ServedContext
 log = structlog.get_logger()
 
 LEDGER_FILE: Final = "data/recalled.db"
-_MAX_ROWS: Final = 100_000  # about 10 MiB; the oldest are forgotten
+_MAX_ROWS: Final = 100_000  # rows of `shown`, about 10 MiB; the oldest are removed
 _SCHEMA: Final = """
 DROP TABLE IF EXISTS recalled;             -- of earlier versions
 DROP TABLE IF EXISTS said;
@@ -41,7 +43,7 @@ CREATE INDEX IF NOT EXISTS shown_turn ON shown (grp, session, turn);
 CREATE TABLE IF NOT EXISTS begun (one INTEGER PRIMARY KEY, at REAL NOT NULL);
 """
 _KEEP: Final = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
-# Errors that the file has no part in.
+# Errors that do not mean that the file is damaged.
 _WORLD: Final = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -57,7 +59,7 @@ class InjectionLedger:
 
     Args:
         clock: seconds since the epoch.
-        kept_days: for which contexts are kept.
+        kept_days: days that contexts are kept; 0: none is.
     """
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.time, kept_days: int = 0) -> None:
@@ -73,13 +75,13 @@ class InjectionLedger:
             self._close()
 
     def in_view(self, group: str, session: str, *, oldest: int, current: int) -> dict[str, tuple[int, int | None]]:
-        """Return what was recalled for earlier messages that are still shown, in that order.
+        """Return what was recalled for earlier messages that are still shown, in the order of these messages.
 
         Args:
             oldest: number of the oldest turn shown.
             current: number of this message's turn, recorded or not, so that a repeated request gets the same answer.
         Returns:
-            id -> number of the turn it was recalled for, and its own in the index; None of an entry.
+            id -> (number of the turn it was recalled for, number in the index or None for an entry).
         """
         found: dict[str, tuple[int, int | None]] = {}
         with self._saying_failures():
@@ -99,7 +101,7 @@ class InjectionLedger:
         return datetime.fromtimestamp(since, UTC)
 
     def served(self, group: str, hash_: str) -> ServedContext | None:
-        """Return the newest context of a group with a hash that begins so. Raises sqlite3.Error, OSError."""
+        """Return the newest context of a group whose hash begins with `hash_`. Raises sqlite3.Error, OSError."""
         with self._lock:
             return contexts.find(self._opened(), group, hash_)
 
@@ -114,7 +116,7 @@ class InjectionLedger:
             return contexts.result_of(self._opened(), hash_)
 
     def note(self, served: Served) -> None:
-        """Keep what a model was given, and forget what the session no longer shows."""
+        """Keep the context that a model was given, and forget what the session no longer shows."""
         with self._saying_failures():
             db = self._opened()
             with _transaction(db):
@@ -127,11 +129,11 @@ class InjectionLedger:
             self._has_failed = False
 
     def _file_bytes(self) -> int:
-        """Return the size of the files, an upper bound for what is kept; asking SQLite exactly takes 17 us."""
+        """Return the bytes of the files, an upper bound for the contexts; asking SQLite exactly takes 17 us."""
         return sum(os.stat(f"{self._path}{end}").st_size for end in ("", "-wal"))
 
     def prune(self) -> None:
-        """Remove the contexts that are older than they are kept."""
+        """Remove contexts that are older than `kept_days`."""
         with self._saying_failures():
             self._prune(self._opened())
 
@@ -172,12 +174,14 @@ class InjectionLedger:
         session: str | None,
         is_doomed: Callable[[Mapping[str, Any], str, str], bool],
     ) -> None:
-        """Forget that entries, and what in a session, were recalled, and contexts; no power cut brings it back.
+        """Remove rows of entries, all rows of a session, and contexts; a power cut does not bring them back.
 
-        A damaged ledger is made anew instead.
+        A damaged ledger is replaced by an empty one instead.
 
         Args:
-            is_doomed: told a `ContextResult`, its session and who got it; says whether it goes.
+            entries: ids.
+            session: None: no session's.
+            is_doomed: (`ContextResult`, its session, its sender) -> whether to remove it.
         """
         of_group = None if group == GLOBAL_GROUP else group
         looked_at: dict[int, bool] = {}
@@ -200,7 +204,7 @@ class InjectionLedger:
                 db.executemany("DELETE FROM shown WHERE grp = ? AND id = ?", [(group, entry) for entry in entries])
                 db.execute("DELETE FROM shown WHERE grp = ? AND session = ?", (group, session))
                 contexts.remove(db, [number for number, is_gone in looked_at.items() if is_gone])
-            db.execute("VACUUM")  # what went for its age was not overwritten
+            db.execute("VACUUM")  # overwrites rows that were removed for their age, too
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             db.execute("PRAGMA synchronous = NORMAL")
 
@@ -231,7 +235,7 @@ class InjectionLedger:
             self._db = None
 
     def _failed(self, error: OSError | sqlite3.Error) -> None:
-        """Say once that the ledger cannot be used; begin it again when it is damaged."""
+        """Log once that the ledger cannot be used; remove its files if they are damaged."""
         with contextlib.suppress(sqlite3.Error):
             self._close()
         is_damaged = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in _WORLD

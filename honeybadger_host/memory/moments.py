@@ -1,4 +1,4 @@
-"""A moment of the past as somebody names it: the number of a change, a time, or the hash of a context."""
+"""A moment of the past, named by the number of a change, a time, or the hash of a context."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Moment(NamedTuple):
     """A moment.
 
     Args:
-        seq: the last change that counts.
+        seq: number of the last change up to it.
         at: milliseconds since the epoch.
         until: likewise; later contexts are left out.
-        served: the context whose hash it was named by.
+        served: the context with the hash that named it.
     """
 
     seq: int
@@ -36,10 +36,10 @@ class Moment(NamedTuple):
 
 
 def moment_of(text: str, journal: Path, ledger: InjectionLedger, group: str, now: datetime) -> Moment:
-    """Return a moment.
+    """Return the moment that a text names.
 
-    Raises ValueError if it is not one, or the clock was ahead then; NotFound: no context has such a hash, no change has
-    such a number; JournalError, WorldFailed.
+    Raises ValueError if it names none, or the clock was ahead then; NotFound if no kept context has the hash, or no
+    change the number; JournalError, WorldFailed.
     """
     if _HASH.fullmatch(text):
         try:

@@ -1,4 +1,4 @@
-"""The files of a home that are documents, by their names; and the author shown for the owner of a file."""
+"""The names of files that are documents, their groups, and the author shown for the owner of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
 from honeybadger_host.files.home import ARCHIVE, GROUP_FILES, ROOT_GLOBAL_FILE
 
-TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # of a group, besides its entries
+TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # the text files of a group
 
 
 def document_group(file: str) -> str | None:
@@ -54,7 +54,7 @@ def group_of(file: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def name_of(uid: int) -> str:
-    """Return the author of what an owner saved: their name when it is not the host's user."""
+    """Return the author of a save by the file's owner: `human` for the host's user, else the owner's name."""
     if uid == os.geteuid():
         return HUMAN
     with contextlib.suppress(KeyError):

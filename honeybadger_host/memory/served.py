@@ -1,7 +1,7 @@
-"""The contexts that were put before models, as they were served: tables of the ledger's database.
+"""The contexts that models were shown, byte for byte: tables of the ledger's database.
 
-The beginning that many contexts share is kept once, by its hash; the rest of each by the hash of the whole. Both are
-packed. A context is given back only if it has that hash.
+The beginning that many contexts share is kept once, by its hash; the rest of each context by the hash of the whole.
+Both are compressed. A context is returned only if its bytes have the hash.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import orjson
 
 from honeybadger_host.journal.edits import digest_of
 
-MAX_BYTES = 256 << 20  # of the database; beyond it, the oldest eighth of the contexts goes
+MAX_BYTES = 256 << 20  # size limit of the database; above it the oldest eighth of the contexts is removed
 TABLES: Final = """
 DROP TABLE IF EXISTS served;             -- of earlier versions
 DROP TABLE IF EXISTS made_with;
@@ -42,7 +42,7 @@ class Injection:
         entries: ids of the entries recalled.
         turn: number of the turn they were recalled for.
         oldest: number of the oldest turn that is still shown.
-        said: id and number in the index of each turn and note recalled.
+        said: (id, number in the index) of each turn and note recalled.
     """
 
     group: str
@@ -108,7 +108,7 @@ def is_full(db: sqlite3.Connection) -> bool:
 
 
 def find(db: sqlite3.Connection, group: str, hash_: str) -> ServedContext | None:
-    """Return the newest context of a group whose hash begins so. Raises sqlite3.Error."""
+    """Return the newest context of a group whose hash begins with `hash_`. Raises sqlite3.Error."""
     found = db.execute(f"{_MEMBERS} substr(hash, 1, ?) = ? {_NEWEST}", (group, len(hash_), hash_)).fetchone()
     return None if found is None else ServedContext(*found)
 
@@ -116,7 +116,7 @@ def find(db: sqlite3.Connection, group: str, hash_: str) -> ServedContext | None
 def until(
     db: sqlite3.Connection, group: str, session: str, seq: int, at: int, sender: str | None
 ) -> ServedContext | None:
-    """Return the newest context of a session up to a moment; `sender` None: anybody's. Raises sqlite3.Error."""
+    """Return the newest context of a session up to a moment; `sender` None: of any sender. Raises sqlite3.Error."""
     query = f"{_MEMBERS} session = ? AND seq <= ? AND at <= ? AND sender = coalesce(?, sender) {_NEWEST}"
     found = db.execute(query, (group, session, seq, at, sender)).fetchone()
     return None if found is None else ServedContext(*found)
@@ -136,7 +136,7 @@ def result_of(db: sqlite3.Connection, hash_: str) -> dict[str, Any] | None:
 
 
 def prune(db: sqlite3.Connection, oldest_at: int) -> None:
-    """Remove contexts that were served before a time, and the oldest eighth when it is full. Raises sqlite3.Error."""
+    """Remove contexts served before a time, and the oldest eighth if too many are left. Raises sqlite3.Error."""
     gone = db.execute("DELETE FROM contexts WHERE at < ?", (oldest_at,)).rowcount
     if is_full(db):
         gone += db.execute(_TOO_MANY).rowcount
@@ -147,12 +147,12 @@ def prune(db: sqlite3.Connection, oldest_at: int) -> None:
 def doomed(
     db: sqlite3.Connection, group: str | None, is_doomed: Callable[[Mapping[str, Any], str, str], bool], after: int = 0
 ) -> Iterator[tuple[int, bool]]:
-    """Yield the number of each context, and whether it goes. Raises sqlite3.Error.
+    """Yield the number of each context, and whether to remove it. Raises sqlite3.Error.
 
     Args:
         group: only contexts of this group; None: of all.
-        is_doomed: told the `ContextResult`, the session and the sender.
-        after: only contexts behind this number.
+        is_doomed: (`ContextResult`, session, sender) -> whether to remove it; damaged contexts always are.
+        after: only contexts with a higher number.
     """
     query = (
         "SELECT number, hash, session, sender FROM contexts WHERE grp = coalesce(?, grp) AND number > ? ORDER BY number"

@@ -1,7 +1,7 @@
-"""The session document: what an agent works with in one session, as one readable JSON file (CM1, CM4). Pure.
+"""The session document: the state of one session as one readable JSON file (CM1, CM4). Pure.
 
-The file has the seed's members; the last one, `honeybadger`, is ours and says up to which turn of the session's log the
-document goes. So a document is a generation that was written once and the turns of the log behind it
+The file has the seed's members. The last one, `honeybadger`, is ours: it has the number of the last turn of the
+session's log that is in the document. So the document now is a written version and the later turns of the log
 (docs/decisions/014-session-documents.md).
 """
 
@@ -24,16 +24,16 @@ from honeybadger_host.text.turn import Turn
 Json: TypeAlias = Mapping[str, object]  # an object that somebody else shapes; it is kept and shown, never looked into
 
 MARK: Final = "honeybadger"
-# The members that nobody sets: they follow from the log of the session.
+# Members that follow from the log of the session; nobody sets them.
 DERIVED: Final = ("recent_history", "tool_stats", "token_usage", MARK)
 MAX_TOOL_NAMES: Final = 500
-# Counts the calls of every further tool: a name is anybody's to choose, the file is not to grow with them.
+# Counts the calls of all further tools: senders choose names, and the file must not grow with them.
 OTHER_TOOLS: Final = "(other)"
 READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def _sum(count: int, more: int) -> int:
-    """Add up to the largest number that every JSON reader keeps; counts come from outside, too."""
+    """Return the sum, at most the largest number that every JSON reader keeps; counts come from outside, too."""
     return min(count + more, MAX_NUMBER)
 
 
@@ -48,7 +48,7 @@ _Seconds: TypeAlias = Annotated[int, BeforeValidator(_rounded), Field(ge=-MAX_NU
 
 
 class HistoryEntry(Edited):
-    """One message; `token_count` is None when nobody counted, see `tokens`."""
+    """One message; `token_count` is None if nobody counted, see `tokens`."""
 
     timestamp: _Seconds = 0
     role: str = ""
@@ -78,7 +78,7 @@ class ToolStats(Edited):
     failures: _Count = 0
 
     def counted(self, calls: Iterable[tuple[str, int]], failures: int = 0) -> ToolStats:
-        """Return these and some more calls, (tool, how often)."""
+        """Return the statistics with more calls: (tool, how often)."""
         by_tool, total = dict(self.by_tool), self.total_calls
         for tool, times in calls:
             name = tool if tool in by_tool or len(by_tool) < MAX_TOOL_NAMES else OTHER_TOOLS
@@ -105,7 +105,7 @@ class TokenUsage(Edited):
 
 
 class Mark(Edited):
-    """Up to which turn of its log a document goes; None: the file does not say."""
+    """The number of the last turn of the log that is in a document; None: the file does not say."""
 
     turns: _Count | None = None
 
@@ -134,12 +134,12 @@ class SessionDocument(Edited):
         return sum(entry.tokens for entry in self.recent_history)
 
     def up_to(self, turns: int | None) -> SessionDocument:
-        """Return it with another last turn."""
+        """Return the document with another number of its last turn."""
         return self.model_copy(update={MARK: self.honeybadger.model_copy(update={"turns": turns})})
 
 
 def empty_document(session: str, turns: int = 0) -> SessionDocument:
-    """Return a document in which nothing is, of a session whose turns up to `turns` are forgotten."""
+    """Return an empty document that leaves out the turns up to `turns`."""
     return SessionDocument(session_id=session, honeybadger=Mark(turns=turns))
 
 
@@ -167,13 +167,12 @@ def with_restored(document: SessionDocument, turns: Sequence[Turn]) -> SessionDo
 
 
 def with_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocument:
-    """Return the document with the turns that are behind it; those it has already are passed over.
+    """Return the document with the turns that are not in it yet.
 
-    A turn without the numbers of a model counts by its own estimate: as output when the assistant said it, else as
+    A turn without a model's token counts counts with its own estimate: as output if the role is assistant, else as
     input.
 
     Args:
-        document: says up to which turn it goes.
         turns: oldest first.
     """
     seen = document.turns or 0
@@ -208,7 +207,7 @@ def with_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocum
 
 
 def version_of(document: SessionDocument) -> str:
-    """Return a name for what an update may overwrite: it stays the same while turns are added."""
+    """Return the version of the members that an update may overwrite; new turns do not change it."""
     value = [
         document.system_state,
         document.facts,
@@ -229,7 +228,7 @@ def members_of(document: SessionDocument) -> dict[str, Any]:
 
 
 def dump_document(document: SessionDocument) -> bytes:
-    """Return the file: indented, the seed's members first, what others added after them, our mark last."""
+    """Return the bytes of the file: indented, the seed's members first, then unknown ones, our mark last."""
     members = document.model_dump()
     mark = members.pop(MARK)
     return orjson.dumps({**members, MARK: mark}, option=READABLE)
@@ -239,7 +238,7 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
     """Return the document of a file; a missing member is empty, an unknown one is kept.
 
     Args:
-        session: its name is where it lies, whatever the file says.
+        session: its name by the path, whatever the file says.
     Raises ValueError if it is not a session document; the message says where and why.
     """
     return _parsed(data).model_copy(update={"session_id": session})

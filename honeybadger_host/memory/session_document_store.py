@@ -1,6 +1,6 @@
-"""Session documents (CM2, CM5): the newest version of each, and the turns of the log behind it.
+"""Session documents (CM2, CM5): the newest version of each, with the later turns of its log.
 
-A version has what requests and people set; messages and counts come from the log, and stand in the file
+A version has the members that requests and people set; messages and counts come from the log
 (docs/decisions/014-session-documents.md).
 """
 
@@ -47,8 +47,8 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-WRITE_OUT_SECONDS = 2.0  # after the last turn, until the document on disk has it, too
-# Turns that are folded into a document at most; a summary has no room for older ones, it counts them.
+WRITE_OUT_SECONDS = 2.0  # seconds after the last turn until the file has it, too
+# Newest turns of the log that are folded into a document at most; older ones are only counted in the summary.
 _MAX_BEHIND: Final = 1000
 _LAST_WRITES_SECONDS: Final = 3.0
 # A file system may give a file a later time, for which no calendar has a date.
@@ -57,10 +57,10 @@ _LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A document as it is now, the turns of the log included.
+    """A document as it is now, with all turns of the log.
 
     Args:
-        data: the file, which may lack the newest turns; None: there is none.
+        data: its newest version, which may lack the newest turns; None: there is none.
         skipped: lines of the log's window that are not turns.
         fault: place and fault of the newest of them.
     """
@@ -72,7 +72,7 @@ class View:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was ever said or kept in the session."""
+        """Whether the session has neither a document nor a message."""
         return self.data is None and not self.document.recent_history
 
 
@@ -89,7 +89,7 @@ class _Version:
 
 @lru_cache(MAX_SESSIONS)
 def _parsed(data: bytes, session: str) -> _Version:
-    """Return a version; a context and a turn need the same one again. Raises ValueError."""
+    """Return a version, parsed; cached, since contexts and turns need the same one again. Raises ValueError."""
     return _Version(parse_document(data, session))
 
 
@@ -98,10 +98,10 @@ class _Working:
     """The state of a session during one batch of requests.
 
     Args:
-        base: the newest version as it will be; the turns in `behind` come after it.
-        data: that version; None: there is none.
+        base: the newest version with everything decided so far; the turns in `behind` come after it.
+        data: the bytes of that version; None: there is none.
         entries, tokens: of the history with those turns.
-        tombstone: what `deleted_file` will hold; `deletion` is what that says.
+        tombstone: the content of `deleted_file` after this batch; `deletion`: the same, parsed.
     """
 
     base: SessionDocument
@@ -112,7 +112,7 @@ class _Working:
     tombstone: bytes | None = None
     deletion: Deletion = field(default_factory=lambda: Deletion())
     whole: SessionDocument | None = None
-    """Base and turns together, once somebody wanted them."""
+    """Base and turns together, once they were needed."""
 
     @classmethod
     def of(cls, base: SessionDocument, data: bytes | None, behind: list[Turn]) -> _Working:
@@ -123,12 +123,11 @@ class _Working:
 class Sessions:
     """The documents of all sessions.
 
-    `read` and `names` may run on any thread; for a batch see `unit_of_work`; `write_out` when nothing waits.
+    `read` and `names` may run on any thread; for a batch see `unit_of_work`; `write_out` is called when nothing waits.
 
     Args:
         current: returns the newest version of a file, see `Documents.current`.
         render: writes a file whose derived members changed, see `Documents.render`.
-        kept: keeps the documents of files.
     """
 
     def __init__(
@@ -147,38 +146,38 @@ class Sessions:
         self._clock = turn_logs.clock
         self.rules = Rules(is_document, with_derived_of, self.as_file)
         self.compactions = 0
-        """Since the start."""
+        """Number of compactions since the start."""
         self._working: dict[tuple[str, str], _Working] = {}
         self._lagging: OrderedDict[tuple[str, str], float] = OrderedDict()
-        """Sessions whose file lacks turns -> when the newest came; the longest quiet first."""
+        """Sessions whose file lacks turns -> when the newest turn came; the oldest first."""
 
     # ------------------------------------------------------------------------------------------------------- any thread
 
     def read(self, group: str, session: str) -> View:
-        """Return a document as it is. Raises WorldFailed if its file cannot be read."""
+        """Return a document as it is now. Raises WorldFailed if its file cannot be read."""
         base, data = self._version(group, session)
         base, behind = self._behind(group, session, base)
         window = self._turn_logs.load(group, session)
         return View(self._folded(base, behind), data, window.skipped, window.fault)
 
     def digest(self, group: str, session: str) -> Digest:
-        """Return the facts, tasks and summary of a document; turns add nothing to them. Raises WorldFailed."""
+        """Return the facts, tasks and summary of a document, without the later turns. Raises WorldFailed."""
         return self._newest(group, session)[0].digest
 
     def as_file(self, file: str, version: bytes) -> bytes:
-        """Return a version with the turns of the log, as its file is to hold it."""
+        """Return the bytes of the file for a version: with the later turns of the log."""
         group, session = _session_of(file)
         try:
             document = _parsed(version, session).document
             if document.turns == self._turn_logs.newest(group, session):
-                return version  # without a look into the log, which has just grown by the turns of this batch
+                return version  # without reading the log, which has just grown by the turns of this batch
             base, behind = self._behind(group, session, document)
         except WorldFailed:  # the log cannot be read
             return version
         return dump_document(self._folded(base, behind)) if behind else version
 
     def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
-        """Return the newest version, parsed and as it is. Raises WorldFailed if nobody knows a good one."""
+        """Return the newest version, parsed and as bytes; None: there is none. Raises WorldFailed."""
         version, data = self._newest(group, session)
         document = version.document
         if document.turns is None and not document.recent_history:
@@ -186,7 +185,7 @@ class Sessions:
         return document, data
 
     def _newest(self, group: str, session: str) -> tuple[_Version, bytes | None]:
-        """Return the newest version of a document, and as it is, or None if there is none. Raises WorldFailed."""
+        """Return the newest version, parsed and as bytes; None: there is none, it is empty. Raises WorldFailed."""
         file = session_file(group, session)
         data = self._current(file)
         try:
@@ -217,14 +216,14 @@ class Sessions:
     # ----------------------------------------------------------------------------------------------------- unit of work
 
     def load(self, group: str, session: str) -> None:
-        """Load what a decision about a session needs. Raises WorldFailed."""
+        """Load a session for decisions about it. Raises WorldFailed."""
         if (group, session) not in self._working:
             document, data = self._version(group, session)
             base, behind = self._behind(group, session, document)
             self._working[group, session] = _Working.of(base, data, behind)
 
     def load_removal(self, group: str, session: str) -> None:
-        """Load what `remove` needs. Raises WorldFailed."""
+        """Load a session and its last deletion for `remove`. Raises WorldFailed."""
         self.load(group, session)
         working = self._working[group, session]
         working.tombstone = self._current(deleted_file(group, session))
@@ -238,7 +237,7 @@ class Sessions:
         return View(working.whole, working.data)
 
     def write(self, group: str, session: str, document: SessionDocument) -> FileWritten:
-        """Return the change that makes a document the file."""
+        """Return the change that writes a document."""
         working = self._working[group, session]
         file, data = session_file(group, session), dump_document(document)
         return FileWritten(group, "session", file, data, working.data, turns_file(group, session))
@@ -247,7 +246,7 @@ class Sessions:
         """Return the changes that new turns cause: the first document, or a compacted one if a limit is exceeded.
 
         Args:
-            changes: one at least, all of one session.
+            changes: at least one, all of one session.
         """
         change = changes[-1]
         working = self._working.get((change.group, change.session))
@@ -263,7 +262,7 @@ class Sessions:
         return (self.write(change.group, change.session, document),)
 
     def compacted(self, group: str, session: str, document: SessionDocument, now: datetime) -> Compacted:
-        """Return a document within its limits; when that changed it, it is counted and said."""
+        """Return a document within its limits; a change is counted and logged."""
         compacted = compact(document, now, self.limits)
         if compacted.is_changed:
             self.compactions += 1
@@ -280,13 +279,12 @@ class Sessions:
     def remove(
         self, group: str, session: str, sender: str, now: datetime, *, begins_again: bool
     ) -> tuple[tuple[Whole, ...], int]:
-        """Return the changes that delete a document, so that no turn of before comes back, and the number of the last
-        turn that contexts leave out from now on.
+        """Return the changes that delete a document, and the number of the last turn that contexts leave out then.
+
+        The turns so far do not come back into the document. There are no changes if there is nothing to delete.
 
         Args:
-            begins_again: contexts leave out earlier turns.
-        Returns:
-            No changes when there is nothing to delete.
+            begins_again: contexts leave out the turns so far, too.
         """
         working = self._working[group, session]
         turns = self.view(group, session).document.turns or 0
@@ -351,9 +349,9 @@ class Sessions:
         self._working.clear()
 
     def write_out(self) -> bool:
-        """Bring the file up to date that lags behind its log the longest, if its session is quiet; return whether.
+        """Write the file that has lacked turns for longest, if its session is quiet; return whether one was written.
 
-        In the writer's place. Not a change: the journal has the turns already.
+        Called in the writer's place. It is no change: the journal has the turns already.
         """
         key = next(iter(self._lagging), None)
         if key is None or self._clock() - self._lagging[key] < WRITE_OUT_SECONDS:
@@ -362,7 +360,7 @@ class Sessions:
         return True
 
     def write_out_all(self) -> None:
-        """Bring the files up to date, as the last thing before the end, for a few seconds; the logs have the rest."""
+        """Write all files that lack turns, for a few seconds before the host ends; the logs have the rest."""
         until = self._clock() + _LAST_WRITES_SECONDS
         for key in list(self._lagging):
             if self._clock() > until:
@@ -372,13 +370,13 @@ class Sessions:
 
     def _write_out(self, key: tuple[str, str]) -> None:
         del self._lagging[key]
-        with contextlib.suppress(WorldFailed):  # something is in the way; the log has every turn
+        with contextlib.suppress(WorldFailed):  # the file cannot be written; the log has every turn
             self._render(session_file(*key))
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
     def _behind(self, group: str, session: str, document: SessionDocument) -> tuple[SessionDocument, list[Turn]]:
-        """Return the document with a mark that fits the log, and the turns that come after it."""
+        """Return the document with a mark that fits the log, and the turns after it."""
         window = self._turn_logs.load(group, session)
         covered = _covered(document, window)
         base = document if document.turns == covered else document.up_to(covered)
@@ -393,7 +391,7 @@ class Sessions:
         return with_left_out(base, missing - len(behind), self.limits) if missing > _MAX_BEHIND else base, behind
 
     def _folded(self, base: SessionDocument, behind: Sequence[Turn]) -> SessionDocument:
-        """Return both together; compacted when the turns alone are too many, as in a log older than its document."""
+        """Return the document with the turns; compacted if they alone are too many, as in a log without a document."""
         document = with_turns(base, behind)
         if len(behind) > self.limits.max_entries:
             document = compact(document, datetime.now(UTC), self.limits).document
@@ -401,7 +399,7 @@ class Sessions:
 
 
 def _session_of(file: str) -> tuple[str, str]:
-    """Return group and session of a document or of what its deletion leaves; of any other file nobody's."""
+    """Return group and session of a document, or of the record of its deletion; empty for any other file."""
     match file.split("/"):
         case ["data", "context", group, name]:
             return group, name.removesuffix(".deleted").removesuffix(".json")
@@ -410,10 +408,10 @@ def _session_of(file: str) -> tuple[str, str]:
 
 
 def _covered(document: SessionDocument, window: Window) -> int:
-    """Return up to which turn of its log a document goes.
+    """Return the number of the last turn of the log that is in a document.
 
-    When the file does not say, because a person wrote it, or says more than the log has, because the log was deleted,
-    the time of its newest message tells.
+    The file may not say it, because a person wrote it, or name a turn that the log no longer has. Then the time of its
+    newest message decides.
     """
     if document.turns is not None and document.turns <= window.last_number:
         return document.turns

@@ -1,4 +1,4 @@
-"""The files of a session's document (CM5): the document itself, and what a deletion leaves."""
+"""The files of a session's document (CM5): the document itself, and the record of its deletion."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ def session_file(group: str, session: str) -> str:
 
 
 def deleted_file(group: str, session: str) -> str:
-    """Return the path, below the home, of the record of a deletion: up to which turn the document is forgotten."""
+    """Return the path, below the home, of the record of a deletion."""
     return f"{session_file(group, session)}.deleted"
 
 
 class Deletion(Edited):
-    """The marker that a deletion leaves.
+    """The record of the last deletion of a document.
 
     Args:
-        turns: number of the last turn that the document does not get back; 0: nothing was deleted.
-        context_begins_after: likewise, for contexts; `context_begins_at` is when that was said.
+        turns: number of the last turn that the document leaves out; 0: nothing was deleted.
+        context_begins_after: number of the last turn that contexts leave out, too; `context_begins_at` is when this was
+            asked for.
     """
 
     turns: Count = 0

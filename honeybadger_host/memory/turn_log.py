@@ -29,14 +29,14 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-# How far back a window is looked for, 1 s: past that much garbage it is as good as empty.
+# Bytes of the end of a log that are searched for turns, which takes 1 s; with so much garbage it counts as empty.
 _MAX_TAIL_LENGTH: Final = 256 * 1024 * 1024
-# Highest number of a turn: later ones must be numbers that every JSON reader keeps.
+# Highest number of a turn, so that later numbers still fit what every JSON reader keeps.
 _LAST_NUMBER: Final = 10**15
 
 
 _KEY: Final = b'"key":"'
-_NUMBERED: Final = re.compile(rb'{"turn":(\d{1,16}),')  # how a line of the host begins
+_NUMBERED: Final = re.compile(rb'{"turn":(\d{1,16}),')  # beginning of a line that the host wrote
 
 
 def turns_file(group: str, session: str) -> str:
@@ -105,7 +105,7 @@ def parse_turn(line: bytes) -> Turn:
 
 
 def data_in(line: bytes) -> str | None:
-    """Return the data of a turn's line as it came, or None if it has none, or it was forgotten."""
+    """Return the data of a turn's line as it was sent, or None if it has none, or the data was forgotten."""
     data = orjson.loads(line).get("data")
     try:
         orjson.loads(data)
@@ -130,7 +130,7 @@ class Mark:
         return any(first <= number <= last for first, last in self.ranges)
 
 
-# How the line of a mark begins -> whether it withdraws.
+# Beginning of a mark's line -> whether it withdraws.
 _MARKS: Final = {b'{"withdrawn":': True, b'{"restored":': False}
 
 
@@ -162,7 +162,11 @@ def is_withdrawn(number: int, marks: Sequence[Mark]) -> bool:
 
 
 def ranges_of(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return the first and the last of each run of numbers, which rise."""
+    """Return the first and the last of each run of consecutive numbers.
+
+    Args:
+        numbers: in ascending order.
+    """
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:
@@ -179,10 +183,10 @@ class Window:
     Args:
         turns: oldest first, without withdrawn ones.
         last_number: number of the newest turn of the log, withdrawn or not; 0 when it has none.
-        skipped: lines among those looked at that are not turns.
-        signature: of the log when it was read; None when there is none.
+        skipped: number of read lines that are not turns.
+        signature: of the log when it was read; None: there is no log.
         fault: place and fault of the newest of those lines.
-        is_young: the log was written to a moment before it was read, see `file_cache.is_young`.
+        is_young: the log was written to just before it was read, see `file_cache.is_young`.
     """
 
     turns: tuple[Turn, ...]

@@ -1,4 +1,4 @@
-"""The newest turns of the sessions that are in use, kept in memory while their logs are as they were (AM1, AB5)."""
+"""The newest turns of the sessions in use, kept in memory while their logs do not change (AM1, AB5)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-IDLE_SECONDS = 3600.0  # a session unused for this long leaves memory; its log stays
-MAX_SESSIONS = 1024  # sessions in memory; the least recently used leave first
-# A session used so recently stays, whatever the limits: a request between its loading and its decision needs it.
+IDLE_SECONDS = 3600.0  # a session that was not used for this long is dropped from memory; its log stays
+MAX_SESSIONS = 1024  # sessions in memory; above it the least recently used are dropped
+# A session used within this time is never dropped: a request between loading and decision needs it.
 _IN_USE_SECONDS: Final = 10.0
 
 
@@ -42,7 +42,7 @@ class _Session:
     ahead: list[Turn] = field(default_factory=list)
     """Turns decided in the batch that is not committed yet."""
     marked: list[TurnsMarked] = field(default_factory=list)
-    """Likewise, what withdraws and restores turns."""
+    """Withdrawals and restorations of turns that were decided in this batch."""
 
 
 class TurnLogs:
@@ -52,8 +52,8 @@ class TurnLogs:
 
     Args:
         window_turns: turns kept of each session.
-        idle_seconds: a session unused for this long leaves memory; its log stays.
-        max_sessions: beyond it the least recently used leave.
+        idle_seconds: a session that was not used for this long is dropped from memory.
+        max_sessions: above it the least recently used sessions are dropped.
         clock: monotonic seconds.
     """
 
@@ -80,9 +80,9 @@ class TurnLogs:
         return len(self._sessions)
 
     def load(self, group: str, session: str) -> Window:
-        """Return the window, reading the log when it is not in memory or changed behind the host's back.
+        """Return the window; the log is read if it is not in memory or somebody else has changed it.
 
-        Raises WorldFailed if something that is not a file is in its place.
+        Raises WorldFailed if the log is not a plain file.
         """
         key = (group, session)
         path = self.home / turns_file(group, session)
@@ -108,7 +108,7 @@ class TurnLogs:
         self._sessions.move_to_end(key)
 
     def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]:
-        """Return the turns behind a number, the newest `most` at most, oldest first. Raises WorldFailed."""
+        """Return the turns with a higher number than `after`, the newest `most`, oldest first. Raises WorldFailed."""
         window = self.load(group, session)
         wanted = min(window.last_number - after, most)
         if wanted > len(window.turns) == self._window_turns:
@@ -140,7 +140,7 @@ class TurnLogs:
         return None if held is None else held.window.last_number + len(held.ahead)
 
     def last_at(self, group: str, session: str) -> datetime | None:
-        """Return when the newest turn was said, or None if there is none. The session must be loaded."""
+        """Return the time of the newest turn, or None if there is none. The session must be loaded."""
         held = self._sessions[group, session]
         newest = held.ahead[-1:] or held.window.turns[-1:]
         return newest[0].at if newest else None
@@ -164,7 +164,7 @@ class TurnLogs:
         return self._sessions[group, session].marked
 
     def apply(self, change: Change) -> None:
-        """Count a turn that was decided and is not written yet."""
+        """Note a turn, or a mark on turns, that was decided and is not written yet."""
         if isinstance(change, TurnAdded | TurnsMarked):
             key = (change.group, change.session)
             held = self._sessions[key]
@@ -175,7 +175,7 @@ class TurnLogs:
             self._ahead.add(key)
 
     def end_batch(self, written: Iterable[Change]) -> None:
-        """Drop applied changes and note what was written."""
+        """Drop applied changes and note the written ones."""
         with self._lock:
             for key in self._ahead:
                 held = self._sessions[key]
@@ -207,7 +207,7 @@ class TurnLogs:
             expected = window.signature.size + sum(len(change.data) for change in changes)
             may_be_torn = window.is_young and window.skipped  # it was read while the last line was written
             if signature.inode != window.signature.inode or signature.size > expected or may_be_torn:
-                signature = NEVER_SEEN  # or somebody else changed it, too: the next `load` reads it
+                signature = NEVER_SEEN  # somebody else has changed it: the next `load` reads it
         turns = [*window.turns, *turns][-self._window_turns :]
         return Window(tuple(turns), last_number, window.skipped, signature, window.fault)
 

@@ -1,7 +1,7 @@
 """How far each session is consolidated, and which turns contexts replay (AB1, AB5).
 
 `data/consolidated/<group>/<session>.json` is the watermark: the turns up to it are in HISTORY.md and summary.md; they
-stay in the log. What comes after it is replayed, so there is no gap between a summary and the turns below it.
+stay in the log. Later turns are replayed, so there is no gap between a summary and the turns below it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-MIN_KEPT: Final = 2
-# Turns that stay when older ones are consolidated, and all that is replayed when nothing ever is (AB1).
+MIN_KEPT: Final = 2  # turns that stay at least when older ones are consolidated (AB1)
+# Turns that stay at most when older ones are consolidated, and that are replayed at most without consolidation (AB1).
 MAX_KEPT: Final = 10
 
 
@@ -32,12 +32,11 @@ class Watermark(Edited):
 
     Args:
         turn: number of the last consolidated turn; 0: none.
-        at: when that was done.
-        proposal: what did it.
-        part: SHA-256 of the session's part of summary.md as it was written; another one was edited by a person.
-        passes: how often it was consolidated, passes that were taken back included.
-        again: first and last number of turns whose pass was taken back when later ones stood: they are consolidated
-            again.
+        at: when it was consolidated.
+        proposal: id of the proposal that did it.
+        part: SHA-256 of the session's part of summary.md as it was written; any other was edited by a person.
+        passes: how often it was consolidated, reverted passes included.
+        again: first and last number of turns to consolidate again: their pass was reverted, later ones were not.
     """
 
     v: Literal[1] = 1
@@ -54,12 +53,12 @@ def watermark_file(group: str, session: str) -> str:
 
 
 def inferred_file(group: str) -> str:
-    """Return the file that says up to when a group's turns were read for preferences, below the home folder."""
+    """Return the path, below the home folder, of the time up to which a group's turns were read for preferences."""
     return f"data/consolidated/{group}.json"
 
 
 def dreamt_file(group: str) -> str:
-    """Return the file that says when a group dreamt last, below the home folder."""
+    """Return the path, below the home folder, of the time of a group's last dream."""
     return f"data/consolidated/{group}.dream.json"
 
 
@@ -81,11 +80,11 @@ class Watermarks:
         self._kept = kept
 
     def read(self, group: str, session: str) -> Watermark | None:
-        """Return a session's watermark, or None if it has none, or it cannot be read, which is logged."""
+        """Return a session's watermark, or None if it has none. An unreadable one is logged and counts as none."""
         return self.of(watermark_file(group, session))
 
     def of(self, file: str) -> Watermark | None:
-        """Return the same for any such file."""
+        """Return the watermark in a file; see `read`."""
         try:
             return self._kept.value(file, lambda: parse_watermark(read_whole(self._kept.home / file)))
         except (ValueError, WorldFailed) as error:
@@ -93,18 +92,18 @@ class Watermarks:
             return None
 
     def sessions(self, group: str) -> frozenset[str]:
-        """Return the sessions of a group that have one."""
+        """Return the sessions of a group that have a watermark."""
         names = names_in(self._kept.home / "data" / "consolidated" / group)
         return frozenset(name.removesuffix(".json") for name in names)
 
 
 def begins_after(last_number: int, mark: Watermark | None, memory_window: int) -> int:
-    """Return the number of the turn behind which a session's active window begins.
+    """Return the number of the last turn before a session's active window.
 
-    A log that was there before consolidation was begins with its newest turns: nobody pays for the past.
+    In a log without a watermark the window begins with the newest turns, so that no model is paid to read a long past.
 
     Args:
-        last_number: of the newest turn.
+        last_number: number of the newest turn.
     """
     if mark is not None and mark.turn <= last_number:  # else the log was removed and began again
         return mark.turn
@@ -123,7 +122,7 @@ def replayed(turns: Sequence[Turn], after: int, least: int, memory_window: int) 
         turns: oldest first.
         after: see `begins_after`.
         least: minimum number of turns to replay, consolidated or not.
-        memory_window: 0: nothing is ever consolidated, and the newest ten are all.
+        memory_window: 0: nothing is consolidated, and the newest ten are replayed at most.
     """
     if not memory_window:
         return turns[-min(least, MAX_KEPT) :]

@@ -33,12 +33,12 @@ class Label:
     """An entry without its data.
 
     Args:
-        key: one visible line, unique in its session, case and all.
+        key: one visible line, unique in its session; upper and lower case differ.
         tags: each once; may be empty.
         stored_at: UTC, whole milliseconds.
-        expires_at: likewise; from then on there is no such entry.
-        by: the sender's folder it came from.
-        characters: of its data.
+        expires_at: likewise; from then on the entry does not exist for anybody.
+        by: the name of its sender.
+        characters: number of characters of its data.
     """
 
     key: str
@@ -50,15 +50,15 @@ class Label:
     characters: int
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether there is no such entry any more.
+        """Return whether the entry has expired.
 
-        The clock on the wall decides, so an expiry survives a restart. A clock that is set back may lengthen a life
-        once, by at most its own length: an entry from further in the future than it was to live is from another time.
+        The wall clock decides, so that an expiry survives a restart. A clock that is set back may lengthen a life by at
+        most its own length: an entry that was stored further in the future counts as expired.
         """
         return now >= self.expires_at or now < self.stored_at - (self.expires_at - self.stored_at)
 
     def remaining(self, now: datetime) -> timedelta:
-        """Return how long it lives on: never longer than it was to live when it was saved."""
+        """Return how long the entry still lives, never longer than the life it was saved with."""
         return max(timedelta(0), min(self.expires_at - now, self.expires_at - self.stored_at))
 
 
@@ -82,9 +82,9 @@ class Inventory:
 
     Args:
         source: the session's folder, below the home folder.
-        lines: by key.
-        problem: why the folder cannot be read; None: it can.
-        absent_why: said when there are no lines.
+        lines: sorted by key.
+        problem: why the folder cannot be read; None: it was read.
+        absent_why: why there are no lines.
     """
 
     source: str
@@ -97,10 +97,10 @@ class Inventory:
 
 
 def file_name(name: str) -> str:
-    """Return a name for a file or a folder that nothing else gets, also where upper and lower case are the same.
+    """Return a unique name of a file or folder, unique also on file systems that ignore case.
 
-    Lower-case ASCII letters, digits, `_`, `-`, and dots behind the first character stand as they are; every other byte
-    of its UTF-8 is `%` and two hex digits. What gets too long ends with `~` and its SHA-256.
+    Lower-case ASCII letters, digits, `_`, `-`, and dots after the first character stay; every other byte of the UTF-8
+    becomes `%` and two hex digits. A name that gets too long is cut and ends with `~` and its SHA-256.
     """
     data = name.encode()
     parts = [
@@ -149,7 +149,7 @@ class _File(Edited):
 
 
 def parse_working(data: bytes) -> tuple[WorkingEntry, str]:
-    """Return the entry a file holds and the session it says it is of; a time without a zone is UTC.
+    """Return the entry in a file, and the session that the file names; a time without a zone is UTC.
 
     Raises ValueError: names the fault.
     """
@@ -159,7 +159,7 @@ def parse_working(data: bytes) -> tuple[WorkingEntry, str]:
 
 
 def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
-    """Return the entry of one file of a session. Raises ValueError if it is none, or another file's."""
+    """Return the entry of one file of a session. Raises ValueError if it is none, or belongs into another file."""
     entry, of_session = parse_working(data)
     if of_session != session or working_file(group, session, entry.label.key) != file:
         raise ValueError("it holds the entry of another key or session, as a copy does: rename it, or correct it")
@@ -170,7 +170,7 @@ def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
 
 
 def live(labels: Iterable[Label], now: datetime) -> list[Label]:
-    """Return the entries that have not expired, by key."""
+    """Return the entries that have not expired, sorted by key."""
     return sorted((label for label in labels if not label.is_expired(now)), key=lambda label: label.key)
 
 
@@ -191,17 +191,16 @@ def inventory_line(label: Label, now: datetime) -> str:
 
 
 def span_text(span: timedelta) -> str:
-    """Return `4m32s`, `0m05s`, `1h00m00s`, the begun second left out."""
+    """Return `4m32s`, `0m05s`, `1h00m00s`, rounded down to seconds."""
     minutes, seconds = divmod(int(span.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02}m{seconds:02}s" if hours else f"{minutes}m{seconds:02}s"
 
 
 def cut_inventory(lines: Sequence[InventoryLine], share_tokens: int) -> tuple[str, int]:
-    """Return the lines that fit a share, in order, and how many were left out, soonest to expire first.
+    """Return the lines that fit a share, in order, and how many were left out: those that expire soonest.
 
-    Returns:
-        ("", all of them) if not even one fits with the line that says so.
+    The text is empty if no line fits together with the line that says how many are left out.
     """
     mark = "[... {} more that expire sooner, see list_working_memory]\n"
     room = share_tokens - estimate_tokens(mark.format(len(lines))) - 1

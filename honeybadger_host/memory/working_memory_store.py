@@ -41,7 +41,7 @@ class SessionLabels:
     """The labels of one session.
 
     Args:
-        labels: file -> label, expired ones as long as their files are there.
+        labels: file -> label, with expired ones while their files exist.
         skipped: files that are not entries.
     """
 
@@ -52,7 +52,7 @@ class SessionLabels:
 class WorkingMemoryStore:
     """The entries of all sessions.
 
-    `look` and the readings may run on any thread; for a batch see `unit_of_work`.
+    `look`, `read`, `read_all` and `inventory` may run on any thread; for a batch see `unit_of_work`.
 
     Args:
         read: returns the newest version of a file, see `Documents.read`.
@@ -66,7 +66,7 @@ class WorkingMemoryStore:
         self._read = read or (lambda file: read_whole(f"{home}/{file}"))
         self._kept = kept or KeptFiles(home)
         self._views: dict[str, dict[str, Label]] = {}
-        """Session's folder -> file -> label, as after everything decided in this batch."""
+        """Session's folder -> file -> label, with all changes decided in this batch."""
 
     # ----------------------------------------------------------------------------------------------- one batch
 
@@ -77,7 +77,7 @@ class WorkingMemoryStore:
             self._views[folder] = dict(self.look(group, session).labels)
 
     def view(self, group: str, session: str) -> Mapping[str, Label]:
-        """Return file -> label once everything decided so far is written. The session must be loaded."""
+        """Return file -> label, with all changes decided so far. The session must be loaded."""
         return self._views[session_folder(group, session)]
 
     def apply(self, change: Change) -> None:
@@ -107,7 +107,7 @@ class WorkingMemoryStore:
         return SessionLabels(labels, skipped)
 
     def read(self, group: str, session: str, key: str) -> WorkingEntry | None:
-        """Return one entry, expired or not, or None if there is none. Raises WorldFailed: its file is not an entry."""
+        """Return one entry, expired or not, or None if there is none. Raises WorldFailed if its file is no entry."""
         file = working_file(group, session, key)
         data = self._read(file)
         return None if data is None else checked(data, group, session, file)
@@ -118,7 +118,7 @@ class WorkingMemoryStore:
         return [entry for entry in entries if not entry.label.is_expired(now)]
 
     def inventory(self, group: str, session: str, now: datetime) -> Inventory:
-        """Return a session's entries as the context lists them; an unreadable folder is named in the answer."""
+        """Return a session's entries as the context lists them; an unreadable folder is named in `problem`."""
         source = f"{session_folder(group, session)}/"
         try:
             return inventory(source, self.look(group, session).labels.values(), now)
@@ -143,7 +143,7 @@ class WorkingMemoryStore:
                 yield file, None
 
     def _entry_in(self, group: str, session: str, file: str) -> WorkingEntry | None:
-        """Return the entry in a file, or None if it is none, which is logged, or it is gone. Raises WorldFailed."""
+        """Return the entry in a file, or None if the file is gone or no entry (logged). Raises WorldFailed."""
         data = self._read(file)
         try:
             return None if data is None else parse_own(data, group, session, file)
@@ -152,7 +152,7 @@ class WorkingMemoryStore:
             return None
 
     def over(self, is_over: Callable[[bytes], bool]) -> list[str]:
-        """Return the files of all sessions whose content `is_over` is true of."""
+        """Return the files of all sessions for whose content `is_over` is true."""
         found: list[str] = []
         for folder in self._home.glob(f"{ROOT}/*/*"):
             for name in filter(is_json_name, names_in(folder)):
@@ -164,7 +164,7 @@ class WorkingMemoryStore:
 
 
 def checked(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
-    """Return the entry of a file. Raises WorldFailed if it is none; to be mended or moved away by a person."""
+    """Return the entry of a file. Raises WorldFailed if it is none: a person must mend it or move it away."""
     try:
         return parse_own(data, group, session, file)
     except ValueError as error:
@@ -172,13 +172,13 @@ def checked(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
 
 
 def is_over(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]) -> bool:
-    """Return whether a file's entry has certainly expired; a file that is no entry has not.
+    """Return whether a file's entry has certainly expired; False for a file that is no entry.
 
     If the clock was set, entries may only seem expired or seem to be from the future. They stay on the disk until the
     clock has run on for their whole lifetime: then they have expired by any clock.
 
     Args:
-        was_watched_for: whether nobody set the clock in that many seconds.
+        was_watched_for: seconds -> whether the clock was not set during that time.
     """
     try:
         label = parse_working(data)[0].label

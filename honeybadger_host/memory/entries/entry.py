@@ -1,7 +1,7 @@
 """A long-term entry and its file: parsed, written, named after its text. Pure (RB1, RB4, AM3, AM6).
 
-`groups/<group>/memory/<category>/<id>.json`: the place says which entry it is, so a person moves one to another
-category by moving its file. Source: docs/decisions/013-entries.md.
+`groups/<group>/memory/<category>/<id>.json`: category and id are those of the path, so a person moves an entry to
+another category by moving its file. Source: docs/decisions/013-entries.md.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
-# A longer file is not an entry: 20 times what the largest request can make of one.
+# Size limit of an entry's file, in bytes: 20 times the largest that a request can make.
 MAX_ENTRY_FILE_BYTES: Final = 1024 * 1024
-# Crockford's base 32: no letter that is taken for another; lower case, for file systems that do not tell.
+# Crockford's base 32, without letters that look alike; lower case, for file systems that ignore case.
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID_CHARACTERS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing worth knowing for long.
+    """A long-term entry.
 
     Args:
         tags: labels, no two of which differ only in case; likewise `aliases`.
         created: UTC; None: a person wrote the file and did not say.
         updated: UTC, of the last save through the host; None as above.
-        by: the sender's folder that saved it first; None: a person wrote it.
-        name: of a document, as a file's: no other entry of the category has it. None: it is known by its text.
+        by: the name of the sender who saved it first; None: a person wrote it.
+        name: like a file name, unique in the category; None: the entry is known by its text.
         title: a name it is found under; `aliases`: further ones.
-        reinforced: how often the same was saved again.
-        pinned: only a person or an agent changes it: no pass over memory merges or archives it.
+        reinforced: how often the same text was saved again.
+        pinned: no pass over memory merges or archives it; only people and agents change it.
         more: the file's other members; kept when the host writes it.
-        origin: what the file says; None: it says none, see `known_origin`.
+        origin: as the file says; None: it says none, see `known_origin`.
     """
 
     id: str
@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def known_origin(self) -> Origin | None:
-        """Return the origin of its text, or None if nobody said."""
+        """Return the origin of its text, as stated or as its author implies, or None if it is not known."""
         return self.origin or origin_by(self.by)
 
 
@@ -133,11 +133,11 @@ class _File(Edited):
     reinforced: Count = 0
 
 
-_PLACED: Final = ("id", "category")  # members that say again where the entry lies; the place counts
+_PLACED: Final = ("id", "category")  # members that repeat the path; the path counts
 
 
 def parse_entry(data: bytes, file: str) -> Entry:
-    """Return the entry in a file. `{"content": "..."}` is enough; id and category are where it lies.
+    """Return the entry in a file. `{"content": "..."}` is enough; id and category are those of its path.
 
     Args:
         file: below the home folder.
@@ -151,7 +151,7 @@ def parse_entry(data: bytes, file: str) -> Entry:
     said = checked(_File, value)
     more = {member: what for member, what in (said.model_extra or {}).items() if member not in _PLACED}
     name: str | None = None
-    if isinstance(more.get("name"), str) and is_name(more["name"]):  # another is a member of the person's own
+    if isinstance(more.get("name"), str) and is_name(more["name"]):  # else it is the person's own member
         name = unicodedata.normalize("NFC", more.pop("name"))
     pinned = more.pop("pinned") is True if isinstance(more.get("pinned"), bool) else False
     return Entry(
@@ -175,7 +175,7 @@ def parse_entry(data: bytes, file: str) -> Entry:
 
 
 def dump_entry(entry: Entry) -> bytes:
-    """Return the bytes of an entry's file: indented JSON, a member that says nothing left out."""
+    """Return the bytes of an entry's file: indented JSON, mostly without empty members."""
     value: dict[str, Any] = {"id": entry.id, "content": entry.content}
     if entry.name is not None:
         value["name"] = entry.name
@@ -210,7 +210,7 @@ def name_in(file: str) -> str:
 
 
 def version_of(data: bytes) -> str:
-    """Return the name of what an entry's file holds, 16 characters; any change makes another."""
+    """Return the version of an entry: 16 characters, different after any change of its file."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -223,11 +223,11 @@ def show_time(at: datetime) -> str:
 
 
 def entry_id(category: str, normalised: str, salt: int = 0) -> str:
-    """Return the id of an entry, 12 characters (60 bits): the same text in the same category has the same.
+    """Return the id of an entry, 12 characters (60 bits): equal for the same text in the same category.
 
     Args:
         normalised: see `labels.folded`.
-        salt: the next one when an entry of that id says something else now.
+        salt: the next number if the entry of that id has another text by now.
     """
     text = f"{category.casefold()}\0{normalised}" + (f"\0{salt}" if salt else "")
     bits = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 4
@@ -235,15 +235,15 @@ def entry_id(category: str, normalised: str, salt: int = 0) -> str:
 
 
 def named_id(category: str, name: str, salt: int = 0) -> str:
-    """Return the id of an entry with a name: the same name in the same category has the same; see `entry_id`."""
-    return entry_id(category, f"\0{name}", salt)  # no normalised text begins so
+    """Return the id of an entry with a name: equal for the same name in the same category; see `entry_id`."""
+    return entry_id(category, f"\0{name}", salt)  # no normalised text begins with a zero byte
 
 
 def with_origin(before: Entry, after: Entry, said: Origin | None, *, is_claimed: bool) -> Entry:
-    """Return an entry after a change, with the origin of its text. A new text is no longer that of its file's author.
+    """Return an entry after a change, with the origin of its text; a new text has another origin.
 
     Args:
-        said: the origin of the new text; None: nobody knows.
+        said: the origin of the new text; None: it is not known.
         is_claimed: the sender stated it, so it counts for the old text, too.
     """
     if not is_claimed and after.content == before.content:
@@ -255,8 +255,8 @@ def with_origin(before: Entry, after: Entry, said: Origin | None, *, is_claimed:
 def reinforce(known: Entry, said: Entry) -> Entry:
     """Return the known entry after the same text was saved again.
 
-    The text and who said it first stay; tags, aliases and metadata are added to; where both have a title, or the same
-    member of the metadata, the new one counts.
+    The text and its first author stay; tags, aliases and metadata are added; of two titles, or two values of a member
+    of the metadata, the new one counts.
     """
     return replace(
         known,

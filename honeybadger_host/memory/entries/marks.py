@@ -25,8 +25,8 @@ class Origin:
     """The origin of an entry's text.
 
     Args:
-        is_claimed: the host has only the sender's word for it.
-        where: which file, page or tool it was.
+        is_claimed: the sender stated it, and the host cannot check it.
+        where: the file, page or tool it came from.
     """
 
     kind: OriginKind
@@ -35,13 +35,13 @@ class Origin:
 
 
 def origin_of(sender: str, claim: OriginKind | None, where: str | None, *, is_agent: bool) -> Origin | None:
-    """Return the origin of what a sender saves, or None if nobody knows.
+    """Return the origin of a sender's text, or None if it is not known.
 
     Args:
-        claim: what the sender says of it.
+        claim: the origin that the sender states.
         is_agent: whether the sender is an agent of this home.
     """
-    if sender == OPERATOR:  # a command of the operator's, who is a person, or brings in what others wrote
+    if sender == OPERATOR:  # the operator is a person, or imports others' texts
         return Origin(claim or "human", where=where)
     if claim is None:
         return Origin("agent") if is_agent else None
@@ -49,7 +49,7 @@ def origin_of(sender: str, claim: OriginKind | None, where: str | None, *, is_ag
 
 
 def origin_by(author: str | None) -> Origin | None:
-    """Return the origin of an entry that says none, as far as its author tells, or None if it was a person's file."""
+    """Return the origin that an entry's author implies, or None if the author implies none."""
     kind = _BY_AUTHOR.get(author)
     return None if kind is None else Origin(kind)
 
@@ -80,9 +80,9 @@ class Standing:
     """Whether an entry is still valid.
 
     Args:
-        supersedes: ids of those whose place it took, each once.
-        superseded_by: id of the entry that took its place; only in the archive.
-        valid_until: UTC; from then on nothing recalls it.
+        supersedes: ids of the entries that it replaced, each once.
+        superseded_by: id of the entry that replaced it; only in the archive.
+        valid_until: UTC; from then on it is not recalled.
     """
 
     supersedes: tuple[str, ...] = ()

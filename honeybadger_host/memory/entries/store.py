@@ -1,6 +1,6 @@
 """The folders of long-term entries: find an entry, spell a category, count entries.
 
-Folders are looked at when asked for, so what people do in them needs no event. Links are not followed.
+Folders are listed on demand, so changes by people need no event. Links are not followed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _MAX_REPORTED: Final = 10_000
 
 
 class EntryFiles:
-    """The entries' folders of all groups. Any thread.
+    """The folders of the entries of all groups. Any thread.
 
     Args:
-        home: groups are below it.
+        home: home folder.
     """
 
     def __init__(self, home: Path) -> None:
@@ -47,14 +47,14 @@ class EntryFiles:
         """Group -> its folders, below the home folder, as last seen."""
         self._look_again_at: dict[str, float] = {}
         self._spelled: dict[tuple[str, str], str] = {}
-        """(group, category in lower case) -> as it was spelled first."""
+        """(group, category in lower case) -> its first spelling."""
         self._reported: dict[str, int] = {}
         """File -> fingerprint of the bytes that were reported as malformed."""
 
     # ------------------------------------------------------------------------------------------------------ finding
 
     def find(self, group: str, entry_id: str) -> list[str]:
-        """Return the files of an id: none, one, or more when a person copied it to another category."""
+        """Return the files of an id: none, one, or several if a person copied it to another category."""
         name = f"{entry_id}.json"
         with self._lock:
             is_fresh = time.monotonic() < self._look_again_at.get(group, 0.0)
@@ -69,7 +69,7 @@ class EntryFiles:
 
         Args:
             is_new: the category will be made if it is missing, and this spelling is remembered.
-        Raises WorldFailed if something that is not a folder is in the place of one.
+        Raises WorldFailed if something else has the name of one of its folders.
         """
         placed = ""
         with self._lock:
@@ -158,7 +158,7 @@ class EntryFiles:
     # ------------------------------------------------------------------------------------------------------ reading
 
     def parse(self, file: str, data: bytes) -> Entry:
-        """Return the entry in a file. Raises ValueError, which is logged once for what the file holds now."""
+        """Return the entry in a file. Raises ValueError, which is logged once for each content of the file."""
         try:
             return parse_entry(data, file)
         except ValueError as error:

@@ -1,5 +1,5 @@
-"""The Markdown files of a group: read without a tear, divided into notes, and cut to what fits a budget.
+"""The Markdown files of a group: read whole, divided into notes, and cut to a budget.
 
-Reading order: `notes`, `archive` and `summary_parts` (what a file holds), `group_files` with `large_notes` (how it is
-read), `notes_together` and `budget` (what of it goes into a context).
+Reading order: `notes`, `archive` and `summary_parts` (the parts of a file), `group_files` with `large_notes` (reading),
+`notes_together` and `budget` (the part that goes into a context).
 """

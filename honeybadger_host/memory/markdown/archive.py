@@ -1,4 +1,4 @@
-"""The archive of a group: notes that left memory, signed as they were, and entries, each in its file. Pure."""
+"""The archive of a group: notes that left memory, with their signatures, and entries, each in its file. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Retired(NamedTuple):
     """A note that leaves MEMORY.md.
 
     Args:
-        span: its begin and end, see `notes.note_spans`.
-        why: what replaced it, or why it goes; one line for people.
+        span: its begin and end in bytes, see `notes.note_spans`.
+        why: what replaced it, or why it is archived; one line for people.
     """
 
     span: tuple[int, int]
@@ -31,7 +31,7 @@ class Retired(NamedTuple):
 
 
 def archived_file(file: str) -> str:
-    """Return where an entry's file goes when another takes its place, or it is retired."""
+    """Return the place in the archive of an entry's file."""
     group, rest = file.removeprefix("groups/").split("/", 1)
     return f"groups/{group}/archive/{rest}"
 
@@ -42,9 +42,9 @@ def archive_entry(
     """Return the changes that move an entry to the archive.
 
     Args:
-        data: what its file holds.
-        archived: what its place in the archive holds.
-        by: id of the entry that takes its place; None: none does, and its bytes stay as they are.
+        data: the content of its file.
+        archived: the content of its place in the archive; None: it is free.
+        by: id of the entry that replaces it; None: none does, and its bytes stay as they are.
     """
     kept = data if by is None else dump_entry(replace(entry, standing=replace(entry.standing, superseded_by=by)))
     return (
@@ -59,8 +59,8 @@ def archive_notes(
     """Return the changes that move notes from MEMORY.md to the archive. They must come first in a request.
 
     Args:
-        held: the bytes of MEMORY.md, and of no other version of it.
-        retired: at least one, each with another span.
+        held: the bytes of MEMORY.md that the spans were found in.
+        retired: at least one; no two have the same span.
         by: who moves them.
     """
     retired = sorted(retired)
@@ -76,7 +76,7 @@ def archive_notes(
 def archive_standing(
     group: str, held: bytes | None, notes: Iterable[bytes], why: str, by: str, now: datetime
 ) -> tuple[Change, ...]:
-    """Return the changes that move notes from MEMORY.md to the archive; none when no note is there unchanged.
+    """Return the changes that move those notes to the archive that stand unchanged in MEMORY.md; there may be none.
 
     Args:
         held: the bytes of MEMORY.md, None: there is none.
@@ -98,7 +98,7 @@ def bring_back_notes(
         held: the bytes of MEMORY.md, None: there is none.
         archive: those of the archive.
         removed: the changes that took them out, newest first.
-        gone: the notes that are to come back.
+        gone: the notes to put back.
     """
     text = held or b""
     for removal in removed:
@@ -109,10 +109,10 @@ def bring_back_notes(
 
 
 def leave_archive(group: str, archive: bytes | None, notes: Iterable[bytes]) -> tuple[Change, ...]:
-    """Return the change that removes notes from the archive; none when the archive has none of them.
+    """Return the change that removes notes from the archive; none if the archive has none of them.
 
     Args:
-        notes: as they were signed.
+        notes: with their signatures.
     """
     spans: set[tuple[int, int]] = set()
     for note in notes:

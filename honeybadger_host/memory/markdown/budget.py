@@ -16,10 +16,11 @@ from honeybadger_host.text.turn import Turn
 
 SHORTENED: Final = " [... shortened]\n"
 ABOVE: Final = "[... text above left out]\n"
-# Characters of a file for each token of a context: notes together may take half of what they take apart.
+# A file with more characters for each token of the share cannot fit: a token is about 4 characters, and notes below a
+# common heading may take half the tokens.
 _CHARACTERS_PER_TOKEN: Final = 8
-_MIN_SHARE: Final = 40  # tokens below which an author has no share of the notes: one short note
-_MAX_ROUNDS: Final = 2  # times that room left by folded notes is given out again
+_MIN_SHARE: Final = 40  # smallest share of an author in tokens: about one short note
+_MAX_ROUNDS: Final = 2  # how often the room that folded notes leave is divided again
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,11 @@ class CutNotes:
     """The part of a MEMORY.md that fits: the newest notes of each author.
 
     Args:
-        text: ready for the context; begins with what was left out.
-        left_out: number of notes, 0 when everything is in.
+        text: ready for the context; begins with a line that says how much was left out.
+        left_out: number of notes; 0: all are in.
         authors: author -> (notes in the text, notes in the file), the author of the newest note first.
         is_shortened: a note, or the text above the notes, was cut and marked.
-        has_lost_text: the text above the notes is not in, or not all of it.
+        has_lost_text: the text above the notes is not in, or only a part of it.
         why_together: see `Together.why`.
         has_folded_authors: whether a note that several authors wrote is shown once.
     """
@@ -112,13 +113,13 @@ class CutNotes:
 def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int] | None = None) -> CutNotes:
     """Return the newest notes of each author that fit a share, in the order of the file.
 
-    The authors share alike, and what one leaves goes to the others, so that nobody crowds out what others noted. What
-    nobody signed is one author's, the text above the notes the oldest of it.
+    All authors have equal shares, and unused parts go to the others, so that nobody crowds out others' notes. Unsigned
+    notes count as one author's, and the text above the notes as the oldest of them.
 
     Args:
         share_tokens: estimate; at least 1.
         unread: author -> notes of the file that are not in the book.
-    Source: HB5; users of peers lose facts when the head of MEMORY.md is kept and its tail is cut.
+    Source: HB5; users of similar programs lose facts because the end of MEMORY.md is cut off.
     """
     book = notes.book
     may_fit = not unread and len(book.preface) + sum(map(len, book.notes)) <= _CHARACTERS_PER_TOKEN * share_tokens
@@ -130,7 +131,7 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
     for_marks = next(tokens for tokens in (mark + above, mark, 0) if 2 * tokens <= share_tokens)
     room = share_tokens - for_marks
     cut = _cut(notes, room, unread or {}, for_marks)
-    # each author pays for a note that several wrote and that is shown once: the room that is left is given out again
+    # a note that several authors wrote counts for each of them and is shown once: divide the room that this leaves
     for _ in range(_MAX_ROUNDS if cut.has_folded_authors and cut.left_out else 0):
         room += share_tokens - estimate_tokens(cut.text)
         more = _cut(notes, room, unread or {}, for_marks)
@@ -165,11 +166,13 @@ def all_notes(notes: NotesInContext, unread: Mapping[str, int]) -> CutNotes:
 
 
 def newest_of_each(totals: Mapping[str, Sequence[int]], room: int) -> dict[str, tuple[int, int]]:
-    """Return author -> (how many of the newest notes fit its share of the room, what the share has left).
+    """Return author -> (how many of the newest notes fit its share of the room, how much of the share is left).
+
+    If the room is too small for a share each, the authors of the oldest notes are left out.
 
     Args:
-        totals: author -> what each note costs with all newer ones, newest first; the author of the newest note first.
-            Authors for whom there is hardly any room are left out, those of the oldest notes first.
+        totals: author -> cost of each note together with all newer ones, newest first; the author of the newest note
+            first.
     """
     needs = {author: totals[author][-1] for author in list(totals)[: max(1, room // _MIN_SHARE)]}
     found: dict[str, tuple[int, int]] = {}
@@ -190,9 +193,9 @@ def _assembled(
     """Return the kept notes below the marks for what is left out.
 
     Args:
-        counts: author -> notes that are kept.
+        counts: author -> number of kept notes.
         for_marks: tokens for these marks.
-        shortened: places.
+        shortened: places of notes that were cut.
     """
     in_file = book.counts + Counter(unread)
     authors = {name: (counts[name], in_file[name]) for name in {**book.by_author, **unread} if in_file[name]}
@@ -245,17 +248,16 @@ def _fitting(lines: Iterable[str], room: int) -> list[str]:
 
 
 def divide(room: int, needs: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, int]:
-    """Share `room` tokens: nobody gets more than it needs, what one leaves goes to the others by weight.
+    """Return name -> tokens of `room`: at most its need; the rest goes to the others by weight.
 
-    Returns:
-        name -> tokens, their sum at most `room`; every need in full when all fit.
+    The sum is at most `room`; if all needs fit, all are met in full.
     """
     given = dict.fromkeys(needs, 0)
     open_names = [name for name in needs if needs[name] > 0]
     room = max(0, room)
     while open_names and room > 0:
         total = sum(weights[name] for name in open_names)
-        do_all_fit = sum(needs[name] for name in open_names) <= room  # asked apart: a product of floats may fall short
+        do_all_fit = sum(needs[name] for name in open_names) <= room  # without rounding errors
         satisfied = [name for name in open_names if do_all_fit or needs[name] <= room * weights[name] / total]
         if not satisfied:
             for name in open_names:

@@ -1,4 +1,4 @@
-"""CLAUDE.md, MEMORY.md and summary.md, read without a tear (HB3, HB4)."""
+"""CLAUDE.md, MEMORY.md and summary.md, read whole: never half of a write (HB3, HB4)."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ class GroupFiles:
     Args:
         home: home folder.
         kept: keeps their texts.
-        edited_notes: knows the authors of edited notes; None: all notes are their signers'.
-        view: returns what a reader gets who found bytes in a file with a signature, see `Documents.view`.
+        edited_notes: the authors of edited notes; None: all notes are their signers'.
+        view: (file, its bytes, its signature) -> the bytes that readers get, see `Documents.view`.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class GroupFiles:
         return self.read(f"groups/{group}/{SUMMARY}")
 
     def size_warning(self, group: str) -> str | None:
-        """Return a warning when MEMORY.md is larger than half the limit, else None."""
+        """Return a warning if MEMORY.md is larger than half the limit, else None."""
         try:
             size = os.stat(f"{self._home}/groups/{group}/{MEMORY}", follow_symlinks=False).st_size
         except OSError:
@@ -147,7 +147,7 @@ class GroupFiles:
 
     def _load(self, file: str) -> GroupText | None:
         """Return a file's text. Raises FileProblem; Changing: it was written meanwhile."""
-        path = os.path.join(self._home, file)  # a profile may lie elsewhere, and is named by its whole path
+        path = os.path.join(self._home, file)  # a profile outside the home is named by its whole path
         try:
             fd, status = open_plain(path)
         except (FileNotFoundError, NotADirectoryError):

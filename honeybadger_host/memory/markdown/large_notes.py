@@ -17,7 +17,7 @@ _BLOCK_BYTES: Final = 1 << 20
 _MAX_HEADING_LENGTH: Final = 4096
 # The beginning of a note, with its author when it is signed; see `notes.SIGNED`.
 _NOTE: Final = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
-_MAX_AUTHORS: Final = 1000  # authors with a share of their own; notes of more count as nobody's
+_MAX_AUTHORS: Final = 1000  # authors with a share; the notes of all further authors count as unsigned
 _TEXT_ABOVE: Final = "\n"  # author of the text above the notes; no name has a line end
 
 
@@ -26,9 +26,9 @@ class _Notes:
     """The notes of one author, newest first.
 
     Args:
-        starts, lengths: of the newest notes, in bytes, as many as may be served.
-        size: bytes of these.
-        count: of all notes.
+        starts, lengths: offset and length of the newest notes, in bytes, as many as may be served.
+        size: sum of these lengths.
+        count: number of all notes.
     """
 
     starts: array[int] = field(default_factory=lambda: array("Q"))
@@ -47,15 +47,15 @@ class _Notes:
 def newest_notes(
     pread: Callable[[int, int], bytes], size: int, most_bytes: int, block_bytes: int = _BLOCK_BYTES
 ) -> tuple[str, dict[str, int]]:
-    """Return about `most_bytes` of a MEMORY.md, and author -> notes that are not in them.
+    """Return about `most_bytes` of a MEMORY.md, and author -> number of notes that are left out.
 
     All authors have equal shares, see `budget.newest_of_each`; the text above the notes has one, too. Bytes that are
     not UTF-8 are replaced.
 
     Args:
-        pread: number of bytes, offset -> what the file has there.
-        size: of the file; what comes behind is not looked at.
-        block_bytes: read at once.
+        pread: (number of bytes, offset) -> bytes of the file.
+        size: bytes of the file; later ones are not read.
+        block_bytes: bytes to read at once.
     """
     found = _survey(pread, size, most_bytes, block_bytes)
     unread = {author: notes.count for author, notes in found.items()}

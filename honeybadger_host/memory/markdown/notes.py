@@ -19,16 +19,16 @@ _SIGNATURE: Final = re.compile(r" \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d 
 # The first line of a note that the host wrote.
 SIGNED: Final = re.compile(rf"## (?P<section>.*){_SIGNATURE.pattern}")
 PREFACE: Final = -1  # place of the text above the notes
-_MAX_KEPT_LENGTH: Final = 500  # characters of a note that is kept in its parts
+_MAX_KEPT_LENGTH: Final = 500  # a note with more characters is parsed each time
 PINNED: Final = "(pinned)"
-NOBODY: Final = ""  # author of what nobody signed: what people write into the file themselves
+NOBODY: Final = ""  # author of unsigned text, which people write into the file
 
 
 class Note(NamedTuple):
     """A signed note.
 
     Args:
-        at: as it is written, `2026-11-21 06:05`.
+        at: as in the file, `2026-11-21 06:05`.
         content: without the dash and the indentation of its lines.
         quoted: the content as a context shows it.
     """
@@ -52,13 +52,13 @@ NOT_EDITED: Final[Mapping[str, EditedBy]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class NoteBook:
-    """A MEMORY.md, cut at its second-level headings, and below what the host wrote.
+    """A MEMORY.md, cut at its second-level headings and after the host's text of each signed note.
 
     Args:
         preface: the text before the first heading; may be empty.
-        notes: oldest first, each with its heading and the blank line behind it; what a person wrote below a signed
-            note is a note of its own, without a heading.
-        edited: editor of each note whose words differ from the signed ones, by its `stripped` text.
+        notes: oldest first, each with its heading and the blank line after it. Text that a person wrote below a signed
+            note is a separate note without a heading.
+        edited: text of a note, stripped -> the person who changed it.
     """
 
     preface: str
@@ -67,31 +67,31 @@ class NoteBook:
 
     @cached_property
     def places(self) -> Sequence[int]:
-        """Places of the preface and the notes; a signed heading is none when a person deleted the note below it."""
+        """Places of the preface and the notes; a signed heading without text is not a note: a person deleted that."""
         preface = [PREFACE] if self.preface.strip() else []
         return preface + [place for place, note in enumerate(self.notes) if not _is_deleted(note)]
 
     def signed(self, place: int) -> Note | None:
-        """Return a signed note in its parts, None if nobody signed it. A person who changed it is its author."""
+        """Return the parts of a signed note, or None if it is unsigned. A person who changed it is its author."""
         if place == PREFACE or (note := signed(self.notes[place])) is None:
             return None
         edited = self.edited.get(self.notes[place].strip()) if self.edited else None
         return note if edited is None else note._replace(**edited._asdict())
 
     def above(self, place: int) -> Note | None:
-        """Return the signed note that a person wrote something below, or None if the place is of anything else."""
+        """Return the signed note above a person's text, or None if the place is anything else."""
         is_below = place > 0 and not self.notes[place].startswith(_HEADING)
         return signed(self.notes[place - 1]) if is_below else None
 
     def written_below(self, place: int) -> EditedBy:
-        """Return the author of the text below a signed note; the time is empty until it is recorded."""
+        """Return the author of a person's text below a signed note; the time is empty until it is recorded."""
         return self.edited.get(self.notes[place].strip(), EditedBy(HUMAN, ""))
 
     @cached_property
     def by_author(self) -> Mapping[str, Sequence[int]]:
         """Author -> places of notes, newest first; the author of the newest first.
 
-        The preface is the oldest of what nobody signed.
+        The preface counts as the oldest unsigned note.
         """
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in range(len(self.notes) - 1, -1, -1):
@@ -130,9 +130,9 @@ def parse_notes(text: str, edited: Mapping[str, EditedBy] = NOT_EDITED) -> NoteB
 
 
 def note_spans(data: bytes) -> list[tuple[int, int]]:
-    """Return begin and end of each note of a MEMORY.md, in the order of `NoteBook.places`, ready to be taken out.
+    """Return begin and end, in bytes, of each note of a MEMORY.md, in the order of `NoteBook.places`.
 
-    The blank line before it belongs to a note, as the host writes it. Raises UnicodeDecodeError.
+    A span has all bytes to remove with its note, one blank line next to it included. Raises UnicodeDecodeError.
     """
     text = data.removeprefix(BOM)
     book = parse_notes(text.decode())
@@ -150,8 +150,8 @@ def note_spans(data: bytes) -> list[tuple[int, int]]:
     return spans
 
 
-# The text of a note that the host wrote: a list item, with further lines indented below it; in the archive with why it
-# is there.
+# The text of a note that the host wrote: a list item with indented lines below it; in the archive also a line that says
+# why it was archived.
 _ITEM: Final = re.compile(r"- [^\n]*(?:\n(?:[ \t\r]*\n)*  [^\n]*)*(?:\n> Archived [^\n]*)?")
 
 
@@ -166,7 +166,7 @@ def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:
     """Return the span to remove with a note: its lines and one of the blank lines around it.
 
     Args:
-        begin, end: of its lines, without the last line end.
+        begin, end: of its lines, in bytes, without the last line end.
     """
     after = data.find(b"\n", end) + 1 or len(data)
     if data[:begin].endswith((b"\n\n", b"\n\r\n")):
@@ -178,7 +178,7 @@ def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:
 
 
 def _is_deleted(note: str) -> bool:
-    """Tell whether only the signed heading of a note is left."""
+    """Return whether only the signed heading of a note is left."""
     heading, _, body = note.partition("\n")
     return not body.strip() and _author_in(heading) != NOBODY
 
@@ -189,12 +189,13 @@ def author_of(note: str) -> str:
     return signature[1] if signature else NOBODY
 
 
-# The same of a heading. After a change of 1 MiB of notes 6,000 are asked again: 3 ms without. 4 MiB at most.
+# `author_of` for headings, cached: after a change of 1 MiB of notes 6,000 are asked for again, which takes 3 ms
+# without the cache. It takes 4 MiB at most.
 _author_in = lru_cache(maxsize=16_384)(author_of)
 
 
 def signed(note: str) -> Note | None:
-    """Return a signed note in its parts, or None if nobody signed it."""
+    """Return the parts of a signed note, or None if it is unsigned."""
     return _kept(note) if len(note) <= _MAX_KEPT_LENGTH else _signed(note)
 
 
@@ -209,7 +210,7 @@ def _signed(note: str) -> Note | None:
     return Note(note[len(_HEADING) : signature.start()], signature[1], signature[2], content, quoted(content))
 
 
-_kept = lru_cache(maxsize=4096)(_signed)  # after a change of a file nearly all its notes are the same. 6 MiB at most.
+_kept = lru_cache(maxsize=4096)(_signed)  # a change of a file changes few of its notes; 6 MiB at most
 
 
 def is_pinned(note: str) -> bool:

@@ -1,7 +1,7 @@
 """Notes as a context shows them: equal notes once, notes of one section and author below one heading. Pure.
 
-A heading that several notes share has no time; each of them begins with its own, without the year or the day where
-these are as in the time before it. The file stays as it was written.
+A heading that several notes share has no time. Each of these notes begins with its own time, without the year or day
+that it has in common with the note before. The file is not changed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, Note, NoteBook
 from honeybadger_host.text.neutralise import estimate_tokens
 
-_MAX_OTHERS: Final = 5  # further authors and times that a note said several times names
-_MORE_TOKENS: Final = 6  # at most what `and 12 more` costs
+_MAX_OTHERS: Final = 5  # further authors and times that are named with a repeated note
+_MORE_TOKENS: Final = 6  # upper bound for the tokens of `and 12 more`
 
 
 class Together(NamedTuple):
     """Notes ready for a context.
 
     Args:
-        notes: signed ones in the text.
-        headings: above these.
-        repeated: notes that are shown with an equal one.
-        of_others: how many of these are shown with a note of another author.
+        notes: number of signed notes in the text.
+        headings: number of headings above these.
+        repeated: number of notes that are folded into an equal one.
+        of_others: how many of these are folded into a note of another author.
         has_preface: the text above the notes is in it.
     """
 
@@ -52,8 +52,8 @@ class Together(NamedTuple):
 def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] = MappingProxyType({})) -> Together:
     """Return some notes of a file as blocks, in the order of their first notes.
 
-    Unsigned text is shown as it is written; what a person wrote below a signed note has a heading of its own. Equal
-    notes are shown once, at the last one's place.
+    Unsigned text is shown as it is written; a person's text below a signed note gets a heading. Equal notes are shown
+    once, at the place of the last.
 
     Args:
         instead: place -> text to show for it.
@@ -88,15 +88,15 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
 
 
 def alone(book: NoteBook, place: int) -> str:
-    """Return a note, or the preface, as a context without other notes shows it."""
+    """Return a note, or the preface, as a context shows it without other notes."""
     note = book.signed(place)
     return _as_written(book, place) if note is None else _block([[note]])
 
 
 def _as_written(book: NoteBook, place: int) -> str:
-    """Return an unsigned text in which no line looks like one of the context's own.
+    """Return an unsigned text in which no line looks like one of the context itself.
 
-    Text below a signed note has a heading with its author.
+    Text below a signed note gets a heading with its author.
     """
     if place == PREFACE:
         return set_apart(book.preface)
@@ -113,7 +113,7 @@ def _block(group: Sequence[Sequence[Note]]) -> str:
     """Return the notes of one section and author below their heading.
 
     Args:
-        group: oldest first, each followed by the earlier notes that say the same.
+        group: oldest first, each followed by the earlier notes that are equal to it.
     """
     newest = group[0][0]
     if len(group) == 1:
@@ -151,7 +151,7 @@ def _other_at_most(note: Note) -> str:
 
 
 def _time(at: str, before: str) -> str:
-    """Return `2026-11-21 06:05` without what it has in common with another time: the year, or the day."""
+    """Return `2026-11-21 06:05` without the year or the day that it has in common with another time."""
     if at[:10] == before[:10]:
         return at[11:]
     return at[5:] if at[:4] == before[:4] else at
@@ -162,12 +162,12 @@ def _time(at: str, before: str) -> str:
 
 @dataclass(slots=True)
 class _Costs:
-    """The token counts of an author's newest notes, as far as they were asked for.
+    """The tokens of an author's newest notes, computed as far as they were needed.
 
     Args:
         totals: estimated tokens of each note with all newer ones.
         oldest: section -> time of the oldest note so far.
-        said: section and content -> how often it was said.
+        said: (section, content) -> number of such notes so far.
     """
 
     totals: list[int] = field(default_factory=list)
@@ -194,7 +194,7 @@ class _Costs:
         self.oldest[note.section] = note.at
         if len(book.counts) - (NOBODY in book.counts) == 1:
             return cost
-        # It may join the same note of another author, and leave the next one without a time to be shortened by.
+        # An equal note of another author may replace it; then the next note cannot shorten its time, either.
         return max(cost, estimate_tokens(_other_at_most(note)) + estimate_tokens(note.at) + 2)
 
 
@@ -210,7 +210,7 @@ class NotesInContext:
         return together(self.book, self.book.places)
 
     def totals(self, author: str, room: float) -> Sequence[int]:
-        """Return running totals of tokens of an author's notes, newest first, up to the first over the room or further.
+        """Return running totals of tokens of an author's notes, newest first, at least up to the first over the room.
 
         Each total is an upper bound, whichever notes of others are shown.
         """

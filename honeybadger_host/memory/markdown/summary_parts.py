@@ -1,6 +1,6 @@
 """summary.md as one part for each session, under a heading with the session's name. Pure.
 
-Everything else in the file is a person's: the text above the first such heading, and headings that are not names of
+All else in the file is people's text: the text above the first such heading, and headings that are not names of
 consolidated sessions.
 """
 
@@ -22,7 +22,7 @@ def part_of(text: str, session: str) -> str | None:
 
 
 def with_part(text: str, session: str, body: str | None) -> str:
-    """Return the file with another text in a session's part, at the end when it had none; None: without the part."""
+    """Return the file with a new text in a session's part, which is added at the end; `body` None: without the part."""
     sections = _sections(text)
     wanted = None if body is None else f"{_HEADING}{session}\n\n{_kept_inside(body)}\n"
     made: list[str] = []
@@ -50,13 +50,13 @@ def digest_of(body: str) -> str:
 
 
 def _kept_inside(body: str) -> str:
-    """Return a text that ends where its part ends: no line of it begins another one."""
+    """Return a text in which no line is a heading, so that it stays one part."""
     lines = body.strip("\n").split("\n")
     return "\n".join(f"\\{line}" if line.startswith("#") else line for line in lines)
 
 
 def _sections(text: str) -> list[str]:
-    """Return the text above the first heading, and each heading with what follows it; joined they are the text."""
+    """Return the text above the first heading, and each heading with its text; joined they are the whole text."""
     sections = [""]
     for line in text.splitlines(keepends=True):
         if line.startswith(_HEADING):
