@@ -1,6 +1,6 @@
 """Scheduled tasks and their times, messages to people and where they are pushed.
 
-May import: handler_kinds, memory, journal, files, text, errors, settings.
+May import everything below it in the order of docs/architecture.md.
 
 Reading order: `times`, `due`; `task_files`, `task_states`, `runs`, `scheduler`; `messages`, `arrivals`, `push`.
 """

@@ -1,4 +1,4 @@
-"""The due run and the missed runs of a schedule, decided without a look at a clock."""
+"""The due run and the missed runs of a schedule; the time is an argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from honeybadger_host.work.times import Schedule, next_run, runs
 
 Missed: TypeAlias = Literal["skip", "latest", "all"]
 
-MAX_MADE_UP: Final = 24  # missed runs that `all` makes up for, the newest: a day of an hourly task
+MAX_MADE_UP: Final = 24  # newest missed runs that `all` makes up for: a day of an hourly task
 SKIP_GRACE_SECONDS: Final = 60.0  # a run with `skip` may begin this late: a busy host has not missed it
 
 
@@ -21,8 +21,8 @@ class Due:
 
     Args:
         run: the run to begin; None: none.
-        missed: the first and the last of those before it that will not.
-        until: everything up to it is dealt with by that.
+        missed: the first and the last of the earlier runs that are not made up for; None: there are none.
+        until: all runs up to this time are dealt with then.
     """
 
     run: datetime | None
@@ -36,8 +36,8 @@ def due(
     """Return the decision that is due now, or None if nothing is due.
 
     Args:
-        since: runs up to it are dealt with. A clock that is before it makes nothing due.
-        grace_seconds: how late a run may begin; None: with `skip` a minute, else any time.
+        since: runs up to it are dealt with; if it is after `now`, nothing is due.
+        grace_seconds: how late a run may begin; None: a minute with `skip`, else without limit.
     """
     first = next_run(schedule, since)
     if first is None or first > now:
@@ -66,7 +66,7 @@ def missed_before(schedule: Schedule, since: datetime, run: datetime) -> tuple[d
 
 
 def _newest(schedule: Schedule, since: datetime, now: datetime, most: int) -> list[datetime]:
-    """Return the newest runs up to now, oldest first; looks back as far as it needs."""
+    """Return the newest `most` runs up to now, oldest first."""
     reach = timedelta(minutes=1)
     while True:
         start = max(since, now - reach)

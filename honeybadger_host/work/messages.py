@@ -1,7 +1,7 @@
 """Messages to the people and agents of a group, one line of JSON each.
 
-`data/messages/<group>.jsonl` is appended to as logs are. Its lines are in the order of their numbers, so a reader finds
-its place without reading all of them. A line that is not a message is skipped.
+`data/messages/<group>.jsonl` is a log. Its lines are in the order of their numbers, so a reader finds its place without
+reading all of them. A line that is not a message is skipped.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Message(Edited):
 
     Args:
         seq: its number in the journal, greater than those of all messages before it.
-        sender: the folder it came from.
-        to: names of senders; None: everybody of the group.
+        sender: the name of its sender.
+        to: names of senders; None: all of the group.
         request: id of the request.
     """
 
@@ -45,7 +45,7 @@ class Message(Edited):
     request: str = ""
 
     def is_for(self, name: str) -> bool:
-        """Return whether a sender is shown it: it is for everybody, for this one, or its own."""
+        """Return whether a sender may see it: it is for all, for this sender, or its own."""
         return self.to is None or name in self.to or name == self.sender
 
 
@@ -53,7 +53,7 @@ class MessagesRead(NamedTuple):
     """Messages, oldest first.
 
     Args:
-        after: number of the last message that was looked at: the place to go on from.
+        after: number of the last message that was read, wanted or not: the next call continues after it.
     """
 
     messages: Sequence[Message]
@@ -61,7 +61,7 @@ class MessagesRead(NamedTuple):
 
 
 def members_of(message: Message) -> dict[str, Any]:
-    """Return it as it is shown and pushed; `to` is None when it is for everybody."""
+    """Return the members of a message that are shown and pushed; `to` is None if it is for all."""
     return message.model_dump(include=Message.model_fields.keys() - {"request"})
 
 
@@ -72,7 +72,7 @@ def dump_message(message: Message) -> bytes:
 def read_messages(
     home: Path, group: str, after: int | None, most: int, is_wanted: Callable[[Message], bool]
 ) -> MessagesRead:
-    """Return the oldest messages after a number, or with None the newest of all. Raises OSError."""
+    """Return the first `most` wanted messages after a number, or the newest if it is None. Raises OSError."""
     with opened_plain(home / MESSAGES_FOLDER / f"{group}.jsonl") as opened:
         if opened is None:
             return MessagesRead((), after or 0)
@@ -115,7 +115,7 @@ def _parsed(lines: Iterator[bytes]) -> Iterator[Message]:
 
 
 def _lines(fd: int, start: int) -> Iterator[bytes]:
-    """Yield the lines that begin at `start` or behind it and have an end."""
+    """Yield the complete lines that begin at `start` or later."""
     begun, at, is_first = b"", max(0, start - 1), start > 0
     while block := os.pread(fd, _BLOCK_BYTES, at):
         at += len(block)
@@ -125,5 +125,5 @@ def _lines(fd: int, start: int) -> Iterator[bytes]:
 
 
 def _newest_first(fd: int, size: int) -> Iterator[bytes]:
-    """Yield the lines that have an end, the last one first."""
+    """Yield the complete lines, the last one first."""
     return (line for _, _, line in islice(lines_back(fd, size), 1, None))

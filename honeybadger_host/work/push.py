@@ -1,8 +1,8 @@
 """Pushes messages to programs and webhooks that the operator configured: at least once, in the order of each group.
 
-How far each target has come is kept in the journal after each delivery. A delivery that a kill cut short is made again,
-under the same id, so the receiver can tell. What fails is tried again with growing pauses, and what comes behind it
-waits: nothing is left out.
+The journal keeps the last delivered message of each target. A delivery that a kill interrupted is repeated under the
+same id, so that the receiver can recognise it. A failed delivery is repeated with growing pauses, and later messages
+wait for it: none is left out.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from honeybadger_host.work.task_states import MAX_WHY_LENGTH
 log = structlog.get_logger()
 
 DELIVERY_SECONDS = 30.0  # how long one delivery may take
-FIRST_PAUSE_SECONDS = 1.0  # after a failed delivery; each further one doubles it
-MAX_PAUSE_SECONDS = 600.0
+FIRST_PAUSE_SECONDS = 1.0  # after a failed delivery; each further failure doubles it
+MAX_PAUSE_SECONDS = 600.0  # the pause does not grow beyond this
 _READ_AT_ONCE: Final = 100  # messages
 _SINCE: Final = ""  # means all groups: the newest message when the host first saw a target
 
@@ -54,7 +54,7 @@ class Target:
 
     Args:
         places: group -> number of the last message that was delivered.
-        failed: what cannot be delivered now: the group, its message, and why.
+        failed: group and number of the message that cannot be delivered now, and why; None: none failed.
     """
 
     push: Push
@@ -79,7 +79,7 @@ class Target:
 
 @dataclass(slots=True)
 class Pusher:
-    """Pushes to all targets, each on its own."""
+    """Pushes messages to all targets, independently of each other."""
 
     home: Path
     pushes: list[Push]
@@ -96,7 +96,7 @@ class Pusher:
 
     @property
     def status(self) -> list[dict[str, Any]]:
-        """Pushes messages to their targets, and keeps those that cannot be delivered."""
+        """The state of each target: its groups, and the failure it waits for, if any."""
         now = time.monotonic()
         return [
             {
@@ -115,7 +115,7 @@ class Pusher:
 
     async def run(self) -> None:
         """Push until cancelled."""
-        await self._keep()  # so that what comes while the host is away is pushed later
+        await self._keep()  # so that messages that come while the host is down are pushed later
         async with anyio.create_task_group() as tasks:
             for target in self.targets:
                 tasks.start_soon(self._serve, target)
@@ -123,7 +123,7 @@ class Pusher:
     async def _serve(self, target: Target) -> None:
         pause = FIRST_PAUSE_SECONDS
         while True:
-            came = self.arrivals.next(ANY_GROUP)  # before the look: what comes behind it sets it
+            came = self.arrivals.next(ANY_GROUP)  # before reading: a message that comes later sets it
             group, seq = "", 0
             try:
                 waiting = await anyio.to_thread.run_sync(self._waiting, target)
@@ -205,7 +205,7 @@ async def _run(command: list[str], data: bytes, home: Path) -> None:
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # with all it started
+                    os.killpg(process.pid, signal.SIGKILL)  # with all processes that it started
             with anyio.CancelScope(shield=True):
                 await process.aclose()
         if code:
@@ -228,7 +228,7 @@ def _headers(push: Push, message_id: str, data: bytes, home: Path) -> dict[str, 
 
 
 async def _post(url: str, data: bytes, headers: dict[str, str]) -> None:
-    """POST once; of the answer only its status is read. Raises NotDelivered."""
+    """POST once and read only the status of the answer. Raises NotDelivered."""
     import httpx2  # an extra; 60 ms
 
     certificates = await anyio.to_thread.run_sync(_certificates)
@@ -249,7 +249,7 @@ async def _post(url: str, data: bytes, headers: dict[str, str]) -> None:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    """Return whom a webhook may be signed by; read once: that takes 33 ms of computing."""
+    """Return the certificates that webhooks are checked with; read once, which takes 33 ms."""
     import httpx2
 
     return httpx2.create_ssl_context(trust_env=False)

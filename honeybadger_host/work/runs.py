@@ -1,4 +1,4 @@
-"""The runs of tasks: what is said to the agent, and what is recorded of a run (HB7)."""
+"""The runs of tasks: the message to the agent, and the record of a run (HB7)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
 
 
 def run_id(task: str, run: datetime) -> str:
-    """Return the id of the turn that is a run of a task: the same whenever it is made."""
+    """Return the id of the turn of a run; a repeated run has the same id."""
     return f"{task}.{stamp_of(run)}"
 
 
@@ -31,7 +31,7 @@ def stamp_of(at: datetime) -> str:
 
 
 def run_in(request: str) -> tuple[str, datetime] | None:
-    """Return the task and the run that a turn's id names, or None if it is of something else."""
+    """Return the task and the time of the run that a turn's id names, or None if it names no run."""
     task, _, at = request.rpartition(".")
     try:
         return task, datetime.strptime(at, _RUN_FORMAT).replace(tzinfo=UTC)
@@ -51,11 +51,11 @@ class Run:
     """A due run.
 
     Args:
-        data: what the task's file held.
+        data: the content of the task's file.
         at: scheduled time of the run; for a requested run, the time of the request.
-        is_asked: somebody asked for it: the schedule goes on as it was.
+        is_asked: somebody asked for it outside the schedule, which it does not change.
         missed: the first and last run before it that were missed.
-        heard, seen: see `TaskState`, as they were before it.
+        heard, seen: see `TaskState`.
     """
 
     group: str
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def asked(self) -> Asked:
-        """Return it as what somebody says to an agent."""
+        """Return the run as a message to the agent."""
         session = self.task.session if self.task.context_mode == "group" else f"task:{self.id}"
         prompt = f"Execute scheduled task: {self.task.name}. {self.task.description}"
         return Asked(
@@ -88,7 +88,7 @@ class Run:
 
 
 def not_run(run: Run, states: TaskStates, event: Event, why: str) -> ChangeHandler[None]:
-    """Return the handler that records a run as failed or not made."""
+    """Return the handler that records a run as failed, missed or skipped."""
 
     def decide(asked: Asked, now: datetime) -> Outcome:
         state = states.view(run.group, run.id) or TaskState(run.id)
@@ -109,7 +109,7 @@ def noted(group: str, task: str, states: TaskStates, event: Event, **members: An
 
 
 def why_skipped(run: Run, before: TaskState, home: Path, turn_logs: TurnLogs) -> tuple[Run, str]:
-    """Return a run with what its condition looks at, and why it is not to be made; empty: it is. Reads files."""
+    """Return a run with the state that its condition compares, and why it is skipped; empty: it runs. Reads files."""
     condition = run.task.only_if
     if condition is None:
         return run, ""

@@ -53,12 +53,12 @@ from honeybadger_host.work.times import Schedule, next_run
 
 log = structlog.get_logger()
 
-# Between two looks at all files, for edits that no event told of; also the longest time between two looks at the clock.
+# Seconds between two comparisons of all files, which find edits without an event; also the longest wait for a due task.
 COMPARE_SECONDS = 60.0
-# Folders compared before due tasks are looked at: 10,000 files in 100 folders took 1.4 s on a busy machine.
+# Folders compared before due tasks are begun: 10,000 files in 100 folders took 1.4 s on a busy machine.
 _COMPARED_AT_ONCE: Final = 8
-_RETRIES: Final = 2  # of a run for which the model or the disk was not there
-RETRY_SECONDS = 60.0  # before the first; the second waits twice as long
+_RETRIES: Final = 2  # retries of a run whose model is unavailable; after a failure of the disk there is no limit
+RETRY_SECONDS = 60.0  # pause before the first retry; all others wait twice as long
 
 
 def wall_clock() -> datetime:
@@ -67,12 +67,12 @@ def wall_clock() -> datetime:
 
 @dataclass(slots=True)
 class _Known:
-    """A task as of the last look at its file.
+    """A task as its file was last read.
 
     Args:
         task: None: the file is wrong.
         problem: why it does not run.
-        next: time of the next look at it.
+        next: time of its next step.
     """
 
     signature: Signature | None
@@ -85,7 +85,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """Something to record without a run: the task was seen first, paused, resumed; or a run that is not made."""
+    """A record without a run: the task was first seen, paused or resumed, or a run was missed or skipped."""
 
     key: TaskKey
     event: Event
@@ -99,7 +99,7 @@ class SchedulerUses:
     Args:
         schedule_of: (task, now) -> when it runs. Raises WrongSchedule.
         moved: group -> why its tasks do not run; None: they do.
-        why_idle: task -> why it does not run, though nothing is wrong with its file; None: it runs.
+        why_idle: task -> why it does not run although its file is right; None: it runs.
         handler_of: run -> the handler of its turn.
         turn, change: see `Pipeline`.
     """
@@ -117,7 +117,7 @@ class SchedulerUses:
 
 
 class Scheduler:
-    """Runs due tasks. `touch` on any thread, the rest on the event loop and one worker thread in turn.
+    """Runs due tasks. `touch` may be called on any thread; all else runs on the event loop or one worker thread.
 
     Args:
         clock: the time, aware.
@@ -126,10 +126,10 @@ class Scheduler:
     def __init__(self, uses: SchedulerUses, clock: Callable[[], datetime]) -> None:
         self._uses, self._clock = uses, clock
         self._known: dict[TaskKey, _Known] = {}
-        # tasks by their next moment; a row that is no longer `_Known.next` is passed over
+        # heap of the tasks by the time of their next step; a row with another time than `_Known.next` is outdated
         self._queue: list[tuple[datetime, TaskKey]] = []
         self._under_way: set[TaskKey] = set()
-        self._begun: dict[TaskKey, datetime] = {}  # runs that were begun and are not answered
+        self._begun: dict[TaskKey, datetime] = {}  # runs under way
         self._tries: dict[TaskKey, int] = {}
         self._not_before: dict[TaskKey, datetime] = {}
         self._touched: set[TaskKey] = set()
@@ -140,7 +140,7 @@ class Scheduler:
         self._counted: Mapping[str, object] = {}
         self._has_looked = True
         self._folders_seen: Mapping[Path, Signature | None] = {}
-        self._stale: dict[Path, None] = {}  # folders to be compared, in this order
+        self._stale: dict[Path, None] = {}  # folders to compare, in this order
         uses.states.changed = self.touch
 
     @property
@@ -165,18 +165,18 @@ class Scheduler:
         return {**self._counted, "due": len(self._under_way)}
 
     def touch(self, key: TaskKey) -> None:
-        """Look at a task again: its file, or what became of it, has changed."""
+        """Let the next look read a task again: its file or its record has changed."""
         with self._lock:
             self._touched.add(key)
         self.wake()
 
     def touch_file(self, file: str) -> None:
-        """Look at the task of a file below the home folder that may have changed; others are passed over."""
+        """Touch the task of a file, below the home folder, that may have changed; ignore other files."""
         if "/tasks/" in file and (key := place_of(file)) is not None:
             self.touch(key)
 
     def look_at_folders(self) -> None:
-        """Notice in which folders files came or went, whatever was heard. One thread at a time."""
+        """Queue the folders in which files came or went, also without an event. One thread at a time."""
         signatures = {folder: signature_of(folder) for folder in _folders(self._uses.home)}
         before, self._folders_seen = self._folders_seen, signatures
         changed = {folder for folder in (*signatures, *before) if signatures.get(folder) != before.get(folder)}
@@ -185,7 +185,7 @@ class Scheduler:
             self.wake()
 
     def wake(self) -> None:
-        """Look now. Any thread."""
+        """Start a look. Any thread."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
                 self._loop(lambda: self._event.set())
@@ -205,7 +205,7 @@ class Scheduler:
                     await self._event.wait()
 
     def _pause(self) -> float:
-        """Return the seconds until something is due, if nothing changes and nobody sets the clock."""
+        """Return the seconds until the next step of a task, at most `COMPARE_SECONDS`."""
         if not self._queue:
             return COMPARE_SECONDS
         return min(max((self._queue[0][0] - self._clock()).total_seconds(), 0.0), COMPARE_SECONDS)
@@ -255,7 +255,7 @@ class Scheduler:
                 self._stale.setdefault(folder)
 
     def _next_stale(self) -> Sequence[Path]:
-        """Return the folders to compare now; the others follow at once."""
+        """Return the folders to compare now; the next look, which follows at once, takes the others."""
         with self._lock:
             found = list(itertools.islice(self._stale, _COMPARED_AT_ONCE))
             for folder in found:
@@ -266,7 +266,7 @@ class Scheduler:
         return found
 
     def _changed_files(self, folders: Collection[Path], now: datetime) -> Iterator[TaskKey]:
-        """Read every file of some folders that is not as it was; yield their tasks."""
+        """Read every file of some folders that has changed; yield their tasks."""
         groups = {folder.parent.name: folder for folder in folders}
         found: dict[TaskKey, Signature] = {}
         for group, folder in groups.items():
@@ -307,10 +307,10 @@ class Scheduler:
         self._known[key] = _Known(signature, data, task, schedule, problem)
 
     def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
-        """Return the next step of a task, or None if nothing until its next moment, which is queued."""
+        """Return the step of a task that is due now, or None; then the time of its next step is queued."""
         task, schedule = known.task, known.schedule
         if task is None or schedule is None or self._uses.states.is_being_written(*key):
-            return None  # a task is looked at again when its record is written
+            return None  # writing the record touches the task again
         state = self._uses.states.current(*key)
         if state is None:
             if next_run(schedule, now) is None:
@@ -346,7 +346,7 @@ class Scheduler:
         return _Note(key, "skipped", not_run(run, self._uses.states, "skipped", why)) if why else run
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
-        """Return whether a task does not run though its file is right; say why once."""
+        """Return whether a task does not run although its file is right; log once why."""
         why = self._uses.moved(key[0]) or self._uses.why_idle(task) or ""
         if why and why != known.problem:
             log.warning("task.refused", file=task_file(*key), why=why, now_what="until then it does not run")
@@ -365,7 +365,7 @@ class Scheduler:
     # ---------------------------------------------------------------------------------------------------------- doing
 
     async def _do(self, action: Run | _Note) -> None:
-        """Do it, and look at the task again."""
+        """Do one step, and touch the task."""
         key = (action.group, action.id) if isinstance(action, Run) else action.key
         try:
             if isinstance(action, Run):
@@ -427,7 +427,7 @@ class Scheduler:
     async def _record(
         self, key: TaskKey, event: Event, decides: ChangeHandler[None], asked: Asked | None = None
     ) -> None:
-        """Write a record through the journal, once for what it is about."""
+        """Write a record through the pipeline, once for each event."""
         group, task = key
         if asked is None:
             name = f"{task}.{event}.{stamp_of(self._clock())}"

@@ -41,10 +41,10 @@ class TaskFile(TaskMembers):
 
 
 class WrongSchedule(ValueError):
-    """A schedule cannot be kept.
+    """A schedule that cannot be used.
 
     Args:
-        member: which member is wrong.
+        member: the member that is wrong.
     """
 
     def __init__(self, member: str, what: str) -> None:
@@ -61,7 +61,7 @@ def task_file(group: str, task: str) -> str:
 
 
 def is_task_file(name: str) -> bool:
-    """Return whether a file in such a folder is a task."""
+    """Return whether a file in a folder of tasks is a task, by its name."""
     return name.endswith(".json") and _ID.fullmatch(name[:-5]) is not None
 
 
@@ -79,13 +79,13 @@ def has_tasks(group: str) -> bool:
 
 
 def named_in(file_name: str) -> str | None:
-    """Return the id that a file in such a folder gives its task, though it may be wrong, or None if it is no task's."""
+    """Return the id in the name of a file of a folder of tasks, valid or not, or None if it is no task's file."""
     name = printable(file_name)
     return name[:-5] if name.endswith(".json") and not name.startswith(".") else None
 
 
 def check_id(task: str) -> None:
-    """Raise ValueError where a file's name gives an id that no task may have."""
+    """Raise ValueError if no task may have this id."""
     if _ID.fullmatch(task) is None:
         raise ValueError("its name is wrong: rename it to 1-60 letters, digits, - and _, as morning-news.json")
 
@@ -107,7 +107,7 @@ def parse_task(data: bytes) -> TaskFile:
 
 
 def blank_member(task: TaskMembers) -> str | None:
-    """Return which text of a task has nothing visible; None: neither."""
+    """Return the name of the text of a task that has nothing visible, or None if both have something."""
     texts = {"name": task.name, "description": task.description}
     return next((member for member, text in texts.items() if is_blank(neutralise(text).text)), None)
 
@@ -126,7 +126,7 @@ def schedule_of(task: TaskMembers, now: datetime, host_zone: str, least_seconds:
     Args:
         now: a cron line that never fires after it is wrong.
         host_zone: for a task that names none.
-        least_seconds: time that must lie between two runs.
+        least_seconds: seconds between two runs at least.
     """
     for type_, member in _GOES_WITH.items():
         is_there = getattr(task, member) is not None

@@ -1,6 +1,6 @@
-"""The state of each task: its newest record in the journal, one line of JSON each.
+"""The state of each task: its newest record in the journal, one line of JSON.
 
-`data/tasks/<group>.jsonl` has all records, for people; the journal alone is read.
+`data/tasks/<group>.jsonl` has all records, for people; the host reads only the journal.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class TaskState:
         run: the last run, as scheduled.
         missed: the first and last run that were missed before that.
         quiet: the run was done and sent no message.
-        input_tokens, output_tokens: what that run cost.
-        runs, tokens: over all runs.
+        input_tokens, output_tokens: the tokens of that run.
+        runs, tokens: the totals of all runs.
         asked: when somebody asked for a run outside the schedule that has not ended yet.
         heard: number of the newest turn of the session at the last run, for `only_if`.
         seen: fingerprint of the file that `only_if` names, at the last run; None: it was not read.
@@ -59,7 +59,7 @@ class TaskState:
     seen: int | None = None
 
     def after(self, event: Event, now: datetime, **members: Any) -> TaskState:
-        """Return the next state: members this event does not set stay, except those about one run."""
+        """Return the next state: members that are not given stay, except those about a single run."""
         of_one_run: dict[str, Any] = {"missed": None, "why": "", "quiet": False, "input_tokens": 0, "output_tokens": 0}
         state = replace(self, at=now, event=event, **of_one_run | members)
         return replace(state, until=max(state.until, self.until), why=state.why[:MAX_WHY_LENGTH])
@@ -82,10 +82,10 @@ def recorded(group: str, state: TaskState) -> Added:
 
 
 class TaskStates:
-    """The states of all tasks there ever were. Decided on the event loop, read on any thread.
+    """The states of all tasks, removed ones included. Decided on the event loop, read on any thread.
 
     Args:
-        records: (group, newest record) of each.
+        records: (group, newest record) of each task.
     """
 
     def __init__(self, records: Iterable[tuple[str, bytes]]) -> None:
@@ -101,11 +101,11 @@ class TaskStates:
         return self._decided.get((group, task)) or self._states.get((group, task))
 
     def current(self, group: str, task: str) -> TaskState | None:
-        """Return the state as it is written."""
+        """Return the state in the newest written record."""
         return self._states.get((group, task))
 
     def is_being_written(self, group: str, task: str) -> bool:
-        """Return whether a record is on its way: the task's file may be there before it. Any thread."""
+        """Return whether a record was decided and is not written yet; the task's file may be. Any thread."""
         return (group, task) in self._decided
 
     def apply(self, change: Change) -> None:

@@ -1,8 +1,8 @@
 """The next run of a schedule: once, at an interval, or by a cron line in a time zone (HB7).
 
-The clock of a zone jumps. What has a fixed time of day runs once on such a day: a time that comes twice counts the
+The clock of a zone jumps. A line with a fixed time of day runs once on such a day: a time that comes twice counts the
 first time, and a time that does not exist is replaced by the first moment after the gap. A line whose minutes or hours
-begin with `*` follows the clock on the wall: it goes on through the repeated hour, as cron on Debian does.
+begin with `*` follows the wall clock: it runs through the repeated hour, too, as cron on Debian does.
 
 `cronsim` reads the lines and finds the next match on a clock that never jumps. The jumps are handled here: `cronsim`
 answers a moment before the one it was asked about in the second half of a repeated hour, and leaves out half an hour
@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 _SECOND: Final = timedelta(seconds=1)
-# The step at which the offset of a zone is compared: no zone ever changed it and changed it back in less.
+# Step in which the offsets of a zone are compared: no zone ever changed its offset and changed it back in less.
 _STRIDE: Final = timedelta(days=5)
 
 
@@ -74,9 +74,9 @@ def read_cron(expression: str, zone: ZoneInfo, now: datetime, least_seconds: flo
     """Return the schedule of a cron line of 5 fields, or of 6 with the seconds first.
 
     Args:
-        least_seconds: time that must lie between two runs.
+        least_seconds: seconds between two runs at least.
     Raises:
-        ValueError: it cannot be read, never fires, or fires more often.
+        ValueError: it cannot be read, never fires, or fires too often.
     """
     line = " ".join(expression.split())
     try:
@@ -122,9 +122,9 @@ def runs(schedule: Schedule, after: datetime) -> Iterator[datetime]:
 
 
 def _next_fixed(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Return the next run of a line with fixed times of day: each of them once."""
+    """Return the next run of a line with fixed times of day; each runs once a day."""
     for wall in CronSim(expression, _wall(after, zone)):
-        at = wall.replace(tzinfo=zone).astimezone(UTC)  # where it comes twice: the first
+        at = wall.replace(tzinfo=zone).astimezone(UTC)  # the first, if the time comes twice
         if _wall(at, zone) != wall:
             at = _jump(zone, wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at)
         if at > after:
@@ -133,7 +133,7 @@ def _next_fixed(expression: str, zone: ZoneInfo, after: datetime) -> datetime | 
 
 
 def _next_on_the_clock(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Return the first moment at which the clock on the wall shows a time that fits."""
+    """Return the first moment at which the wall clock of the zone shows a matching time."""
     since, begin = after, _wall(after, zone)
     while (found := next(CronSim(expression, begin), None)) is not None:
         offset = since.astimezone(zone).utcoffset() or timedelta()
@@ -146,7 +146,7 @@ def _next_on_the_clock(expression: str, zone: ZoneInfo, after: datetime) -> date
 
 
 def _next_jump(zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
-    """Return the first moment behind one and up to another from which the zone's clock shows another offset."""
+    """Return the first moment after `after`, up to `until`, at which the offset of the zone changes."""
     before = after
     while before < until:
         here = min(before + _STRIDE, until)
@@ -157,7 +157,7 @@ def _next_jump(zone: ZoneInfo, after: datetime, until: datetime) -> datetime | N
 
 
 def _jump(zone: ZoneInfo, before: datetime, behind: datetime) -> datetime:
-    """Return the moment between two, to the second, from which the zone has the offset of the later one."""
+    """Return the moment, to the second, from which the zone has its offset at `behind`."""
     offset = behind.astimezone(zone).utcoffset()
     while behind - before > _SECOND:
         middle = before + (behind - before) // 2
