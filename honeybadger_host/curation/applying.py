@@ -1,7 +1,7 @@
 """Applies the operations of a proposal: one commit with their changes, the watermark and the proposal's file.
 
-Replaced and retired sources go to the archive; nothing is deleted. An operation whose sources changed since they were
-read becomes stale; the others are applied all the same.
+Replaced and retired sources go to the archive; nothing is deleted. An operation whose sources have changed since they
+were read becomes stale; the others are applied nevertheless.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from honeybadger_host.text.neutralise import neutralise, one_line, render_note
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 SECTION: Final = "Notes"
-# Member of a joined entry's metadata: id, author, category and times of each entry that it is made of.
+# Member of a merged entry's metadata: id, author, category and times of each of its sources.
 MADE_OF: Final = "made_of"
 _UNSIGNABLE: Final = str.maketrans("(),", "   ")  # a signature cannot hold these characters
-# Possible files of a new entry, of which the first free one is taken: a join of equal texts takes the second, since one
-# of its sources has the first.
+# Possible files of a new entry, of which the first free one is taken: a merge of equal texts takes the second, since
+# one of its sources has the first.
 _PLACES: Final = 4
 
 
@@ -83,7 +83,7 @@ class Applying:
     Args:
         proposal: with its gates checked.
         applies: whether a waiting operation is applied now; the others keep waiting.
-        until: time of the newest turn that was consolidated or read for preferences; for a dream, the time it was made.
+        until: time of the newest turn that was consolidated or read for preferences; for a dream its own time.
         kept: bytes of the proposal's file; None when it is new.
     """
 
@@ -132,7 +132,7 @@ class Applying:
 
 
 class _Decision:
-    """Collects the changes of a proposal, operation by operation."""
+    """The decision about a proposal: collects the changes of its operations, one after the other."""
 
     def __init__(self, applying: Applying, prepared: Prepared, decider: str, now: datetime) -> None:
         self._applying = applying
@@ -147,7 +147,7 @@ class _Decision:
         self._changes: list[Change] = []
         self._retired: list[Retired] = []
         self._added: list[Added] = []
-        self._used: set[str] = set()  # ids that an operation changes or retires, and files that one writes
+        self._used: set[str] = set()  # ids that operations changed or retired so far, and files that they wrote
 
     def outcome(self) -> Outcome:
         """Return all changes. Raises Refusal."""
@@ -195,13 +195,13 @@ class _Decision:
         return digest_of(body)
 
     def _history_head(self, operation: Operation) -> str:
-        """Return the first line of an entry of HISTORY.md: its time, its turns, and whose words it has."""
+        """Return the first line of an entry of HISTORY.md: its time, its turns and the author of its text."""
         asked, until = self._proposal, f"{self._applying.until.astimezone(UTC):%Y-%m-%d %H:%M}"
         turns = f"session {asked.session}, turns {asked.first_turn}-{asked.last_turn}"
         return f"[{until}] {turns} ({self._source_of(operation)})"
 
     def _told(self, operation: Operation) -> str:
-        """Return a history or a summary as one paragraph; a model's text is indented: it passes for nobody's."""
+        """Return a history or a summary as one paragraph; a model's text is indented, to look like nobody's words."""
         text = neutralise(operation.result or "").text
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         if not self._is_copied(operation):
@@ -209,7 +209,7 @@ class _Decision:
         return "\n".join(lines)
 
     def _source_of(self, operation: Operation) -> str:
-        """Return a phrase that says who wrote a text."""
+        """Return a phrase that names the author of a text."""
         if not self._is_copied(operation):
             accepted = "unchecked" if self._decider == CONSOLIDATOR else f"accepted by {self._decider}"
             return f"written by {self._writer(operation)}, {accepted}"
@@ -217,7 +217,7 @@ class _Decision:
         return f"in people's words{chosen}"
 
     def _is_copied(self, operation: Operation) -> bool:
-        """Return whether a text still copies what people said, after any edit of the proposal."""
+        """Return whether a text copies what people said, also after an edit of the proposal."""
         quotes = [each.quote for each in operation.evidence]
         return bool(quotes) and not operation.by and not uncopied(operation.result or "", quotes)
 
@@ -375,7 +375,7 @@ def _shared_origin(heirs: Collection[Entry]) -> Origin | None:
 
 
 def _made_of(entry: Entry) -> list[dict[str, Any]]:
-    """Return the `made_of` rows for one source of a joined entry; a source that was joined passes on its own rows."""
+    """Return the `made_of` rows for one source of a merged entry; one that was merged itself passes on its rows."""
     if isinstance(kept := entry.metadata.get(MADE_OF), list):
         return [{**each} for each in kept if isinstance(each, dict)]
     times = {name: show_time(at) for name, at in (("created", entry.created), ("updated", entry.updated)) if at}

@@ -1,7 +1,6 @@
-"""Asks a model one question: the cost is booked before the call and settled after, the answer kept in the journal.
+"""Asks a model a question: the cost is booked before the call and corrected after it; the journal keeps the answer.
 
-A host that is killed never pays twice for an answer to the same question, and no call is missing in the budgets of its
-day.
+So a host that is killed never pays twice for the answer to a question, and each call counts in the budgets of its day.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from honeybadger_host.journal.schema import Spent, TurnKey
 from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.text.neutralise import estimate_tokens
 
-# A model that hangs gives its place, one of two, back after this, unless `model.timeout_seconds` is set.
+# A silent model is given up after this time, since it blocks one of two places; `model.timeout_seconds` replaces it.
 SILENCE_SECONDS = 60.0
-# Kills during one question, or wrong answers about one session; then it is done without a model: a model that kills the
-# host, or never learns the form, must not do so for ever.
+# Kills during one question, or wrong answers about one session, after which the work is done without a model: a model
+# that kills the host, or never answers in the right form, must not be asked for ever.
 ATTEMPTS: Final = 3
-# Models write line ends into texts; `12.10` is the tenth sentence of a turn and no number.
+# Accepts line ends in texts, which models write, and keeps `12.10`, the tenth sentence of turn 12, as a text.
 _DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
 _TEXT_OR_DECIMAL: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\d+\.\d+', re.DOTALL)
 
@@ -50,14 +49,14 @@ class OverBudget(Exception):
 
 
 class TooOften(Exception):
-    """The host ended during each attempt to ask this."""
+    """A question that is not asked again: the host was killed during each attempt."""
 
 
 class WrongAnswer(Exception):
     """The model's answer does not have the requested form; the message says why."""
 
 
-# Errors of a pass that changed nothing and is made again later.
+# Errors after which a pass has changed nothing and is repeated later.
 FAILED: Final = (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem)
 
 
@@ -136,7 +135,7 @@ class Question:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of all that is asked: an answer that was kept for another text is not an answer to this one."""
+        """SHA-256 of the name, the prompt and the text: a kept answer to another text does not count."""
         return hashlib.sha256(f"{self.name}\0{self.system}\0{self.text}".encode()).digest()
 
     @property
@@ -156,12 +155,12 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Asker:
-    """Asks the model that looks after memory. Event loop.
+    """Asks the model of curation. Event loop.
 
     Args:
         _writer_slot: limiter for writing to the journal.
         _open_model: opens the model; raises ModelFailed.
-        _clean: removes text that must not become memory from an answer.
+        _clean: removes from an answer what must not become memory.
         max_output_tokens: limit of one answer, for the estimate.
         silence_seconds: silence of a model after which it is given up.
         tokens: kind -> tokens used since the start.
@@ -208,7 +207,7 @@ class Asker:
             raise
 
     async def note(self, question: Question) -> None:
-        """Keep a question in the journal, to be asked later, even after a restart. Raises WorldFailed."""
+        """Keep a question in the journal, so that it is asked later, also after a restart. Raises WorldFailed."""
         await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
         await self._give_up(question)
 
@@ -249,7 +248,8 @@ class Asker:
     async def _said(self, model: Model, question: Question, most: Spent, prompt: int) -> tuple[ModelSaid, int]:
         """Return the answer of a model, and the tokens that are booked for it.
 
-        The journal has always at least the cost so far, and at most twice of it: the host may be killed at any moment.
+        Since the host may be killed at any moment, the journal always has at least the cost so far, and at most twice
+        the cost.
         """
         booked, heard = 0, 0.0
         silence = anyio.CancelScope(deadline=anyio.current_time() + self.silence_seconds)
@@ -287,7 +287,7 @@ class Asker:
         await self._write(lambda: self._journal.keep_step(question.key, step, spent))
 
     async def _give_up(self, question: Question) -> None:
-        """End an attempt without counting it: the host did not end during it."""
+        """End an attempt without counting it: the host was not killed during it."""
         with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):
             await self._write(lambda: self._journal.give_up_turn(question.key))
 
@@ -333,7 +333,7 @@ def _decoded(text: str) -> Any:
     try:
         return _DECODER.raw_decode(text)[0]
     except (ValueError, RecursionError):
-        begun = text.rstrip("0123456789.")  # a number at the end may be half of one
+        begun = text.rstrip("0123456789.")  # a number at the end may be incomplete
         whole = from_json(_TEXT_OR_DECIMAL.sub(_as_text, begun), allow_partial=True)
         if not any(whole.values()):
             raise ValueError("it breaks off before its first item") from None

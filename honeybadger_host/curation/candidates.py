@@ -1,7 +1,7 @@
-"""Finds candidates for tidying up without a model: entries with the same text, and texts that are alike. Pure.
+"""Finds candidates for tidying up without a model: entries with the same text, and similar texts. Pure.
 
-A candidate is only a question. A text is compared with the texts that share most of its rare words, so that time and
-memory grow with the number of entries and not with its square.
+A candidate is only a question to a model or a person. A text is compared with the texts that share most of its rare
+words, so that time and memory grow with the number of entries and not with its square.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from honeybadger_host.search.nearly import words_of
 MAX_PAIRS: Final = 500  # more than a question has room for
 # Share of the weight of one text's words that the other has; rare words weigh more. 18 of 20 rewordings reach it.
 _CONTAINED: Final = 0.4
-# Texts that one is compared with, and newest texts kept for each word: 100,000 entries of one template share all their
-# words, and take 2.8 s (`python -m bench curation`).
+# Texts that one is compared with at most, and newest texts kept for each word: 100,000 entries of one template, which
+# share all their words, take 2.8 s (`python -m bench curation`).
 _MAX_COMPARED: Final = 16
 _MAX_POSTINGS: Final = 32
 _DIGITS: Final = re.compile(r"\d+")
@@ -37,7 +37,7 @@ class Pair(NamedTuple):
     """Two texts that may be about the same subject.
 
     Args:
-        share: share of the weight of one's words that the other has, the larger of the two.
+        share: share of the weight of one text's words that the other text has; the larger of the two shares.
     """
 
     ids: tuple[str, str]
@@ -53,7 +53,7 @@ def identical(items: Sequence[Item]) -> list[tuple[str, ...]]:
 
 
 def alike(items: Sequence[Item]) -> list[Pair]:
-    """Return pairs in which one text has most words of the other, most alike first; identical texts count once."""
+    """Return pairs of similar texts, most similar first; identical texts count once."""
     first = list({item.text: item for item in reversed(items)}.values())[::-1]
     digits = [tuple(sorted(_DIGITS.findall(item.text))) for item in first]  # texts of one template differ in these
 
@@ -65,7 +65,7 @@ def alike(items: Sequence[Item]) -> list[Pair]:
 
 
 def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
-    """Yield the indexes of two texts, the later first, and the larger share that one has of the other's words."""
+    """Yield (index of the later text, index of the earlier text, share); see `Pair`."""
     texts = [frozenset(map(sys.intern, words_of(item.text))) for item in items]
     counts = Counter(word for words in texts for word in words)
     weights = {word: math.log((2 + len(texts)) / (1 + count)) for word, count in counts.items()}

@@ -1,7 +1,7 @@
-"""Consolidation: the question to a model, and the operations that its answer becomes. Pure (AB2).
+"""Consolidation: the question to a model, and the operations of its answer. Pure (AB2).
 
-A model gets numbered notes, the summary so far and the turns with numbered sentences; it answers with numbers, or with
-texts: what a person said word for word is found again as sentences, and the rest is the model's.
+A model gets numbered notes, the summary so far and the turns with numbered sentences. It answers with numbers or with
+texts. Texts that people said word for word are found as their sentences; all others count as written by the model.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.markdown.notes import SIGNED
 from honeybadger_host.text.turn import Turn
 
-# Sections that a model may choose besides the group's own.
+# Sections that a model may choose in addition to the group's own.
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
-MAX_FACTS: Final = 20  # turns that become notes in a pass: a model that names all of them fills no MEMORY.md
+MAX_FACTS: Final = 20  # turns that become notes in a pass at most: a model that names all turns must not fill MEMORY.md
 _MAX_TEXT: Final = 8_000  # characters of a history or a summary by a model: 500 words are 3,000
 _MAX_SECTION: Final = 80  # characters, as the protocol allows
-_MAX_NOTES_TOKENS: Final = 8_000  # of a question; the turns have 12,000
+_MAX_NOTES_TOKENS: Final = 8_000  # tokens of the notes in a question; the turns have 12,000
 _DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
 _BULLET: Final = re.compile(r"[-*+] +")
 _QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
@@ -77,7 +77,7 @@ class Material:
 
     @cached_property
     def given(self) -> Mapping[str, str]:
-        """Number (`N1`) -> id of the notes that a model is shown: the newest that have room."""
+        """Number (`N1`) -> id of the notes in the question: the newest for which there is room."""
         lines = [_note_line("N1", name, note) for name, note in self.notes.items()]
         shown = newest_lines(lines, _MAX_NOTES_TOKENS)
         return {f"N{n}": name for n, name in enumerate([*self.notes][len(lines) - len(shown) :], 1)}
@@ -91,12 +91,12 @@ class Material:
         return [(self.session, turn) for turn in turns if self.is_person(turn)]
 
     def picked(self, refs: Iterable[str]) -> list[Pick]:
-        """Return the picks that refs name, in the order said; the gates refuse facts that no person said."""
+        """Return the picks that refs name, in the order of the turns; the gates refuse facts that no person said."""
         return picked(refs, self.by_place, self.session)
 
 
 class Fact(Edited):
-    """A sentence to be remembered, the section it goes to, and the notes that it changes."""
+    """Sentences to remember, their section, and the notes that they change."""
 
     take: Refs
     section: str = ""
@@ -107,7 +107,7 @@ Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, ma
 
 
 class Consolidated(Answered):
-    """A model's answer: numbers, or texts; code chooses for a member that is missing."""
+    """A model's answer: numbers or texts. Code chooses the content of a missing history or summary."""
 
     facts: Annotated[tuple[Fact, ...], Field(strict=False)] = ()
     history: Refs = ()
@@ -118,7 +118,7 @@ class Consolidated(Answered):
 
 
 def request_text(material: Material) -> str:
-    """Return the question to a model: numbered notes, sections, the summary so far, and the turns, oldest first."""
+    """Return the text of the question: numbered notes, sections, the summary so far, and the turns, oldest first."""
     notes = [_note_line(number, name, material.notes[name]) for number, name in material.given.items()]
     summary = [numbered_turn(each, f"{each.number}", is_person=True) for each in material.summary]
     turns = [numbered_turn(each, f"{each.number}", is_person=material.is_person(each)) for each in material.turns]
@@ -139,7 +139,7 @@ def operations_of(answer: Consolidated, material: Material, model: str, *, prose
     """Return the operations of an answer: a history, a summary, then its facts.
 
     Args:
-        prose: whether a model's own history and summary are taken, marked as the model's.
+        prose: whether a history and a summary in a model's own words are applied, marked as the model's.
     """
     known = (*material.earlier, *material.turns)
     return [
@@ -150,17 +150,19 @@ def operations_of(answer: Consolidated, material: Material, model: str, *, prose
 
 
 def without_model(material: Material) -> list[Operation]:
-    """Return a history and a summary of people's newest turns that have room, in the order said."""
+    """Return a history and a summary of the newest turns of people for which there is room, in their order."""
     return operations_of(Consolidated(history=()), material, "", prose=False)
 
 
 def _minutes(
     op: Op, refs: Refs, text: str | None, material: Material, fill: Sequence[Turn], model: str, prose: bool
 ) -> Iterator[Operation]:
-    """Yield a history or a summary of what a model chose, else of the newest turns; prose waits, unless it is taken.
+    """Yield a history or a summary: of the chosen sentences, else of the newest turns.
+
+    A text in the model's own words waits for a person, or is used instead if `prose` is set.
 
     Args:
-        fill: turns whose newest fill the rest of a summary.
+        fill: turns; the newest of them fill the rest of a summary.
     """
     picks = [pick for pick in material.picked(refs) if material.is_person(pick.turn)]
     if not picks and text is not None:
@@ -210,7 +212,7 @@ def _facts(answer: Consolidated, material: Material, model: str) -> Iterator[Ope
 
 
 def _fact(wanted: _Wanted, material: Material) -> Iterator[Operation]:
-    """Yield the note of a fact, and a retirement of each note that it changes; these wait for a person."""
+    """Yield the note of a fact, and a retirement, which waits for a person, of each note that it changes."""
     pick = wanted.pick
     text, evidence = fact(pick, material.by_place.get((pick.session, pick.turn.number - 1)))
     changed = [material.notes[name] for name in wanted.changes]
@@ -230,7 +232,7 @@ def _fact(wanted: _Wanted, material: Material) -> Iterator[Operation]:
 
 
 def _update(update: str, material: Material, model: str) -> tuple[list[_Wanted], list[Operation]]:
-    """Return the facts that people said in a model's MEMORY.md, and operations for its other changes, which wait."""
+    """Return the facts in a model's MEMORY.md that people said, and operations for all other changes, which wait."""
     facts: list[_Wanted] = []
     waiting: list[Operation] = []
     for section, text in new_lines(update, material.notes.values()):
@@ -255,7 +257,7 @@ def _nobody_said(model: str) -> str:
 
 
 class Said:
-    """The sentences of people's turns by their words.
+    """Finds sentences of people's turns by their words.
 
     Args:
         turns: (session, turn) of people.
@@ -269,7 +271,7 @@ class Said:
             self._picks[_key(turn.content)] = whole(session, turn)
 
     def find(self, text: str) -> tuple[list[Pick], list[str]]:
-        """Return the sentences of a text that people said, in order, and those that nobody said."""
+        """Return the sentences of a text that people said, in the order of the turns, and those that nobody said."""
         text = _DATED.sub("", text)
         if _key(text) in self._picks:
             return [self._picks[_key(text)]], []
@@ -288,7 +290,7 @@ def new_lines(update: str, notes: Iterable[NotePlace]) -> list[tuple[str, str]]:
 
 
 def left_out(update: str, notes: Mapping[str, NotePlace]) -> list[str]:
-    """Return the ids of the notes that a MEMORY.md by a model leaves out, at least in part."""
+    """Return the ids of the notes of which a MEMORY.md by a model leaves out at least a part."""
     kept = {_key(text) for _, text in _bullets(update)}
     return [name for name, note in notes.items() if not _is_kept(note, kept)]
 

@@ -40,7 +40,12 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The turns to consolidate, at least one; whether they were consolidated before, and whether more are due."""
+    """The turns to consolidate, at least one.
+
+    Args:
+        is_again: they were consolidated before, and that was reverted.
+        has_more: more turns are due.
+    """
 
     material: Material
     name: str
@@ -55,13 +60,13 @@ class Consolidations:
         self._uses = uses
         self.done = 0  # since the start
         self._wrong: Counter[tuple[str, str]] = Counter()
-        """Group and session -> the wrong answers since its last consolidation."""
+        """(group, session) -> number of wrong answers since its last consolidation."""
 
     async def consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
         """Consolidate the turns of a session that are due; return whether there are more.
 
         Args:
-            at_once: consolidate all turns except those that stay, however few.
+            at_once: consolidate all turns except the newest that always stay, even if they are few.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed: nothing was changed.
         """
         plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
@@ -122,7 +127,7 @@ class Consolidations:
         return self._uses.is_person(turn) and turn.content != FORGOTTEN
 
     def _notes(self, group: str) -> Mapping[str, NotePlace]:
-        """Return the notes of a group; none when MEMORY.md cannot be served, which stops no consolidation."""
+        """Return the notes of a group; none if MEMORY.md cannot be read, which is logged."""
         try:
             memory = self._uses.files.memory(group)
         except FileProblem as problem:
@@ -180,7 +185,10 @@ class Consolidations:
         )
 
     def _not_waiting_yet(self, question: Question, session: str, operations: Sequence[Operation]) -> list[Operation]:
-        """Return operations without those for a person that earlier proposals have; a session has one of its prose."""
+        """Return operations without those that wait and that earlier proposals already have.
+
+        Of a session, one history and one summary in a model's words wait at a time.
+        """
         found = stored(self._uses.home, question.group, lambda name, _: name.startswith(_NAMED))
         before = [each.proposal for each in found if each.proposal is not None and each.name != question.name]
         same = (each for one in before if one.session == session for each in one.operations)

@@ -25,7 +25,7 @@ DIRECTIVES_FOLDER: Final = "config/directives"
 DirectiveName: TypeAlias = Literal["consolidation", "prose", "enrichment", "dream", "pref-dream", "memory-rules"]
 NAMES: Final[tuple[DirectiveName, ...]] = get_args(DirectiveName)
 RULES: Final = "{memory-rules}"  # in a prompt: the rules for what is remembered go there
-# Members of an answer that the host reads: a prompt that names none of them gets no usable answer.
+# Members of an answer that the host reads: a prompt must name at least one, or the answer is useless.
 _ANSWERED: Final[Mapping[str, tuple[str, ...]]] = {
     "consolidation": ("facts", "history_entry"),
     "enrichment": ("sentences",),

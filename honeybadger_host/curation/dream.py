@@ -32,13 +32,14 @@ PART_OF: Final = "part_of"  # member of an entry's metadata: id of the entry tha
 ANTI_PATTERNS: Final = "anti-patterns"
 ANTI_PATTERN: Final = "anti-pattern"
 DOMAINS: Final = ("general", "code", "writing", "tools", "planning", "communication", "data")
-_MAX_SAID_TOKENS: Final = 4_000  # of people's turns in a question: a third of what entries may have
-# Share of words above which entries are joined without a person; with 0.5 careless joins cost 1.6 points of recall.
+_MAX_SAID_TOKENS: Final = 4_000  # tokens of people's turns in a question: a third of those for entries
+# Share of common words from which entries are merged without a person; with 0.5 careless merges cost 1.6 points of
+# recall.
 _JOINED_FROM: Final = 0.8
-_MAX_JOIN: Final = 1_000  # characters of an entry joined without a person: longer ones are found worse
-_MAX_ALIASES: Final = 5  # of those that a model names for an entry: more make each search find it
+_MAX_JOIN: Final = 1_000  # characters of an entry that is merged without a person: search finds longer ones less well
+_MAX_ALIASES: Final = 5  # aliases of an entry that are taken from a model: with more, too many searches find it
 _WORD: Final = re.compile(r"\w+")
-FOLDED: Final = "the same text, byte for byte"  # reason of a join by code, which leaves recall the same
+FOLDED: Final = "the same text, byte for byte"  # reason of a merge by code, which does not change recall
 
 
 class _Retired(Edited):
@@ -59,7 +60,7 @@ class _AntiPattern(Edited):
 
 
 class DreamAnswer(Answered):
-    """A model's answer: numbers of entries to join, to retire or to label differently, and of corrections."""
+    """A model's answer: numbers of entries to merge, to retire or to label anew, and of corrections."""
 
     join: Annotated[tuple[Refs, ...], Field(strict=False)] = ()
     retire: Annotated[tuple[_Retired, ...], Field(strict=False)] = ()
@@ -68,9 +69,9 @@ class DreamAnswer(Answered):
 
 
 def folds(snapshot: Snapshot) -> list[Operation]:
-    """Return joins of entries with identical texts, in any category; the oldest entry gives the category.
+    """Return merges of entries with identical texts, of all categories; the category is that of the oldest.
 
-    Identical notes stay as they were written, with their authors and times: contexts show them once.
+    Identical notes are not merged, so that their authors and times stay: contexts show such notes once.
     """
     found: list[Operation] = []
     for ids in identical([item for item in snapshot.items if item.id in snapshot.entries]):
@@ -89,9 +90,9 @@ def request_text(snapshot: Snapshot, pairs: Iterable[Pair], feedback: Turns, sai
     """Return the question to a model, and number (`E1`) -> id of the entries and notes in it.
 
     Args:
-        pairs: texts that are alike; as many are shown as have room, without protected ones.
-        feedback: what people said of the group's answers.
-        said: turns of people that may be about them.
+        pairs: similar texts; they are shown without protected ones, while there is room.
+        feedback: people's feedback on answers.
+        said: newest turns of people.
     """
     shown: dict[str, str] = {}
     candidates: list[str] = []
@@ -150,7 +151,7 @@ def operations_of(
 
     Args:
         given: number -> id, see `request_text`.
-        pairs: the texts that code finds alike; only such entries are joined without a person.
+        pairs: the texts that code finds similar; only such entries are merged without a person.
         turns: feedback and people's turns.
     """
     likes = {each for pair in pairs if pair.share >= _JOINED_FROM for each in (pair.ids, pair.ids[::-1])}
@@ -185,7 +186,7 @@ def _named(refs: Iterable[str], given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]]) -> Iterator[Operation]:
-    """Yield the join of at least two entries, oldest first: all their sentences, each once."""
+    """Yield the merge of at least two entries: all their sentences, those of the oldest first, each once."""
     entries = sorted((snapshot.entries[one] for one in ids if one in snapshot.entries), key=snapshot.age)
     result = joined(entry.content for entry in entries)
     if len(entries) < 2 or len(result) > MAX_TEXT:
@@ -200,7 +201,7 @@ def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]])
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Return the sentences of texts, byte for byte, without repetitions of an earlier one's words in order."""
+    """Return the sentences of texts, byte for byte, without sentences that have the words of an earlier one."""
     known: set[tuple[str, ...]] = set()
     lines: list[str] = []
     for text in texts:
@@ -217,7 +218,7 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def _refined(snapshot: Snapshot, name: str, said: _Refined) -> Iterator[Operation]:
-    """Yield new labels for an entry: tags that the group has or the entry says, and words to find it by."""
+    """Yield new labels for an entry: tags that the group uses or the entry's text has, and further names."""
     entry = snapshot.entries.get(name)
     if entry is None:
         return

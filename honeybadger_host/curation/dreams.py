@@ -1,4 +1,4 @@
-"""Passes over all memory of a group: which groups are due to dream, and how one dreams (RB9, RB10)."""
+"""Dreams: the passes over all memory of a group, and the groups for which one is due (RB9, RB10)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from honeybadger_host.work.times import Cron, next_run
 
 log = structlog.get_logger()
 
-QUIET_SECONDS = 30.0  # no change for so long: an agent that is saving several things is not interrupted
+QUIET_SECONDS = 30.0  # seconds without a change before a dream begins: an agent may be saving several entries
 _FEEDBACK_OF: Final = timedelta(days=7)  # RB13
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -42,7 +42,7 @@ class DueDreams:
     """Finds the groups that are due to dream: by schedule, once they are quiet, if there is something new.
 
     Args:
-        ledger: knows since when this home is curated.
+        ledger: `known_since` stands for the last dream of a group that never dreamt.
         _looked: group -> time when it was last found due, with or without something new.
     """
 
@@ -60,7 +60,7 @@ class DueDreams:
             try:
                 if name != GLOBAL_GROUP and not is_archive(name) and self._is_due(name, now):
                     due.append(name)
-            except OSError as error:  # a file was removed meanwhile, or the disk fails: the next look tells
+            except OSError as error:  # a file was removed meanwhile, or the disk fails
                 log.warning("dream.not_looked_at", group=name, why=str(error))
         return due
 
@@ -79,13 +79,13 @@ class DueDreams:
 
 
 def _newest(signatures: Iterable[Signature | None]) -> datetime | None:
-    """Return the time of the last change of files, or None if there are none."""
+    """Return the time of the last change of some files, or None if none exists."""
     times = [each.mtime_ns for each in signatures if each is not None]
     return datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None
 
 
 class Dreamt(NamedTuple):
-    """The results of passes, the number of items looked at and left out, and a summary for a reader."""
+    """The proposals of a dream, the numbers of entries and notes looked at and left out, and a summary for people."""
 
     proposals: Sequence[Made]
     looked_at: int
@@ -94,14 +94,14 @@ class Dreamt(NamedTuple):
 
 
 class Dreams:
-    """Makes passes; `infers` adds one over people's turns. Event loop."""
+    """Makes dreams; `infers` adds a second pass, over people's turns. Event loop."""
 
     def __init__(self, uses: PassDependencies, *, infers: bool = True) -> None:
         self._uses = uses
         self._infers = infers
 
     async def make(self, group: str, is_trial: bool = False) -> Dreamt:
-        """Make a pass over a group.
+        """Make a dream of a group.
 
         Args:
             is_trial: nothing is changed or kept except the cost of the model.
@@ -144,7 +144,7 @@ class Dreams:
         return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if self._uses.is_person(turn)}
 
     def _asked(self, snapshot: Snapshot, feedback: Turns) -> tuple[Sequence[Pair], str, Mapping[str, str]]:
-        """Return the texts that are alike, the question about them, and number -> id of what it shows."""
+        """Return the similar texts, the question about them, and number -> id of the texts in it."""
         if self._uses.asker is None:
             return [], "", {}
         pairs = alike(snapshot.items)

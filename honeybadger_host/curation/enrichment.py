@@ -1,8 +1,8 @@
-"""Enrichment of what agents save: a model names sentences of a long entry that are facts of their own (RB8).
+"""Enrichment of saved entries: a model names the sentences of a long entry that are separate facts (RB8).
 
-Each fact becomes an entry in the words of the saved one, with its author and a link to it; the saved entry stays as it
-is. Entries that wait to be looked at are questions in the journal, so a restart forgets none of them, except those that
-were saved in the last second before it.
+Each fact becomes an entry in the words of the saved one, with its author and a link to it; the saved entry does not
+change. Entries that wait for this are questions in the journal, so a restart forgets none of them, except those saved
+in the last second before it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from honeybadger_host.text.turn import Turn
 log = structlog.get_logger()
 
 _NAMED: Final = "enrichment-"
-_MIN_CHARACTERS: Final = 200  # shorter texts, and those of two sentences, are found as well whole
+_MIN_CHARACTERS: Final = 200  # search finds shorter texts, and those of two sentences, equally well as a whole
 _MIN_SENTENCES: Final = 3
 
 
@@ -46,7 +46,7 @@ class _Answer(Edited):
 
 
 class Saved(NamedTuple):
-    """An entry that was saved."""
+    """A saved entry."""
 
     group: str
     id: str
@@ -70,14 +70,14 @@ class Enrichment:
     """Looks at saved entries, one at a time. Event loop.
 
     Args:
-        asker: that of `uses`; it also keeps the entries that wait in the journal.
+        asker: that of `uses`; it also keeps the waiting entries in the journal.
     """
 
     uses: PassDependencies
     asker: Asker
 
     async def note(self, saved: Collection[Saved]) -> None:
-        """Keep entries that have to be looked at; one that cannot be kept is passed over."""
+        """Keep saved entries that may hold several facts; one that cannot be kept is logged and left out."""
         for group, entry_id in saved:
             try:
                 if await anyio.to_thread.run_sync(self._entry, group, entry_id) is not None:
@@ -86,11 +86,11 @@ class Enrichment:
                 log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
 
     async def groups(self) -> set[str]:
-        """Return the groups with entries that wait. Raises WorldFailed."""
+        """Return the groups with waiting entries. Raises WorldFailed."""
         return {key.group for key in await self.asker.begun(_NAMED)}
 
     async def make(self, group: str) -> bool:
-        """Look at one entry; return whether there are more. Raises OverBudget, ModelFailed, WorldFailed."""
+        """Enrich one entry; return whether there was one. Raises OverBudget, ModelFailed, WorldFailed."""
         name = await self.asker.unfinished(group, _NAMED)
         if name is None:
             return False
@@ -101,14 +101,14 @@ class Enrichment:
         if found is not None:
             try:
                 made = await self.uses.make(question, partial(self._propose, question, *found))
-            except WrongAnswer as error:  # the saved entry is kept: it is not worth a second question
+            except WrongAnswer as error:  # the saved entry stays; a second question is not worth its cost
                 log.warning("enrichment.refused", group=group, entry=found[0].id, why=str(error))
         if made is None:
             await self.asker.forget(question)
         return True
 
     def _entry(self, group: str, entry_id: str) -> tuple[Entry, str] | None:
-        """Return an entry that may hold several facts, and the SHA-256 of its file, or None if it is gone or does not.
+        """Return an entry and the SHA-256 of its file, or None if it is gone or cannot hold several facts.
 
         Raises WorldFailed.
         """

@@ -1,6 +1,6 @@
-"""The gates: each refuses an operation for one reason, in words for a person. None of them reads a language. Pure.
+"""The gates: each refuses an operation for one reason, in words for a person. None depends on a language. Pure.
 
-`check` fills in a whole proposal, `applies_itself` says which of its operations need no person.
+`check` runs all gates on a proposal; `applies_itself` decides which of its operations need no person.
 docs/decisions/040-curation-copies.md gives the reason for each gate.
 """
 
@@ -27,10 +27,11 @@ from honeybadger_host.text.turn import Turn
 
 ApplyPolicy: TypeAlias = Literal["copied", "review"]
 
-# Shares of a group's entries and notes. Without the second, daily passes would add up: 0.9 ** 30 leaves 4 %.
+# Largest shares of a group's entries and notes that passes retire. Without the second, daily passes would leave
+# 0.9 ** 30, or 4 %, after a month.
 SHARE_OF_A_PASS: Final = 0.10
 SHARE_OF_A_MONTH: Final = 0.20
-ALWAYS_ALLOWED: Final = 3  # else nothing could be retired from a group of nine
+ALWAYS_ALLOWED: Final = 3  # retirements that are always allowed: 10 % of a group of nine is none
 STRENGTH: Final = "strength"  # member of a preference's metadata
 THRESHOLDS: Final[Mapping[str, int]] = {"strong": 1, "mild": 2, "casual": 3}  # turns of one person (RB10)
 
@@ -152,7 +153,7 @@ def _forgotten(operation: Operation, known: Known) -> str | None:
 
 
 def _no_change(operation: Operation, known: Known) -> str | None:
-    """Memory already has the text, so that there is nothing to do now or later."""
+    """Memory already has the text, so there is nothing to do now or later."""
     is_there = operation.op == "add" and folded(words_of_fact(operation.result or "")) in known.said
     return "it says what is there already" if is_there else None
 

@@ -41,10 +41,10 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-# Events that the log has for the end of a pass; the others are dreams.
+# Kind of a pass -> log event of its end; all other kinds log `dream.finished`.
 _FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
-MAX_TOKENS: Final = 12_000  # of the turns or entries in one question: small models read 16,000; the next has the others
-MAX_TURNS: Final = 2000  # of a session; older turns are not read
+MAX_TOKENS: Final = 12_000  # tokens of turns or entries in one question: small models read 16,000
+MAX_TURNS: Final = 2000  # newest turns of a session that a pass reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ class PassDependencies:
         return read_tombstones(self.home / JOURNAL_FILE, group).knows
 
     def is_person(self, turn: Turn) -> bool:
-        """Return whether a person said a turn: neither an agent nor the host, which tells agents their tasks."""
+        """Return whether a person said a turn: not an agent, and not the host, which gives agents their tasks."""
         if turn.role != "user" or is_system_sender(turn.by):
             return False
         return not self.is_agent(turn.by) and not self.is_agent(turn.sender)
 
     async def name_of(self, group: str, kind: Kind, now: datetime) -> str:
-        """Return the name of a group's question from before a restart, else of a new one."""
+        """Return the name of a group's unfinished question from before a restart, or a new name."""
         kept = None if self.asker is None else await self.asker.unfinished(group, f"{kind}-")
         return kept or f"{kind}-{now:%Y%m%d-%H%M%S-%f}"[:-3]
 
@@ -101,12 +101,12 @@ class PassDependencies:
         until: datetime | None = None,
         is_trial: bool = False,
     ) -> Made | None:
-        """Ask a model and write the proposal of its answer; return it, None when nothing is proposed.
+        """Ask a model and write the proposal of its answer; return it, or None if nothing is proposed.
 
         Args:
-            question: without a text no model is asked, and rules alone propose.
-            propose: answer, None without a model -> the proposal with its gates checked, None when there is nothing to
-                write; runs on a thread.
+            question: without a text no model is asked.
+            propose: answer, or None without a model -> the proposal with its gates checked, or None if there is nothing
+                to write; runs on a thread.
             until: see `Applying`; None: the time of the proposal.
             is_trial: nothing is written.
         Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, whose answer is forgotten; nothing was changed.
@@ -117,7 +117,7 @@ class PassDependencies:
         except (
             WrongAnswer,
             ValidationError,
-        ) as error:  # the second: it asks for too much at once
+        ) as error:  # the second: it has too many operations or too long texts
             await self._forget(question)
             raise WrongAnswer(str(error)) from None
         if proposal is None or is_trial:
@@ -132,7 +132,7 @@ class PassDependencies:
         return Made(proposal, counts)
 
     async def _forget(self, question: Question) -> None:
-        """Forget the answer to a question: it is wrong, or of no use."""
+        """Forget the answer to a question, which is wrong or useless."""
         if self.asker is not None:
             await self.asker.forget(question)
 
@@ -175,7 +175,7 @@ def proposed(
     """Return a proposal of numbered operations, with its gates checked.
 
     Args:
-        answer: the answer that proposes them; None: rules do.
+        answer: the model's answer that proposes them; None: they are by rules.
         more: further members of the proposal.
     """
     about = {"id": question.name, "group": question.group, "kind": question.kind, **more}
@@ -186,7 +186,7 @@ def proposed(
 
 
 def taken(turns: Iterable[Turn]) -> int:
-    """Return the number of first turns that one pass takes, at least one."""
+    """Return how many of the first turns one pass takes: at least one, else as many as `MAX_TOKENS` allows."""
     totals = accumulate(turn.line_tokens for turn in turns)
     return max(1, sum(total <= MAX_TOKENS for total in totals))
 

@@ -1,7 +1,7 @@
 """Dream pass 2: infers preferences from people's turns since the last pass (RB10).
 
-A model names the turns that show a preference; its text is their sentences. The gate `too_few` counts the turns of one
-person. Turns of an earlier pass that were too few are shown again.
+A model names the turns that show a preference; their sentences become its text. The gate `too_few` counts the turns of
+one person. Turns that were too few in an earlier pass are shown again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from honeybadger_host.text.labels import is_below
 
 CATEGORY: Final = "user-preferences/inferred"
 TAG: Final = "inferred"
-# Words about security, credentials and money; it is better to ask a person too often than too rarely.
+# Words about security, credentials and money: such a preference needs permission. Too often is better than too rarely.
 _SENSITIVE: Final = re.compile(
     rf"\b(?:{'|'.join(files(__package__).joinpath('sensitive_words.txt').read_text('utf-8').split())})\b|[€$£¥]"
     "|密码|密碼|安全|权限|钱|付款|支付|银行|账户|发票|价格|购买|パスワード|秘密|権限|お金|支払|銀行|口座|請求|価格|購入",
@@ -81,7 +81,7 @@ async def infer(uses: PassDependencies, snapshot: Snapshot, now: datetime, *, is
 
 
 def _new_turns(uses: PassDependencies, group: str) -> Turns:
-    """Return people's turns since the last pass, the oldest that one pass takes."""
+    """Return people's turns since the last pass, oldest first, as many as one pass takes."""
     mark = uses.watermarks.of(inferred_file(group))
     since = None if mark is None else mark.at
     turns = newest_turns(uses, group)
@@ -97,7 +97,7 @@ def _proposal_of(
     found = [operation_of(each, turns) for each in said]
     operations = [each for each in found if each is not None]
     entries = {name: entry.content for name, entry in snapshot.entries.items()}
-    known = replace(snapshot.known(turns, uses), texts=entries)  # a note that says the same is in no category
+    known = replace(snapshot.known(turns, uses), texts=entries)  # a note with the same text is no preference
     made = proposed(question, answer, operations, known, made_at=now)
     return unsettled(made, snapshot.earlier)
 

@@ -70,8 +70,8 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
 def settled(proposals: Iterable[Proposal]) -> Callable[[Operation], bool]:
     """Return a test whether a checked operation need not be proposed.
 
-    Its text is there already, or is part of one that waits or was decided: a person struck it, or a gate refused it
-    for good.
+    That is so if memory has its text already, or if its text is part of an operation that waits, that a person struck,
+    or that a gate refused for good.
     """
     known: defaultdict[object, list[str]] = defaultdict(list)
     for proposal in proposals:
@@ -129,7 +129,7 @@ def with_states(proposal: Proposal, states: Mapping[int, OperationState]) -> Pro
 
 
 def check_kept(files: WholeFiles, proposal: Proposal, kept: bytes | None) -> None:
-    """Raise Refusal when the file of a proposal has changed since it was read."""
+    """Raise Refusal if the file of a proposal has changed since it was read."""
     if files.view(proposal_file(proposal.group, proposal.id)) != kept:
         raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
 

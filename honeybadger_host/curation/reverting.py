@@ -1,7 +1,8 @@
 """Reverts the changes of a proposal: memory, the summary, and the session's watermark.
 
-The journal has the earlier content of each file. What was changed since is merged with it; where both changed the same,
-the later change stays and is named. The turns of an earlier pass are marked to be consolidated again.
+The journal has the earlier content of each file. Later changes are merged with it; where they conflict, the later
+change stays and its file is named. If the pass is not the session's newest, its turns are marked to be consolidated
+again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_arc
 from honeybadger_host.memory.markdown.summary_parts import part_of, with_part
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
 
-# Kinds of changes that are not reverted one by one: HISTORY.md only grows, and notes leave the archive as they return.
+# Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.
 _KEPT: Final = ("history", "proposal", "note_archived")
 
 
@@ -81,7 +82,7 @@ class Reverting:
         )
 
     def _before(self, row: Row) -> bytes | None:
-        """Return the content of a file before a change, or None if there was none. Raises Refusal: it is not known."""
+        """Return the content of a file before a change, or None if there was none. Raises Refusal if it is unknown."""
         if row.kind.endswith(REMOVED):
             return row.data
         before = None if row.offset == ABSENT else text_before(self.journal, row)
@@ -109,7 +110,7 @@ class Reverting:
                 changes.append(FileWritten(group, kind, newest.file, text, held))
             elif text is None and held is not None:
                 changes.append(FileRemoved(group, kind, newest.file, held))
-        # An entry that moved and changed since is not restored beside itself.
+        # An entry that was moved and changed since is not restored to its old place, too.
         stays = {name_in(file) for file in kept if f"groups/{group}/memory/" in file}
         changes = [each for each in changes if not (_restores(each) and name_in(each.file) in stays)]
         if self.proposal.session is not None:
@@ -121,7 +122,7 @@ class Reverting:
         return replace(outcome, result={**outcome.result, "kept": kept})
 
     def _notes(self, added: Sequence[bytes], removed: Sequence[Removal]) -> tuple[list[Change], list[str]]:
-        """Return the changes that remove added notes and restore removed ones, and the places that changed since."""
+        """Return the changes that remove added notes and restore removed ones, and MEMORY.md if it conflicts."""
         group = self.proposal.group
         file = f"groups/{group}/{MEMORY}"
         held, archive = self.files.view(file) or b"", self.files.view(f"groups/{group}/{ARCHIVE}")
@@ -149,7 +150,7 @@ class Reverting:
             return None
 
     def _summary(self, newest: Row, before: bytes | None, held: bytes | None) -> tuple[bytes | None, bool]:
-        """Return summary.md with the earlier part of the session, as `_undone`; a later pass keeps its part."""
+        """Return `_undone` of summary.md: only the session's part goes back, unless a later pass wrote it."""
         session = self.proposal.session or ""
         now, then, ours = ((data or b"").decode(errors="replace") for data in (held, before, newest.data))
         part, written, earlier = (part_of(text, session) for text in (now, ours, then))
@@ -162,7 +163,7 @@ class Reverting:
         return with_part(now, session, merged or None).encode(), False
 
     def _mark(self, file: str, before: bytes | None) -> Sequence[Change]:
-        """Return the change that moves the watermark back, or marks the turns of an earlier pass."""
+        """Return the change that moves the watermark back, or marks the turns to be consolidated again."""
         held, mark, group = self.files.view(file), self._marked(), self.proposal.group
         if held is None or mark is None:  # a person removed it: all turns are consolidated again
             return ()
@@ -176,7 +177,7 @@ class Reverting:
 
 
 def _undone(rows: Sequence[tuple[Row, bytes | None]], held: bytes | None) -> tuple[bytes | None, bool]:
-    """Return the content of a file without some changes (None: no file), and whether no later change is in their way.
+    """Return the content of a file without some changes (None: no file), and whether no later change conflicts.
 
     Args:
         rows: the changes with the content before each, newest first.
@@ -188,7 +189,7 @@ def _undone(rows: Sequence[tuple[Row, bytes | None]], held: bytes | None) -> tup
         if held == after:
             held = before
         elif held is not None and after is not None and before is not None:
-            # Both ways are the same unless both sides changed one member: then the later change is taken.
+            # Merging both ways gives the same unless both sides changed one member: then the later change stays.
             merged = merged_as(row.file, after, before, held)
             is_whole = is_whole and values_in(merged) == values_in(merged_as(row.file, after, held, before))
             held = merged

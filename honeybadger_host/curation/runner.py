@@ -1,8 +1,8 @@
-"""Curates memory in the background, while the conversation goes on: the queue of jobs, and the loop that runs them.
+"""Curates memory in the background: the queue of jobs, and the loop that runs them.
 
-One job of a group runs at a time, and two in all. Jobs that a person asks for go first; the others also wait while a
-turn of their group runs, and as long as it is in another home. Nothing here writes memory: the result of a job goes
-through the pipeline like a request.
+One job of a group runs at a time, and two in all. Jobs that a person asks for go first; all others also wait while a
+turn of their group runs, or while the group is served in another home. Nothing here writes memory: the result of a job
+goes through the pipeline like a request.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from honeybadger_host.journal.changes import Change, TurnAdded
 
 log = structlog.get_logger()
 
-AT_ONCE: Final = 2  # calls to a model: most servers of one's own answer no more at once
-FIRST_PAUSE_SECONDS = 60.0  # after a failure; each further one doubles it
-_MAX_PAUSE_SECONDS: Final = 3600.0  # a model that was away for a night is asked again within an hour
+AT_ONCE: Final = 2  # jobs that run at the same time: most self-hosted model servers answer no more calls at once
+FIRST_PAUSE_SECONDS = 60.0  # after a failure; each further failure doubles it
+_MAX_PAUSE_SECONDS: Final = 3600.0  # a model that was down for a night is asked again within an hour
 LOOK_SECONDS = 1.0  # between two looks for new turns and entries
-DREAM_LOOK_SECONDS = 30.0  # between two looks for groups that are due to dream: a cron line has minutes
-_FOUND_AT_START: Final = 100  # sessions looked at after a start, those that changed last; others when they grow
+DREAM_LOOK_SECONDS = 30.0  # between two looks for groups that are due to dream: a cron line counts in minutes
+_FOUND_AT_START: Final = 100  # last changed sessions that are checked after a start; all others when they grow
 
 
 class Job(NamedTuple):
@@ -63,7 +63,7 @@ class Jobs:
     Args:
         asked: jobs that people asked for and that have not begun, in order.
         failed: jobs that wait for another attempt.
-        ended: set and replaced when a job ends: another may begin.
+        ended: set and replaced by a new event whenever a job ends.
         _waiting: job -> the earliest time it may begin, in monotonic seconds.
     """
 
@@ -104,7 +104,7 @@ class Jobs:
             self._end(job)
 
     def end(self, job: Job, *, has_more: bool) -> None:
-        """End a job; add it again when there is more to do."""
+        """End a job; add it again if there is more to do."""
         self.failed.pop(job, None)
         if has_more:
             self.add(job)
@@ -157,13 +157,13 @@ class Curator:
 
     @property
     def asker(self) -> Asker | None:
-        """The asker of the model; None without a model: then summaries keep people's turns."""
+        """The asker of the model; None without a model: then summaries consist of people's newest turns."""
         return self._uses.asker
 
     # ------------------------------------------------------------------------------------------ what people ask for
 
     async def consolidate(self, group: str, session: str) -> int:
-        """Consolidate all turns but the newest that stay; return the number of the last consolidated turn.
+        """Consolidate all turns but the newest, which stay; return the number of the last consolidated turn, 0: none.
 
         Raises as `Consolidations.consolidate`.
         """
@@ -174,7 +174,7 @@ class Curator:
         return 0 if mark is None else mark.turn
 
     async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
-        """Make a pass over a group. Args and errors as `Dreams.make`."""
+        """Make a dream of a group. Args and errors as `Dreams.make`."""
         async with self.jobs.asked_for(Job(group, "dream")):
             return await self._dreams.make(group, is_trial)
 
@@ -216,7 +216,7 @@ class Curator:
                     await self.jobs.ended.wait()
 
     async def _add_grown(self) -> None:
-        """Add jobs for turns and entries since the last look."""
+        """Add jobs for the turns and entries that came since the last look."""
         with self._lock:
             grown, self._grown = self._grown, set()
             saved, self._saved = self._saved, set()
@@ -244,7 +244,7 @@ class Curator:
             self.jobs.end(job, has_more=has_more)
 
     def _failed(self, job: Job, why: str) -> dict[str, object]:
-        """Let a failed job wait; return what the log says of it."""
+        """Let a failed job wait; return the members of its log line."""
         self.failures += 1
         pause = self.jobs.fail(job, why, time.monotonic())
         return {

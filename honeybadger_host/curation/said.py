@@ -24,18 +24,19 @@ Turns: TypeAlias = Mapping[tuple[str, int], Turn]  # (session, number) -> turn
 
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _END: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[」』”’）]*|\n")
-# A number, a letter, a title (`Dr.`), an abbreviation (`e.g.`): a sentence too long is better than half of one.
+# A full stop after a number, a letter, a title (`Dr.`) or an abbreviation (`e.g.`) ends no sentence: one that is too
+# long is better than half of one.
 _NO_END: Final = re.compile(r"(?:^|[\s(\"'“„«])(?:\d{1,3}|\w|[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}|\w+\.\w+)\.$")
 _MAX_SHORT_FORM: Final = 20  # characters looked at before a full stop, so that a long text takes linear time
 
 # Words of the minutes, about 700 estimated tokens (docs/curation.md); two Chinese characters count as one.
 MAX_MINUTES_WORDS: Final = 500
-_SHARE_OF_A_TURN: Final = 4  # a turn has at most a quarter of the minutes: a pasted log does not push out the others
+_SHARE_OF_A_TURN: Final = 4  # a turn takes at most a quarter of the minutes: a pasted log leaves room for others
 _WHOLE_TURN: Final = 400  # characters of a turn that is copied whole, so that `it` and `there` keep their meaning
-_SHORT_TURN: Final = 40  # characters of a turn that says little without the question before it, as `Yes, do that.`
+_SHORT_TURN: Final = 40  # a turn with fewer characters, such as `Yes, do that.`, is copied with the question before it
 _MAX_QUOTE: Final = 2_000  # characters of one quote, so that a pasted log does not become a note
-# Words that the time and the speaker of a chosen sentence count for: without them forty short Japanese sentences have
-# 1.3 times the characters of people's newest turns, with them 1.06 times (`python -m bench.survival`).
+# Words that are added for the time and the speaker of a chosen sentence: without them forty short Japanese sentences
+# have 1.3 times the characters of people's newest turns, with them 1.06 times (`python -m bench.survival`).
 _HEAD_WORDS: Final = 4
 CUT: Final = " […]"
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -48,8 +49,8 @@ _PLACE: Final = re.compile(r"\([^\s#()]+#\d+\)")
 def sentences_of(text: str) -> Sequence[tuple[int, int]]:
     """Return (begin, end) of each sentence of a text, without white space around it, in order.
 
-    A sentence ends behind a full stop, a question or exclamation mark, wide ones too, and at the end of a line, never
-    within a number, an address or code.
+    A sentence ends after a full stop, a question or exclamation mark (also of full width), and at the end of a line,
+    but never within a number, an address or code.
     """
     code = [found.span() for found in _CODE.finditer(text)]
     ends, place = [0], 0
@@ -72,7 +73,7 @@ def sentences_of(text: str) -> Sequence[tuple[int, int]]:
 
 
 def _as_refs(value: object) -> object:
-    """Return the numbers that a model names, as texts: `12`, `"12.3-5, 14"` and `["12.3", 14]` are all accepted."""
+    """Return a model's references as texts: `12`, `"12.3-5, 14"` and `["12.3", 14]` are all accepted."""
     values = value if isinstance(value, (list, tuple)) else [value]
     return tuple(part.strip() for each in values for part in str(each).split(",") if part.strip())
 
@@ -125,12 +126,12 @@ class Pick:
 
 
 def whole(session: str, turn: Turn) -> Pick:
-    """Return a pick of all sentences of a turn, which is not blank."""
+    """Return a pick of all sentences of a turn that is not blank."""
     return Pick(session, turn, tuple(range(len(sentences_of(turn.content)))))
 
 
 def picked(refs: Iterable[str], turns: Turns, session: str = "") -> list[Pick]:
-    """Return a pick for each turn that refs name, in the order said; unknown refs are left out.
+    """Return a pick for each turn that refs name, in the order of the turns; unknown refs are left out.
 
     Args:
         session: the session of refs that name none.
@@ -154,7 +155,7 @@ def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
     """Return a turn for a model: `[2026-05-07 18:03] USER [tools: a, b]: ann`, then its sentences.
 
     Args:
-        place: prefix of the numbers; only a person's sentences are numbered, so that no others can be chosen.
+        place: prefix of the numbers; only people's sentences are numbered, so that only they can be chosen.
     Source: AB2.
     """
     tools = f" [tools: {', '.join(turn.tools_used)}]" if turn.tools_used else ""
@@ -176,13 +177,13 @@ def sections_text(sections: Mapping[str, Iterable[str]]) -> str:
 
 
 def newest_lines(lines: Sequence[str], max_tokens: int) -> Sequence[str]:
-    """Return the last lines for a model, as many as the budget has room for, oldest first."""
+    """Return the last lines that fit a budget, oldest first."""
     sizes = accumulate(estimate_tokens(line) for line in reversed(lines))
     return lines[len(lines) - sum(size <= max_tokens for size in sizes) :]
 
 
 def speaker_of(turn: Turn) -> str:
-    """Return the speaker on one line; the sender of the request when the turn names only a role."""
+    """Return the speaker on one line; the sender of the request if the turn names only a role."""
     return turn.by if turn.sender in ("", turn.role) else one_line(turn.shown_name).text[:120]
 
 
@@ -194,10 +195,10 @@ def minute(turn: Turn) -> str:
 
 
 def fact(pick: Pick, before: Turn | None) -> tuple[str, list[Evidence]]:
-    """Return the text of a note or an entry that keeps what a person said, and its quotes.
+    """Return the text of a note or an entry with what a person said, and its quotes.
 
-    A short turn is copied whole; a longer one with the sentence before each chosen one. A very short turn, such as
-    `yes, do that`, also has the question that it answers.
+    A short turn is copied whole; of a longer one the chosen sentences, each with the sentence before it. A very short
+    turn, such as `yes, do that`, also gets the question that it answers.
 
     Args:
         before: the previous turn of the session.
@@ -224,20 +225,20 @@ def places_in(refs: Iterable[str]) -> list[tuple[str, int]]:
 
 
 def _question(text: str) -> str | None:
-    """Return the last sentence of a text that asks, on one line, or None if none does."""
+    """Return the last question of a text on one line, or None if there is none."""
     said = [text[begin:end] for begin, end in sentences_of(text)]
     asked = [sentence for sentence in said if sentence.rstrip("\"'”’»)]」』）").endswith(("?", "？"))]
     return one_line(asked[-1][:_WHOLE_TURN]).text if asked else None
 
 
 def words_of_fact(text: str) -> str:
-    """Return the text of a fact without the lines below it that say what it answers and where it was said."""
+    """Return the text of a fact without the lines below it, which have the question it answers and its place."""
     lines = (line.strip() for line in text.splitlines())
     return "\n".join(line for line in lines if not line.startswith("> ") and not _PLACE.fullmatch(line)).strip()
 
 
 def earlier(author: str, text: str) -> str:
-    """Return the line of a fact that marks what it changes as earlier, and links it by its words."""
+    """Return the line of a fact that quotes an earlier text, which the fact changes."""
     words = one_line(words_of_fact(text).partition("\n")[0]).text
     return f"> earlier, {author}: {words[:_WHOLE_TURN]}"
 
@@ -256,11 +257,11 @@ def minutes(evidence: Iterable[Evidence]) -> str:
 
 
 def chosen_minutes(picks: Sequence[Pick], fill: Sequence[tuple[str, Turn]] = ()) -> list[Evidence]:
-    """Return quotes for the minutes, in the order said, as many as they have room for.
+    """Return quotes for the minutes, in the order of the turns, up to `MAX_MINUTES_WORDS`.
 
     Args:
-        picks: chosen sentences in the order said; the newest are kept if room is short.
-        fill: turns of people, oldest first; the newest fill the remaining room, long ones are cut.
+        picks: chosen sentences in the order of the turns; the newest are kept if there is not enough room.
+        fill: turns of people, oldest first; the newest fill the remaining room, and long ones are cut.
     """
     room, share = MAX_MINUTES_WORDS, MAX_MINUTES_WORDS // _SHARE_OF_A_TURN
     kept: list[list[Evidence]] = []
@@ -278,14 +279,14 @@ def chosen_minutes(picks: Sequence[Pick], fill: Sequence[tuple[str, Turn]] = ())
         if evidence:
             kept.append(evidence)
             room -= _size(evidence)
-        elif room < share:  # else its first sentence is too long, and earlier turns have room
+        elif room < share:  # else only its first sentence is too long, and earlier turns may fit
             break
     kept.sort(key=lambda each: (each[0].at, each[0].session, each[0].turn))
     return [each for evidence in kept for each in evidence]
 
 
 def _beginning(pick: Pick, room: int) -> list[Evidence]:
-    """Return the first sentences of a turn that have room, marked when there are more."""
+    """Return the first sentences of a turn that fit, marked if there are more."""
     evidence = pick.evidence()
     for count in range(len(pick.sentences) - 1, 0, -1):
         if _size(evidence) <= room:
@@ -296,13 +297,13 @@ def _beginning(pick: Pick, room: int) -> list[Evidence]:
 
 
 def _size(evidence: Iterable[Evidence]) -> int:
-    """Return how many words quotes have."""
+    """Return the number of words in quotes; see `MAX_MINUTES_WORDS`."""
     texts = [each.quote for each in evidence]
     return sum(len(text.split()) + len(_CJK.findall(text)) // 2 for text in texts)
 
 
 def _joined(evidence: Sequence[Evidence]) -> str:
-    """Return the quotes of a turn as one text, marked where something is left out between them."""
+    """Return the quotes of a turn as one text, marked where something is left out."""
     return f"{CUT} ".join(each.quote for each in evidence) + (CUT if evidence[-1].is_cut else "")
 
 
@@ -310,13 +311,14 @@ def _joined(evidence: Sequence[Evidence]) -> str:
 
 
 def uncopied(text: str, said: Collection[str], around: Collection[str] | None = None) -> list[str]:
-    """Return the parts of a text that are no copies, byte for byte; none: all of it is copied.
+    """Return the parts of a text that are no copies, byte for byte; none if all of it is copied.
 
     Speakers, times and places are not compared.
 
     Args:
-        said: what its lines are copied from.
-        around: what the quotations below them, which begin with `> `, are copied from; None: they are not compared.
+        said: the texts that its lines may be copied from.
+        around: further texts that its quotations (lines that begin with `> `) may be copied from; None: quotations are
+            not compared.
     """
     clean = [*said, *(neutralise(each).text for each in said)]
     missing: list[str] = []

@@ -30,17 +30,17 @@ from honeybadger_host.search.sources import sources
 from honeybadger_host.text.labels import folded
 
 MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
-_REINFORCED: Final = 5  # times that something was said again, after which only a person takes it out (docs/curation.md)
-_SESSIONS: Final = 20  # a question has room for 4,000 tokens of people's turns
+_REINFORCED: Final = 5  # an entry that was saved again this often is only retired by a person (docs/curation.md)
+_SESSIONS: Final = 20  # last changed sessions that are read: a question has room for 4,000 tokens of people's turns
 _SESSION: Final = re.compile(r"[\w.:-]+")
 _NAMES: Final = ("dream-", "preferences-")
-_RETIRED_WITHIN: Final = timedelta(days=30)  # of the gate `too_much`
+_RETIRED_WITHIN: Final = timedelta(days=30)  # the month of the gate `too_much`
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The memory that a pass looks at, without ids that several entries have.
+    """The memory that a pass reads, without entries whose id is not unique.
 
     Args:
         entries: id -> entry, oldest first.
@@ -95,7 +95,7 @@ class Snapshot:
         return entry.created or _BEGINNING, entry.id
 
     def known(self, turns: Turns, uses: PassDependencies) -> Known:
-        """Return this for the gates. Raises JournalError."""
+        """Return the snapshot as the gates need it. Raises JournalError."""
         return Known(
             texts=self.texts,
             turns=turns,
@@ -166,7 +166,7 @@ def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[st
 def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal], int]:
     """Return the dreams of a group, and the number of ids that its passes retired in the last 30 days.
 
-    Joins do not count: the joined text remains. A file that is not a proposal is left out.
+    Merges do not count, because their text remains. A file that is not a proposal is left out.
     """
     since = (now - _RETIRED_WITHIN).timestamp()
     dreams: list[Proposal] = []

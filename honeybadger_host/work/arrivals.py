@@ -11,7 +11,7 @@ ANY_GROUP: Final = ""  # means every group
 
 
 class Arrivals:
-    """Wakes the tasks that wait for a message of a group."""
+    """Wakes the readers and pushes that wait for a message of a group."""
 
     def __init__(self) -> None:
         self._next: dict[str, anyio.Event] = {}

@@ -53,7 +53,7 @@ from honeybadger_host.work.times import Schedule, next_run
 
 log = structlog.get_logger()
 
-# Seconds between two comparisons of all files, which find edits without an event; also the longest wait for a due task.
+# Seconds between two comparisons of all files, which find edits without an event; also between two looks at the clock.
 COMPARE_SECONDS = 60.0
 # Folders compared before due tasks are begun: 10,000 files in 100 folders took 1.4 s on a busy machine.
 _COMPARED_AT_ONCE: Final = 8

@@ -122,7 +122,7 @@ def runs(schedule: Schedule, after: datetime) -> Iterator[datetime]:
 
 
 def _next_fixed(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Return the next run of a line with fixed times of day; each runs once a day."""
+    """Return the next run of a line with fixed times of day; each runs once, also on a day on which the clock jumps."""
     for wall in CronSim(expression, _wall(after, zone)):
         at = wall.replace(tzinfo=zone).astimezone(UTC)  # the first, if the time comes twice
         if _wall(at, zone) != wall:
