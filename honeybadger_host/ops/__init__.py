@@ -1,6 +1,6 @@
 """Operation of a home: status, metrics, doctor, maintenance, backups, the systemd unit.
 
-May import: spool, handlers, curation, work, search, memory, journal, files, text, errors, settings.
+May import everything below it in the order of docs/architecture.md.
 
 Reading order: `host` (the parts of a running host), `maintenance`, `clock`, `page`, `status`,
 `metrics`; `forget_plan`, `forget_derived`, `forget` and `residue`; the folder `doctor/`; `archive`, `backup`,

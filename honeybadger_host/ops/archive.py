@@ -21,7 +21,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
 from honeybadger_host.files.safe_files import open_new, sync_folder
 
 FORMAT: Final = 1
-MAX_DEPTH: Final = 64  # of folders within each other
+MAX_DEPTH: Final = 64  # folders within each other
 MANIFEST: Final = "manifest.json"
 # Honeybadger's own parts of a home folder, in the order of copying. Other files of a project are not packed.
 PARTS: Final = ("data", "groups", "AGENT.md", "config")

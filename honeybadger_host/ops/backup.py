@@ -1,7 +1,7 @@
 """Back up a home into one archive, while a host may serve it.
 
 The order makes it consistent (docs/decisions/011-backup.md): waiting requests are copied first, the files next, the
-journal last. The copied journal's marks of written files are those from before the first file was read.
+journal last. In the copied journal, the marks of written files are those from before the first file was read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Clocks that nobody can set: jumps of the wall clock, and ages in seconds of service.
 
-The wall clock only stamps what people read. It may be set by a year in either direction, by hand or by the network;
-that must not make the host remove something too early or keep it for ever.
+The wall clock is used only for times that people read. It may be set by a year in either direction, by hand or by the
+network, and that must not make the host remove something too early or keep it for ever.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 # Seconds of service in which a repeated request gets its first reply; later it is a new request.
 RECEIPT_SECONDS: Final = 7 * 86_400.0
-_MAX_REST_SECONDS: Final = 10.0
-_MIN_JUMP_SECONDS: Final = 60.0  # a slewed clock moves by 0.5 ms a second: 30 ms between two looks
-# Parts into which a term is divided: something is kept at most one twentieth longer than its term.
+_MAX_REST_SECONDS: Final = 10.0  # longest pause of `rest_after`
+_MIN_JUMP_SECONDS: Final = 60.0  # a smaller difference is no jump; a slewed clock moves 30 ms between two looks
+# Parts of a term after which a moment is noted: something is kept at most one twentieth longer than its term.
 _PARTS_OF_TERM: Final = 20
 
 
@@ -75,7 +75,7 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Ages:
-    """Ages of changes, in seconds of service, whatever the wall clock says.
+    """Ages of changes in seconds of service, independent of the wall clock.
 
     Args:
         term: seconds of service for which something is kept.
@@ -89,7 +89,7 @@ class Ages:
 
     @classmethod
     def of(cls, term: float, kept: Sequence[float]) -> Ages:
-        """Return the ages that `dump` returned; empty: no change is old yet."""
+        """Return the ages from the numbers of `dump`; without numbers no change is old yet."""
         served, *rest = kept or (0.0,)
         return cls(term, served, [Moment(at, int(seq)) for at, seq in zip(rest[::2], rest[1::2], strict=True)])
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.ops.findings import Finding, Level, problem, warning
 
-_LATE_SECONDS: Final = 5.0  # a status this old is late: one is written every second
+_LATE_SECONDS: Final = 5.0  # age at which a status is late: one is written every second
 _CHECK: Final = "running"
 
 
 def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what is wrong, each in one line. A part that the status lacks has no faults."""
+    """Yield the faults in a status. A part that the status lacks has no faults."""
     age = time.time() - status.get("written_at", time.time())
     if age > _LATE_SECONDS:
         why = f"the host wrote its status {in_words(age)} ago: it hangs, is stopped, or cannot write"
@@ -43,7 +43,7 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the faults that the status has as lists of lines."""
+    """Yield the faults that are lists of lines in the status."""
     refused = status.get("agents", {}).get("refused", {})
     lists: tuple[tuple[Level, str, Any, str], ...] = (
         ("warning", "over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ()), ""),

@@ -1,4 +1,4 @@
-"""`forget`: remove texts from every place where the host keeps them, and prove it (docs/decisions/033-forget.md).
+"""`forget`: remove texts from all places where the host keeps them, and prove it (docs/decisions/033-forget.md).
 
 The plan is written to the journal first and removed last, with the receipt of the request. The next start, or the same
 command, finishes what a kill interrupted: each step may be repeated.
@@ -54,12 +54,12 @@ from honeybadger_host.text.phrases import Phrases
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
-SETTLE_LOOK_SECONDS: Final = 0.2
-# Without anything that could be taken out: a file may be open in another program.
+SETTLE_LOOK_SECONDS: Final = 0.2  # pause before the next look for texts that could not be removed yet
+# Time without progress after which erasing is given up: a file may be open in another program.
 _MAX_ERASING_SECONDS: Final = 60.0
-_TIDY_TRIES: Final = 10
+_TIDY_TRIES: Final = 10  # tries to remove emptied lines from files, with a pause of `_TIDY_SECONDS`
 _TIDY_SECONDS: Final = 1.0
-_MAX_SPACED: Final = 24  # characters in a text for each character of a phrase, with the space between words
+_MAX_SPACED: Final = 24  # characters of a text for one character of a phrase, white space between words included
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Forgetter:
     """Forgets one thing at a time. Event loop.
 
     Args:
-        documents: people's saves are recorded only while `recording` is held.
+        documents: records people's saves only while `recording` is held.
         changed: called with each file that was rewritten.
     """
 
@@ -110,17 +110,17 @@ class Forgetter:
         self._changed = changed
         self._lock = anyio.Lock()
         self.recording = anyio.Lock()
-        """Held while people's edits are recorded, so that a removal from a file is not taken for an edit."""
+        """Held while people's edits are recorded: else a removal from a file would be recorded as an edit."""
         begun = read_forgetting(self._journal.path)
         self.is_interrupted = begun is not None and not begun.is_erased
-        """Whether files may lack texts that are still in the journal, through no edit of a person."""
+        """Whether files may lack texts that are still in the journal although no person removed them."""
         self._gone: tuple[Forgetting, Mapping[str, Any]] | None = None
         """The plan in the journal and its result, if only its last step is left."""
 
     async def finish(self) -> None:
         """Finish a plan that a stop of the host interrupted, as the first step of a start.
 
-        If its request still waits, the request does the last step: only it has the texts to search for.
+        If its request still waits, that does the last step: only the request has the texts to search for.
         """
         async with self._lock:
             try:
@@ -135,7 +135,7 @@ class Forgetter:
     async def forget(self, asked: Asked) -> dict[str, Any]:
         """Return a report of what was removed.
 
-        Raises Refusal if there is no such thing. Raises WorldFailed, JournalError: it continues when asked again.
+        Raises Refusal if there is no such thing; WorldFailed, JournalError: the same request continues it.
         """
         wanted: Forget = asked.payload
         async with self._lock:
@@ -181,7 +181,7 @@ class Forgetter:
         """Finish a plan, search for remains, and commit the receipt of the request.
 
         Args:
-            asked: the request that is served now; it has the texts if the plan no longer has.
+            asked: the plan of the request that is served now; it has the texts if `plan` no longer has them.
         """
         plan, went = self._gone or (plan, await self._forget(plan))
         self._gone = None
@@ -225,7 +225,7 @@ class Forgetter:
         return went
 
     async def _erase_all(self, plan: Forgetting, done: Forgotten) -> None:
-        """Take it out of journal, logs and files until nothing is found any more. Raises WorldFailed."""
+        """Remove the texts from journal, logs and files until none is found. Raises WorldFailed."""
         until = time.monotonic() + _MAX_ERASING_SECONDS
         while time.monotonic() < until:
             done.removed.update(await self._read(remove_quotes, self._home, plan))
@@ -260,7 +260,7 @@ class Forgetter:
             made = phrases.in_bytes(held, is_all=file in plan.files)
             if made != held:
                 if not self._refreshed(file, made, held):
-                    is_all = False  # a batch has read it, or somebody is saving it
+                    is_all = False  # a batch has read the file, or a person is saving it
                     continue
                 remove_leftovers((self._home / file).parent, {Path(file).name})
                 self._changed(file)
@@ -280,7 +280,7 @@ class Forgetter:
             raise WorldFailed(f"cannot write {file}: {error.strerror}") from error
 
     async def _tidy(self, group: str, done: Forgotten) -> None:
-        """Remove from files what has become empty, by changes. Files that are open elsewhere stay."""
+        """Remove emptied lines, notes and files, by changes. Files that are open in other programs stay."""
         files = await self._read(self._untidy, group)
         for start in range(0, len(files), BATCH_REQUESTS):
             some = files[start : start + BATCH_REQUESTS]
@@ -326,11 +326,11 @@ class Forgetter:
             if held is not None and phrases.in_bytes(held, is_all=file in plan.files) != held:
                 found.append(file)
             folders.setdefault(path.parent, set()).add(path.name)
-            time.sleep(0)  # whoever serves requests comes first
+            time.sleep(0)  # lets the threads that serve requests run
         return found
 
     def _has_earlier_texts(self, plan: Forgetting) -> bool:
-        """Return whether a file that was just replaced has a second name under which a text is left."""
+        """Return whether a text is left in the earlier version of a replaced file, which is kept for a while."""
         phrases, folder = plan.phrases, self._home / "groups" / plan.group
         earlier = [*folder.glob(".*.before-*"), *folder.glob("archive/.*.before-*")]
         return any(phrases.finds_bytes(read_whole(path) or b"") for path in earlier)

@@ -1,4 +1,4 @@
-"""Texts derived from records to forget: by consolidation, compaction, enrichment, chat and updates."""
+"""Texts that were derived from records to forget: by consolidation, compaction, enrichment, chat and updates."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from honeybadger_host.ops.forget_derived import (
 )
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 
-_MIN_PER_LINE = 40  # characters of a line that is also searched for alone
+_MIN_PER_LINE = 40  # a line of a text with at least this many characters is also searched for alone
 
 
 def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting:
@@ -99,14 +99,14 @@ def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
 
 
 def _rows(journal: Path, group: str) -> Iterator[Row]:
-    """Yield the host's changes of a group of which nothing was forgotten."""
+    """Yield the changes of a group from which nothing was forgotten, without people's edits."""
     emptied = "SELECT seq FROM emptied"
     query = f"SELECT * FROM changes WHERE grp = ? AND NOT {IS_EDIT} AND seq NOT IN ({emptied}) ORDER BY seq"  # noqa: S608  constants
     return map(Row._make, read_rows(journal, query, (group,)))
 
 
 def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Conversations) -> list[Row]:
-    """Return the changes that agents made while they answered the sender, or in the session."""
+    """Return the changes that agents made while they answered the sender or spoke in the session."""
     if wanted.sender is not None:
         return notes_of_chat(journal, [*_rows(journal, group)], lambda of, turn: turn in conversations.said.get(of, ()))
     if wanted.session is not None:

@@ -25,7 +25,7 @@ def gist_of(event: Row, most: int = 80) -> str:
         with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
             text = WORDS[event.kind].gist(orjson.loads(event.data))
     words = " ".join(text.split())
-    line = "".join(c if c.isprintable() else "\ufffd" for c in words)  # the others could control a terminal
+    line = "".join(c if c.isprintable() else "\ufffd" for c in words)  # other characters could control a terminal
     return shortened(line, most)
 
 
@@ -40,7 +40,7 @@ def _edit(event: Row) -> str:
     return f"{lines}: {words}" if words else lines
 
 
-# The functions below take the JSON of a change and return its text. KeyError, TypeError: it is not what it should be.
+# The functions below take the JSON of a change and return its text. They raise KeyError, TypeError for another form.
 
 
 def _content(value: Any) -> str:

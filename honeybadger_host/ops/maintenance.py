@@ -1,4 +1,4 @@
-"""The host's regular work besides requests: it indexes files, makes them durable and removes expired ones."""
+"""The host's regular work in the background: it indexes files, makes them durable and removes expired ones."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from honeybadger_host.search.index import INDEX_FILE
 
 log = structlog.get_logger()
 
-CHECKPOINT_SECONDS = 1.0
-EDITS_SECONDS = 1.0
-_LOOK_SECONDS: Final = 1.0  # between two looks for work of all other kinds
+CHECKPOINT_SECONDS = 1.0  # between two looks for written files to make durable
+EDITS_SECONDS = 1.0  # between two looks for people's edits
+_LOOK_SECONDS: Final = 1.0  # between two looks for files to index and texts to embed
 COMPARE_SECONDS = 60.0  # between two comparisons of all searched files with the index
-HOUSEKEEPING_SECONDS = 60.0
+HOUSEKEEPING_SECONDS = 60.0  # between two looks for expired replies, receipts and entries of working memory
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
 # The pause after a long look at many files, as a multiple of its duration: comparing a million files takes 10 s.
 _PAUSE_FACTOR: Final = 20
 _SWEEP_CHANGED_SECONDS: Final = 10.0  # between two looks for edits in Markdown files and folders of entries
 # Between two looks for edits in every entry, two removals of old served contexts, and two writes of the ages.
 _RARE_SECONDS: Final = 600.0
-_SWEPT_AT_ONCE: Final = 64  # changes: about 1 ms, for which the pipeline waits
+_SWEPT_AT_ONCE: Final = 64  # expired entries removed in one go: about 1 ms, for which the pipeline waits
 _DONE: Final = object()
 
 
@@ -85,7 +85,7 @@ async def _index(host: Host) -> None:
     while True:
         begun = time.monotonic()
         is_all, is_told = begun >= all_at, begun >= told_at
-        if not is_all and host.memory.index.is_idle:  # no thread is woken for nothing
+        if not is_all and host.memory.index.is_idle:  # no thread is needed
             await anyio.sleep(_LOOK_SECONDS)
             continue
         with failing.logged():
@@ -133,7 +133,7 @@ async def _record_edits(host: Host) -> None:
 
 
 async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> bool:
-    """Merge people's saves of documents into the newest versions; return whether marks are to be kept."""
+    """Merge people's saves of documents into the newest versions; return whether marks must be kept."""
     saves, in_use = host.projections.documents.saves, host.projections.documents.in_use
 
     def look() -> tuple[list[Found], bool]:
@@ -194,7 +194,7 @@ async def _checkpoint(host: Host) -> None:
             continue
         seen = journal.committed_seq
         try:
-            # `look` and `mark_projected` take the writer's place for a moment; nobody waits for the fsync between them
+            # `look` and `mark_projected` take the writer's place for a moment; no request waits for the fsync between
             (paths, unsettled), last = await host.in_writers_place(lambda: (projections.look(), journal.committed_seq))
             if paths:
                 await anyio.to_thread.run_sync(projections.sync, paths)

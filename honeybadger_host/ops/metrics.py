@@ -30,7 +30,7 @@ _COUNTERS: Final = (
     ("sweeps", "Looks into all boxes.", "sweeps"),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", "watcher.rebuilds"),
 )
-# Names, what they mean, and where they are in the host's status.
+# (name, meaning, place in the host's status)
 _GAUGES: Final = (
     ("snapshot_timestamp_seconds", "When these numbers were taken.", "written_at"),
     ("start_timestamp_seconds", "When the host started.", "started_at"),
@@ -112,7 +112,7 @@ class Metrics(Collector):
 
 
 def _number(status: Mapping[str, Any], where: str) -> Any:
-    """Return a number of a status, or None if the status does not have it, as that of a host without a cluster."""
+    """Return a number of a status, or None if the status lacks it, for example without a cluster."""
     value: Any = status
     for name in where.split("."):
         if name not in value:

@@ -1,4 +1,4 @@
-"""Requests of the operator's commands to the host: through the inbox of the sender `operator`, like all others."""
+"""Requests of the operator's commands to the host, sent through the inbox of the sender `operator`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ask(
     serve: Callable[[Path], None],
     session: str | None = None,
 ) -> Reply:
-    """Return the reply to a request of the operator, by the running host; if there is none, by `serve`.
+    """Return the reply to a request of the operator: of the running host, or of `serve` if no host runs.
 
     Args:
         serve: serves an inbox once. Raises HomeLocked if a host was started meanwhile.

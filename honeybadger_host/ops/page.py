@@ -1,4 +1,4 @@
-"""The operators' page as a separate process that the host starts and ends."""
+"""The operators' page: a separate process that the host starts and stops."""
 
 from __future__ import annotations
 

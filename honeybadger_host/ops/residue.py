@@ -1,7 +1,8 @@
 """Search every byte below a home for forgotten texts.
 
-It runs as a process of its own, which reads the texts from its standard input. A host that opened and closed the files
-of its databases would lose its locks on them (SQLite, "How to corrupt", 2.2); and it answers requests meanwhile.
+It runs as a separate process, which reads the texts from its standard input. If the host itself opened and closed the
+files of its databases, it would lose its locks on them (SQLite, "How to corrupt", 2.2). It also answers requests
+meanwhile.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Residue(NamedTuple):
 
 
 async def scan_apart(home: Path, texts: Sequence[str], without: Collection[str]) -> list[Residue]:
-    """Return the places below a home where texts are left, found by another process. Raises WorldFailed."""
+    """Return the places below a home where texts are left, which another process finds. Raises WorldFailed."""
     asked = orjson.dumps({"home": str(home), "texts": list(texts), "without": list(without)})
     try:
         done = await anyio.run_process([sys.executable, "-m", __name__], input=asked, stderr=None)
@@ -55,7 +56,7 @@ async def scan_apart(home: Path, texts: Sequence[str], without: Collection[str])
 
 
 def main() -> None:
-    """Run the scan that the standard input asks for; write its findings to the standard output."""
+    """Run the scan that is described on the standard input; write its findings to the standard output."""
     asked = orjson.loads(sys.stdin.buffer.read())
     found = scan(Path(asked["home"]), Phrases(asked["texts"]), asked["without"])
     sys.stdout.buffer.write(orjson.dumps([one._asdict() for one in found]))
@@ -121,7 +122,7 @@ def _is_packed(home: Path, folder: Path) -> bool:
 
 
 def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:
-    """Return how a text is written in a file, or None if it is not in it. Raises OSError."""
+    """Return how a forgotten text is written in a file, or None if the file has none. Raises OSError."""
     with open(path, "rb") as file:
         before = b""
         while chunk := file.read(_CHUNK_BYTES):

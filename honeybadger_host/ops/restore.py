@@ -81,7 +81,7 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """Owners of restored files: files of the host's user then belong to the host's user now.
+    """The owners of restored files: files of the former host's user get the user of the host that will serve the home.
 
     Args:
         then: uid of the host when the backup was made.

@@ -143,7 +143,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
 
 
 def _unanswered(inboxes: Sequence[Inbox]) -> list[str]:
-    """Return the inboxes whose replies cannot be written, each with the reason and what waits there."""
+    """Return the inboxes whose replies cannot be written, each with the reason and the number of waiting requests."""
     unanswered: list[str] = []
     for inbox in inboxes:
         for one in inbox.both:
@@ -177,7 +177,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
 
 
 def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
-    """Return the members of the status for which files are looked at. Raises JournalError, WorldFailed."""
+    """Return the members of the status for which files or the journal are read. Raises JournalError, WorldFailed."""
     return {
         "large_memories": _large_memories(host),
         "review": _waiting_for_review(host, proposals),

@@ -156,7 +156,7 @@ def remove(files: Sequence[Path], root: Path = Path("/")) -> list[Path]:
         except OSError as error:
             raise HostError(f"cannot remove {target}: {error.strerror}; run it as root, or with --user") from None
         removed.append(target)
-    with contextlib.suppress(OSError):  # it holds drop-ins of the operator's own, or is not there
+    with contextlib.suppress(OSError):  # it has the operator's own drop-ins, or does not exist
         (root / _DROP_IN.parent.relative_to("/")).rmdir()
     return removed
 
@@ -179,7 +179,7 @@ def is_booted() -> bool:
 
 
 def serves(unit: Path, home: Path, user_home: Path) -> str | None:
-    """Return the program with which a unit file serves this home, or None if there is no such file, or it does not."""
+    """Return the program with which a unit file serves this home, or None if it does not, or there is no file."""
     try:
         found = _EXEC.search(unit.read_text())
     except (OSError, UnicodeDecodeError):

@@ -42,9 +42,9 @@ def examine(
     begins: Callable[[str], None] = lambda name: None,
     more: Sequence[Callable[[Path], Iterator[Finding]]] = (),
 ) -> Iterator[Finding]:
-    """Run every check and yield each finding at once: with a million entries one check takes minutes.
+    """Run every check and yield each finding at once, since one check may take minutes (with a million entries).
 
-    A check that cannot read something yields a finding about that.
+    A check that cannot read something yields a finding about it.
 
     Args:
         begins: called with the name of each check before it runs.

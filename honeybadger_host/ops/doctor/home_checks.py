@@ -35,7 +35,7 @@ from honeybadger_host.ops.faults import faults_in
 from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.spool.senders import load_senders
 
-_LOOKED_AT: Final = ("agents", "journal", "large_memories", "tasks")  # of the status: other checks read their files
+_LOOKED_AT: Final = ("agents", "journal", "large_memories", "tasks")  # parts of the status whose files are checked, too
 
 
 def home_folder(home: Path) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ from honeybadger_host.spool.senders import load_senders
 
 _WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse.sshfs", "vboxsf"}
 _VOLATILE: Final = {"tmpfs", "ramfs"}
-# Folders of a home that may be file systems of their own.
+# Folders of a home that may be separate file systems.
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
 _MIN_OPEN_FILES: Final = 1024  # a batch opens up to 256 folders
 
