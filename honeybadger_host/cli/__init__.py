@@ -71,8 +71,8 @@ app.add_typer(service.app, name="service")
 
 def main() -> None:
     """Run a command; an error of the host becomes one line and its exit code."""
-    gc.set_threshold(100_000)  # imported modules are no garbage: collecting them, also at the end, takes a fifth
-    atexit.register(gc.freeze)  # of a call
+    gc.set_threshold(100_000)  # imported modules are no garbage: looking through them takes a fifth of a call
+    atexit.register(gc.freeze)  # at its end, too
     try:
         app()
     except HostError as error:
@@ -147,7 +147,7 @@ def run(home: Home = None, overrides: Overrides = None) -> None:
     except (HostError, OSError) as error:
         if isinstance(error, StorageFailed) or not may_clear(error):
             raise
-        raise StorageFailed(f"{error}; see `honeybadger-host doctor`") from error  # its exit code is worth a restart
+        raise StorageFailed(f"{error}; see `honeybadger-host doctor`") from error  # systemd restarts after this one
 
 
 @app.command()
@@ -238,7 +238,7 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
 
 
 def _checks_of(folder: Path) -> list[Callable[[Path], Iterator[Finding]]]:
-    """Return the additional checks of a home that several machines keep."""
+    """Return the additional checks of a home on several machines."""
     from honeybadger_host.configuration import load_settings
 
     try:

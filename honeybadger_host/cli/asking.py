@@ -55,7 +55,7 @@ def asked_of(
     """Return the host's answer to the operator; if none runs, start one for this request.
 
     Args:
-        payload: None is as if it were not given.
+        payload: members that are None are left out.
     """
     from honeybadger_agent.wire import REQUEST_TYPES, Refusal, parse_members
 

@@ -1,4 +1,4 @@
-"""Commands about a home that several machines keep: `cluster …`."""
+"""Commands about a home on several machines: `cluster …`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Identity = Annotated[str, typer.Argument(help="What `cluster init` printed.")]
 
 @contextmanager
 def reaching(home: Path | None, overrides: list[str] | None) -> Iterator[tuple[Path, Cluster]]:
-    """Yield a home's folder and its settings of the servers; say so where those do not answer."""
+    """Yield a home's folder and its settings of the servers. Raises StorageFailed if these do not answer."""
     import sqlite3
 
     from honeybadger_host.cluster.servers import Unreachable

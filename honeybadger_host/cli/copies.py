@@ -53,7 +53,7 @@ def restore(
     from honeybadger_host.ops.doctor import examine
     from honeybadger_host.ops.restore import restore as restore_
 
-    folder = (home or environment_home() or Path()).absolute()  # never one that was only found: it is replaced
+    folder = (home or environment_home() or Path()).absolute()  # not a home that was found: the command replaces it
     with patience(lambda: f"restoring {folder}"):
         restored = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
     with patience(lambda: f"checking {folder}"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_LOOKED_AT_ONCE = 1000
+_LOOKED_AT_ONCE = 1000  # changes read from the journal at a time
 _MEMORY = "MEMORY.md"  # `files.home` has it, too, and costs each command 0.1 s to import
 
 InGroup = Annotated[str, typer.Argument(help="A group, or a group and a file: main/CLAUDE.md.")]
@@ -84,9 +84,9 @@ def _blamed_line(one: Mapping[str, Any]) -> str:
 
 
 def file_of(home: Path, group: str, file: str) -> str:
-    """Return the path of a group's file below the home; an entry may be named by its id. Raises NotFound.
+    """Return the path of a group's file below the home; an entry may be named by its id.
 
-    It is there, or the journal has changes of it.
+    The file exists, or the journal has changes of it. Raises NotFound if neither is so.
     """
     from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.reader import LogFilter, read_log

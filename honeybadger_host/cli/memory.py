@@ -44,7 +44,7 @@ def context(
 
 
 def print_context(result: Mapping[str, Any], *, explain: bool, as_json: bool) -> None:
-    """Print a context; for an earlier one say on standard error whether it was served like this."""
+    """Print a context; for an earlier one print on standard error whether it was served like this."""
     from honeybadger_agent.cli.explaining import explanation_of
     from honeybadger_agent.cli.terminal import here
     from honeybadger_agent.wire import ContextResult

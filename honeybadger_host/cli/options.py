@@ -52,7 +52,7 @@ def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
 
 
 def flags_of(overrides: list[str] | None) -> dict[str, Any]:
-    """Return the settings in `--set` options. Raises SettingsError."""
+    """Return setting -> value of `--set` options. Raises SettingsError."""
     flags: dict[str, Any] = {}
     for item in overrides or ():
         name, equals, value = item.partition("=")
@@ -95,7 +95,7 @@ def milliseconds_of(text: str, option: str) -> int:
     """Return a typed time as milliseconds since the epoch; without a zone it is UTC.
 
     Args:
-        option: what it was typed for.
+        option: name of the option, for the error message.
     """
     try:
         return read_moment(text, datetime.now(UTC))
@@ -104,7 +104,7 @@ def milliseconds_of(text: str, option: str) -> int:
 
 
 def check_files(home: Path) -> None:
-    """Raise HomeError if another machine writes the home's files, so that those here are old."""
+    """Raise HomeError if another machine owns the home, so that the files here are out of date."""
     from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.transfer import are_files_behind
 
@@ -116,7 +116,7 @@ def check_files(home: Path) -> None:
 
 
 def journal_of(home: Path) -> Path:
-    """Return the journal of a home; say so if another machine writes to it. Raises NotFound."""
+    """Return the path of a home's journal; warn if another machine writes to it. Raises NotFound."""
     from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.transfer import are_files_behind, is_older
 

@@ -86,7 +86,7 @@ def _print_requests(status_: dict[str, Any]) -> None:
 def _print_journal(status_: dict[str, Any]) -> None:
     """Print the positions of the journal and of the cluster's log."""
     journal, cluster = status_["journal"], status_.get("cluster")
-    young = journal["seq"] - journal["projected_seq"]  # written, too; a start would look whether they are still there
+    young = journal["seq"] - journal["projected_seq"]  # written, but not known to be durable
     written = f"the last {young} on their way into the files" if young else "all in the files"
     print(f"journal   at {journal['seq']}, {written}")
     if cluster:
