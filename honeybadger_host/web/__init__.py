@@ -1,7 +1,7 @@
-"""The operators' page: what an agent sees, what changed, what waits for a decision, and whether anything is wrong.
+"""The operators' page: the context of an agent, the changes, the waiting decisions, and the health of the host.
 
-It is a process of its own, which asks the host through the operator's inbox and reads files, as commands do. Needs the
-extra `web`. May import: ops and what is below it; not the daemon.
+It is a separate process, which asks the host through the operator's inbox and reads files, as commands do. It needs the
+extra `web`. May import `ops` and everything below it; not the daemon.
 
 Reading order: `server` (start and stop), `guards` (sessions and refused requests), `app` (the routes), `asking` (the
 way to the host), `forms`, `rendering` and `markdown`; then the pages: `needs` (the first one), `context`, `memory`,

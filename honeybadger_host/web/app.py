@@ -52,7 +52,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
         renewed: called with each new token of a link.
     """
     access = Access(time.monotonic, renewed)
-    # a cookie is sent to all ports of a machine, so its name tells the home
+    # a browser sends a cookie to all ports of a machine, so its name depends on the home
     cookie_name = f"honeybadger_{hashlib.sha256(bytes(home.path.resolve())).hexdigest()[:12]}"
 
     def enter(request: Request) -> Response:

@@ -102,7 +102,7 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
 
 
 def _forgotten(request: Request, form: dict[str, str]) -> Response:
-    """Show what would be forgotten, and forget it when that is confirmed."""
+    """Show what would be forgotten, and forget it if that is confirmed."""
     group = group_of(request)
     home, id_ = home_of(request), form.get("id", "")
     told = _forgettable(home, group, id_)

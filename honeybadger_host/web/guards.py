@@ -1,4 +1,4 @@
-"""The checks before every page: who asks, from which page, and what a browser may do with the answer.
+"""The checks before every page: the session, the origin of a change, and what a browser may do with the answer.
 
 `docs/decisions/036-page.md` lists the attack that each check prevents.
 """

@@ -19,7 +19,7 @@ from honeybadger_host.web.looking_back import newest_seq
 from honeybadger_host.web.rendering import problem
 
 _LOOK_SECONDS: Final = 1.0
-MAX_STREAMS: Final = 24  # of all pages together: each looks into the journal once a second
+MAX_STREAMS: Final = 24  # open streams of all pages: each looks into the journal once a second
 
 
 class Streams:
@@ -64,7 +64,7 @@ async def _news(home: Home, after: int) -> AsyncIterator[bytes]:
         if newest > after:
             yield event("changed", newest)
             after = newest
-        yield b":\n\n"  # a comment fails when the reader has gone
+        yield b":\n\n"  # a comment, which fails if the reader is gone
         await anyio.sleep(_LOOK_SECONDS)
 
 

@@ -1,7 +1,7 @@
 """The journal for a page: its newest changes, the lines of one change, and the author of each line of a file.
 
-A journal has no index by file or group and may have millions of changes. A page therefore looks at a limited number of
-changes and says how far it came.
+A journal has no index by file or group and may have millions of changes. So a page reads a limited number of changes
+and says how far back it read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from honeybadger_host.ops.gist import WORDS, gist_of
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.rendering import MAX_FIRST_CHARACTERS
 
-_MAX_LOOKED_AT: Final = 20_000  # changes that one page looks at, in 20 ms
-_MAX_LINES: Final = 400
+_MAX_LOOKED_AT: Final = 20_000  # changes that one page reads, in 20 ms
+_MAX_LINES: Final = 400  # lines of a difference that are shown
 
 
 class Line(NamedTuple):

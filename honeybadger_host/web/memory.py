@@ -73,7 +73,7 @@ class _Wanted(NamedTuple):
 
     Args:
         place: section or category; None: any.
-        notes, entries: numbers of those on the pages before.
+        notes, entries: how many of each are on the pages before.
     """
 
     kind: str
@@ -248,7 +248,7 @@ def _hit(hit: Hit, sections: Mapping[tuple[str, str], str]) -> Remembered:
 
 
 def _told(request: Request) -> dict[str, Any]:
-    """Return the outcome of a bulk action, which the address has."""
+    """Return the outcome of a bulk action, which is in the address."""
     refused = Counter(code for code in request.query_params.getlist("refused") if code in _WHY_NOT)
     why_not = [(count, _WHY_NOT[code]) for code, count in sorted(refused.items())]
     seqs = [seq for seq in (member(request, "seqs", 2000) or "").split(",") if seq.isdigit()]

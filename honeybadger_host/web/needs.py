@@ -28,8 +28,8 @@ from honeybadger_host.web.forms import PER_PAGE, home_of, member, number, shown_
 from honeybadger_host.web.rendering import href, page
 from honeybadger_host.web.review import gist_of_operation
 
-_MAX_OF_A_KIND: Final = 5
-_NEARLY_SPENT: Final = 0.8
+_MAX_OF_A_KIND: Final = 5  # needs of one kind that are listed
+_NEARLY_SPENT: Final = 0.8  # share of a budget from which it is listed
 
 
 class Need(NamedTuple):

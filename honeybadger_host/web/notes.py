@@ -69,7 +69,7 @@ def _conflict(request: Request, form: dict[str, str], change: Difference) -> Res
         if (note := book.signed(place)) is not None and added & _lines(note.content)
     ]
     now, lines = None, change.lines
-    if len(found) == 1:  # else it was removed, or cannot be told from others
+    if len(found) == 1:  # else it was removed, or several notes may have replaced it
         now = found[0]
         was, is_now = form.get("was", "").splitlines(), now["content"].splitlines()
         mine = form.get("content", "").splitlines()

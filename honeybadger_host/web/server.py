@@ -32,7 +32,7 @@ _GRACE_SECONDS: Final = 2
 
 
 def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_write: bool, opens: bool = False) -> None:
-    """Serve the page of a home until SIGTERM or SIGINT. If it is already served, tell the next link and return.
+    """Serve the page of a home until SIGTERM or SIGINT. If it is served already, print its next link and return.
 
     Args:
         where: path of a socket, or a port on the loopback; 0: any free port.
@@ -78,7 +78,7 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
 
 
 class _Server(uvicorn.Server):
-    """A server that ends normally at a signal, where uvicorn would raise the signal again."""
+    """A server that ends normally at a signal; uvicorn itself would raise the signal again."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -146,7 +146,7 @@ def _link(base: str, token: str) -> str:
 
 
 def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bool, opens: bool) -> None:
-    """Tell the next link of the page that serves the home. Raises HomeLocked."""
+    """Print the next link of the page that serves the home. Raises HomeLocked."""
     try:
         other = orjson.loads((home / LINK_FILE).read_bytes())
         link, pid, writes = str(other["link"]), int(other["pid"]), bool(other["may_write"])
