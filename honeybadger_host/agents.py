@@ -1,6 +1,6 @@
 """Agents of this home: identity, model and allowed tools of each (`config/agents/<id>.json`, AM5).
 
-People write these files. A broken file is reported, and its earlier version counts; the others are not affected.
+People write these files. A broken file is logged, and its last good version is used; other files are not affected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Identity:
         source: the file that `text` is from.
         files: Markdown files with more of it, in the order shown, below the home folder or absolute; each may be
             missing.
-        specialists: the agents that it can give tasks to, one a line.
+        specialists: the agents that it can give tasks to, one on each line.
     """
 
     text: str
@@ -83,7 +83,7 @@ class Agent:
     Args:
         model: None: the host's.
         tools: request types a model may be offered and the host takes from it; None: all that do not delegate.
-        delegates_to: ids of the agents it can give tasks to, whether there are such or not.
+        delegates_to: ids of the agents it can give tasks to; they may not exist.
     """
 
     id: str
@@ -99,7 +99,7 @@ class Agents:
     """The agents, read again when a file changes. `refresh` runs on one thread at a time, the rest on any.
 
     Args:
-        default: id of the agent that answers when nobody is asked for; it is there without a file, too.
+        default: id of the agent that answers if a message names none; it exists without a file, too.
     """
 
     def __init__(self, home: Path, default: str) -> None:
@@ -146,7 +146,7 @@ class Agents:
         return f"agent {sender} has no tool {type_name}: {AGENTS_FOLDER}/{sender}.json lists those it has"
 
     def refresh(self) -> None:
-        """Read the files that changed. One that cannot be used is logged once, and its earlier version counts."""
+        """Read the files that changed. One that cannot be used is logged once, and its last good version stays."""
         stamps = agent_files(self._home)
         if stamps == self._stamps:
             return
@@ -197,7 +197,7 @@ def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
                 if len(stamps) == _MAX_AGENTS:
                     break
     except OSError:
-        pass  # there is none
+        pass  # the folder is missing, so there are none
     return dict(sorted(stamps.items()))
 
 

@@ -101,7 +101,7 @@ def build(
     """Put a host together on a home folder: lock it, open the journal, bring the files up to date.
 
     Args:
-        metrics: what the host writes them with; see `open_metrics`.
+        metrics: writes the metrics file; see `open_metrics`.
         passed: see `Pipeline`.
         member: this machine as one of several, once it owns the home; it has the lock.
     Raises HostError: what is wrong with the home, its lock or its journal.
@@ -131,9 +131,9 @@ def _put_together(
     opened: ExitStack,
     passed: Callable[[str], None],
 ) -> Host:
-    """Return the host, layer by layer; `opened` closes them at its end, or when a later one fails.
+    """Return the host, built layer by layer; `opened` closes the layers at its end, or if a later one fails.
 
-    A layer may be given a function of a layer above it, which exists by the time it is called.
+    A layer may get a function that uses a layer above it: that layer exists when the function is called.
     """
 
     def changed(file: str) -> None:
@@ -307,7 +307,7 @@ def _curator_of(
     moved: Moved,
     pipeline: Callable[[], Pipeline],
 ) -> Curator:
-    """Return the curator, which looks after memory in the background and on request."""
+    """Return the curator, which tidies memory in the background and on request."""
     asker, has_model = _asker_of(settings, memory.journal, models, lambda: pipeline().writer_slot)
     uses = PassDependencies(
         home,
@@ -363,7 +363,7 @@ def _due_dreams_of(home: Path, settings: Settings, ledger: InjectionLedger) -> D
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
-    """Return the model that gives texts their vectors, if one is asked for. Raises SettingsError."""
+    """Return the model that computes vectors of texts, or None if it is off. Raises SettingsError."""
     if settings.recall.vectors == "off":
         return None
     from honeybadger_host.search.embeddings import open_embedder  # with numpy
@@ -377,7 +377,7 @@ def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:
 
 
 def open_metrics(home: Path, textfile: str) -> Metrics | None:
-    """Return the writer of metrics, or None if none are wanted. Raises SettingsError."""
+    """Return the writer of metrics, or None if they are off. Raises SettingsError."""
     if not textfile:
         return None
     _check_installed("prometheus_client", "metrics.textfile needs prometheus-client", "metrics")
@@ -402,7 +402,7 @@ def _recover(home: Path, journal: Journal, projections: Projections) -> None:
 
 
 def _compare_clocks(journal: Journal) -> None:
-    """Say when the wall clock is behind what the journal has seen: its stamps never fall."""
+    """Log if the wall clock is behind the newest time in the journal, where times never go back."""
     behind = journal.last_at / 1000 - time.time()
     if behind > CLOCK_GRACE_SECONDS:
         log.warning("clock.behind", seconds=round(behind), now_what="set the clock; see doctor")

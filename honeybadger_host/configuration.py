@@ -28,7 +28,7 @@ CONFIG_FILE: Final = "config/honeybadger.toml"
 # Settings that are tables of names which people choose.
 _TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
 _TWICE: Final = re.compile(r"Cannot declare \((.+)\) twice \(at line (\d+)")
-# Variables of the clients, the home folder itself, and keys, that share the prefix.
+# Variables with the prefix that are no settings: those of clients, the home folder, and keys of models.
 _NOT_SETTINGS: Final = (
     *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
     *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
@@ -295,7 +295,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _declared_twice(path: Path, error: str) -> str:
-    """Return the two lines that declare the same table, in words; empty: it is another error."""
+    """Return an error that names the two lines that declare the same table; empty: it is another error."""
     found = _TWICE.match(error)
     if found is None:
         return ""

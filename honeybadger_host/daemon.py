@@ -44,18 +44,18 @@ log = structlog.get_logger()
 
 # How long a thread computes while others wait for Python's lock; 5 ms, the default, are several batches.
 SWITCH_SECONDS = 0.001
-_FIRST_SWEEP_SECONDS = 0.01  # nobody who waits for READY has to wait for the second one
-_LOOK_EVERY_SECONDS = 1.0
+_FIRST_SWEEP_SECONDS = 0.01  # pause between sweeps until the host is ready
+_LOOK_EVERY_SECONDS = 1.0  # least time between two checks of agents, groups and watches
 # Sweeps are this many times further apart while every folder is watched: with 100 groups one takes 2 ms.
 _WATCHED_SWEEP_FACTOR = 4
-# One of this many looks at the watched folders is at each of them: with 100 groups 1.5 ms.
+# Only one of this many checks of the watches looks at each folder itself: with 100 groups that takes 1.5 ms.
 _CLOSE_LOOK_EVERY = 4
 # Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison.
 _MAX_ENTRY_FOLDERS = 1024
-_CLOSING_SECONDS = 1.0
-_MAX_SAVING_SECONDS = 2.0
+_CLOSING_SECONDS = 1.0  # how long closing the models may take
+_MAX_SAVING_SECONDS = 2.0  # how long a stop waits for people's saves in progress
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # see mallopt(3)
-_GRACE_OF_TURNS = 0.8  # of the grace time; the rest is for what their answers still have to go through
+_GRACE_OF_TURNS = 0.8  # share of the grace time for turns; the rest is for the remaining requests
 
 
 def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> None:
@@ -68,7 +68,7 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
     from honeybadger_host.cluster.member import Member  # needs an extra
 
     is_moved = True
-    while is_moved:  # then this machine follows
+    while is_moved:  # after a move this machine follows
         with contextlib.closing(Member(home, settings, notify, metrics)) as member:
             if not member.own():
                 return
@@ -120,7 +120,7 @@ def serve_box(
 
 
 def _take_in_saves(host: Host) -> None:
-    """Merge people's saves; a save that is still going on is left to the next start."""
+    """Merge people's saves; a save in progress is left to the next start."""
     documents, journal = host.projections.documents, host.journal
     documents.touch_changed()
     until = time.monotonic() + _MAX_SAVING_SECONDS
@@ -143,7 +143,7 @@ async def _serve_box(host: Host, inbox: Path, keeps_house: bool) -> None:
 
 
 def _tune_process() -> None:
-    """Let the process open many files, show others nothing, and answer quickly while threads compute."""
+    """Let the process open many files, hide its files from others, and answer quickly while threads compute."""
     with contextlib.suppress(ValueError, OSError):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536) if hard > 0 else 65_536, hard))
@@ -151,21 +151,21 @@ def _tune_process() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
     gc.enable()
-    gc.set_threshold(20_000, 20, 50)  # a batch is a few thousand young objects without cycles: looking costs 5 %
+    gc.set_threshold(20_000, 20, 50)  # a batch makes a few thousand objects without cycles: a search costs 5 %
     with contextlib.suppress(AttributeError):  # a C library without it
         set_limit = ctypes.CDLL(None).mallopt
         set_limit(_M_ARENA_MAX, 1)  # one heap: Python's lock lets one thread allocate at a time
-        set_limit(_M_TRIM_THRESHOLD, 1 << 22)  # free memory at its end that is kept; of less, searches take longer
+        set_limit(_M_TRIM_THRESHOLD, 1 << 22)  # bytes of free memory that are kept: with fewer, searches take longer
 
 
 async def _serve(host: Host, member: Member | None) -> None:
     """Start up, serve until a signal comes, shut down.
 
     Args:
-        member: this machine as one of several; when it owns the home no more, nothing is brought to an end in order.
+        member: this machine as one of several; if it loses the home, the host ends at once and not in order.
     """
     hints = _Hints(host, asyncio.get_running_loop())
-    # closed behind the tasks: one of them may be adding watches on a thread
+    # closed after the tasks: one of them may be adding watches on a thread
     with contextlib.closing(Watcher(hints)) as watcher:
         host.spool.listen = watcher.listen
         async with anyio.create_task_group() as tasks:
@@ -173,7 +173,7 @@ async def _serve(host: Host, member: Member | None) -> None:
                 try:
                     _start_up(host, watcher, hints, tasks, member)
                     stopping = anyio.Event()
-                    tasks.start_soon(_heed, signals, member, stopping)
+                    tasks.start_soon(_stop_at_signal, signals, member, stopping)
                     if member is not None:
                         tasks.start_soon(member.raise_when_lost)
                         tasks.start_soon(_end_when_moved, member, stopping)
@@ -188,7 +188,7 @@ async def _serve(host: Host, member: Member | None) -> None:
                     tasks.cancel_scope.cancel()
 
 
-async def _heed(signals: AsyncIterator[signal.Signals], member: Member | None, stopping: anyio.Event) -> None:
+async def _stop_at_signal(signals: AsyncIterator[signal.Signals], member: Member | None, stopping: anyio.Event) -> None:
     async for number in signals:
         log.info("host.stopping", signal=signal.Signals(number).name)
         if member is not None:
@@ -225,7 +225,7 @@ def _start_up(host: Host, watcher: Watcher, hints: _Hints, tasks: TaskGroup, mem
 
 
 async def _shut_down(host: Host) -> None:
-    """Let open turns, then open requests, end within the grace time; say what did not."""
+    """Let open turns, then open requests, end within the grace time; log what did not."""
     turn_queue, seconds = host.pipeline.turn_queue, host.settings.life.grace_seconds
     with anyio.move_on_after(seconds * _GRACE_OF_TURNS) as grace:  # their tools need the pipeline
         await turn_queue.ended.wait()
@@ -240,7 +240,7 @@ async def _shut_down(host: Host) -> None:
 
 
 def _settle_all(host: Host) -> None:
-    """Leave the files as they should be, durably."""
+    """Make all written files durable and mark their changes as written."""
     paths, unsettled = host.projections.look()
     host.projections.sync(paths)
     host.journal.mark_projected(host.journal.committed_seq, unsettled)
@@ -256,10 +256,10 @@ class _Hints:
         self._ipc = f"{host.home}/data/ipc"
         self._is_scheduled = False
         self.has_new = anyio.Event()
-        """Set when there may be a new inbox, which the next sweep finds. Event loop."""
+        """Set if there may be a new inbox, which the next sweep finds. Event loop."""
 
     def __call__(self, folder: str, name: str) -> None:
-        """On the watcher's thread. One scheduled wake-up is enough for any number of events."""
+        """Pass on one event. The watcher's thread; one scheduled wake-up is enough for any number of events."""
         host = self._host
         if not folder:
             host.memory.files.kept.clear()
@@ -294,7 +294,7 @@ class _Hints:
 
 
 def _name_missing_models(host: Host) -> None:
-    """Say which models cannot answer, as there is none of that name or no library, and which setting is of old."""
+    """Log which models cannot answer, because the name or the library is missing, and an outdated setting."""
     models = host.settings.model
     wanted = {models.name, models.curation or models.name}
     wanted |= {agent.model or models.name for agent in host.agents.current.values()}
@@ -308,7 +308,7 @@ def _name_missing_models(host: Host) -> None:
 
 
 async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
-    """Look into all inboxes at regular moments, whatever the events say; keep the watches up."""
+    """Sweep all inboxes at intervals, also without events, and keep the watches up."""
     watches = HAS_INOTIFY and host.settings.ipc.watch
     look_at, known = 0.0, 0
     looks = itertools.count()
@@ -349,7 +349,7 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
 
 
 def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> float:
-    """Read agents that changed; watch the inboxes and the groups' folders. Returns the processor time that it took."""
+    """Read changed agents; watch the inboxes and the groups' folders. Returns the processor seconds of the watches."""
     begun = time.thread_time()
     host.agents.refresh()
     host.moved.refresh()
@@ -366,7 +366,7 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> fl
 
 
 def notify(state: str) -> None:
-    """Tell systemd; nothing happens when it did not start us (sd_notify: one datagram)."""
+    """Tell systemd a state; do nothing if systemd did not start the host (sd_notify: one datagram)."""
     address = notify_socket()
     if address is None:
         return

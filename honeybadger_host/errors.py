@@ -1,4 +1,4 @@
-"""The host's own errors; what goes to an asker is a `wire.Refusal`.
+"""The host's own errors; the errors in replies are `wire.Refusal`.
 
 HostError                exit 1
 ├── SettingsError        exit 3   a setting is unknown or wrong
@@ -7,9 +7,9 @@ HostError                exit 1
 ├── JournalError         exit 6   the journal is damaged, missing or of another version
 ├── NotRunning           exit 7   no host serves this home
 ├── StorageFailed        exit 8   a disk error that may clear by itself; nothing more may be acknowledged
-├── NotFound             exit 9   what a command names is not there
+├── NotFound             exit 9   the thing that a command names does not exist
 └── WorldFailed          (never ends the process) disk full, folder in the way: nothing was changed
-FileProblem              a group file that is there and cannot be served
+FileProblem              a group file that exists and cannot be served
 
 Exit 0 is success, 2 wrong usage of the command line; 130 an interrupted command.
 """

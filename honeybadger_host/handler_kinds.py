@@ -1,4 +1,4 @@
-"""The four kinds of handler: what each is asked, and what it returns. Pure."""
+"""The four kinds of handler, their arguments and their results. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Outcome:
 
 Prepared = TypeVar("Prepared")
 DEFAULT_ROWS: Final = 50  # rows of a reply to a request that gives no limit
-MAX_REPLY_BYTES: Final = 1 << 20  # about as many bytes of turns or entries are in one reply
+MAX_REPLY_BYTES: Final = 1 << 20  # bytes of turns or entries in one reply, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class TurnUnderWay:
 
     Args:
         name: unique among turns; at most 80 characters that request ids may have.
-        attempt: from 1; higher if the host stopped during an earlier attempt.
+        attempt: from 1; higher if the host was killed during earlier attempts.
         steps: the steps that earlier attempts kept, oldest first.
         keep: makes one more step durable, a line of JSON. Raises WorldFailed, StorageFailed.
         show: passes a line of JSON to the program that waits for the answer; lost if that is impossible.
@@ -164,7 +164,7 @@ class TurnUnderWay:
 
 
 class CutShort(Exception):
-    """A turn was begun too often and never ended: it is not tried again."""
+    """A turn that was interrupted too often: it is not tried again."""
 
     def __init__(self, attempts: int) -> None:
         super().__init__(f"the host ended {attempts} times while it ran")
@@ -173,9 +173,9 @@ class CutShort(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TurnHandler:
-    """Runs an agent's turn, which may take minutes. A turn that came through `requests/` is part of another turn and
-    does not wait in a turn queue.
+    """Runs an agent's turn, which may take minutes.
 
+    A turn that came through `requests/` is part of another turn and does not wait in a turn queue.
     Args:
         run: (asked, turn) -> the handler that decides the changes at the end of the turn; runs on the event loop.
             Raises `wire.Refusal`, WorldFailed.

@@ -46,7 +46,7 @@ class Models:
         self._lock = anyio.Lock()
 
     async def open(self, name: str | None) -> Model:
-        """Return a model by its name, or None if the host's own. Raises ModelFailed."""
+        """Return a model by its name; None: the host's own. Raises ModelFailed."""
         name = name or self._settings.name
         async with self._lock:
             if (model := self._models.get(name)) is None:

@@ -24,14 +24,14 @@ from honeybadger_host.files.home import STATUS_FILE
 from honeybadger_host.files.safe_files import replace
 from honeybadger_host.text.redaction import redact_line
 
-# Seconds between two log lines about the same problem, and at most between two tries of what failed.
+# Seconds between two log lines about the same problem; also the longest pause before a failed reply is tried again.
 SAY_AGAIN_SECONDS: Final = 60.0
 _MAX_THROTTLED: Final = 10_000
 SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 def configure_logging(format_: Literal["auto", "json", "console"], level: str) -> None:
-    """Print events on standard error: JSON lines, or colours when a terminal looks on."""
+    """Print events on standard error: as JSON lines, or in colours on a terminal."""
     global _is_json, _is_info, _outlet
     is_console = format_ == "console" or (format_ == "auto" and sys.stderr.isatty())
     shared: list[Any] = [
@@ -63,7 +63,7 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
 
 @contextmanager
 def warnings_to_stderr() -> Iterator[None]:
-    """Print warnings on standard error while a command runs; after it logging is as it was."""
+    """Print warnings on standard error while a command runs; restore the configuration afterwards."""
     before = structlog.get_config()
     structlog.configure(
         processors=[structlog.processors.add_log_level, structlog.dev.ConsoleRenderer(colors=False)],
@@ -107,7 +107,7 @@ class RequestLog:
 
 
 class Throttle:
-    """Lets the first of what happens over and over be said, then one in a while, with how many were left out.
+    """Limits repeated log lines: the first one passes, then one in a minute, with the number of those left out.
 
     Args:
         clock: monotonic seconds.
@@ -119,7 +119,7 @@ class Throttle:
         self._lock = threading.Lock()
 
     def passes(self, *key: Hashable) -> int | None:
-        """Return how many of this kind were left out since one was said; None: leave out this one, too."""
+        """Return how many lines of this kind were left out since the last one; None: leave out this one, too."""
         with self._lock:
             now = self._clock()
             said_at, left_out = self._said.get(key, (now - SAY_AGAIN_SECONDS, 0))
@@ -154,7 +154,7 @@ class Outlet:
                 data = data[written:]
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no line is buffered."""
 
 
 _outlet: Outlet | None = None
@@ -200,7 +200,7 @@ class Counters:
         requests: (type, outcome) -> how many.
         vanished: files that their sender removed before they were read.
         swept_at: when the last look into all inboxes ended, seconds since the epoch.
-        seconds: how many answers took at most each of `SECONDS_BOUNDS` and not less than the one before; last: longer.
+        seconds: number of answers that took up to each of `SECONDS_BOUNDS`, and more than the one before; last: longer.
     """
 
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -217,7 +217,7 @@ class Counters:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answered(self, type_: str, outcome: str, seconds: float | None) -> None:
-        """Count an answer; `seconds` is None where it waited for a model, which says nothing about the host."""
+        """Count an answer; `seconds` is None if it waited for a model, since that says nothing about the host."""
         with self._lock:
             self.requests[type_, outcome] += 1
             if seconds is None:
@@ -235,7 +235,7 @@ class Counters:
         return sum(self.requests.values())
 
     def rate(self, now: float) -> float:
-        """Return answers per second over the last minute. Called at regular moments; `now` is monotonic."""
+        """Return answers per second over the last minute. Called at intervals; `now` is monotonic."""
         total = self.total
         self._recent.append((now, total))
         while len(self._recent) > 1 and self._recent[0][0] < now - 60.0:

@@ -400,4 +400,4 @@ class Settings(BaseSettings):
         *others: object,
         **more: object,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)  # `load_settings` joins the sources, and says where each value came from
+        return (init_settings,)  # `load_settings` joins the sources and notes the origin of each value
