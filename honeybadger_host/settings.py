@@ -44,17 +44,17 @@ class Ipc(Section):
         0.25,
         ge=0.01,
         le=60,
-        description="Seconds between two looks into all inboxes. With file events they are four times as far apart, "
-        "which is how late a request is found whose event was lost; more in a home of over 500 groups.",
+        description="Seconds between two sweeps of all inboxes. With file events it is four times as long, and longer "
+        "with over 500 groups; a request whose event was lost is found that late.",
     )
     watch: bool = Field(
         True, description="false: no file events, the sweep finds everything (for network file systems)."
     )
-    reply_ttl_seconds: float = Field(3600, ge=1, description="Seconds after which a reply nobody removed is removed.")
+    reply_ttl_seconds: float = Field(3600, ge=1, description="Seconds after which an uncollected reply is removed.")
 
 
 class Limits(Section):
-    """The share of one sender in one group; over it it is answered with rate_limited. 0: no limit."""
+    """Limits of one sender in one group; requests above them are answered with rate_limited. 0: no limit."""
 
     requests_per_second: float = Field(0, ge=0, description="Requests of a sender in a second, on average.")
 
@@ -93,7 +93,8 @@ class Consolidation(Section):
         50,
         ge=0,
         le=10_000,
-        description="Turns of a session after which the older ones are consolidated; 0: never, a context replays ten.",
+        description="Turns of a session after which the older ones are consolidated; 0: never, and a context replays "
+        "the newest ten.",
     )
 
     @property
@@ -103,11 +104,11 @@ class Consolidation(Section):
 
 
 class Curation(Section):
-    """Background care of memory; see docs/curation.md."""
+    """Curation of memory in the background; see docs/curation.md."""
 
     apply: Literal["copied", "review", "gated", "lossless"] = Field(
         "copied",
-        description="copied: what is a copy of what people said is applied by itself; "
+        description="copied: copies of people's words are applied without a person; "
         "review: everything waits for `honeybadger-host review`.",
     )
     prose: bool = Field(
@@ -117,18 +118,18 @@ class Curation(Section):
     )
     enrichment: bool = Field(
         True,
-        description="false: no model is asked which sentences of a text that an agent saved are facts of their own.",
+        description="false: no model is asked which sentences of a saved text are separate facts.",
     )
     tokens_per_day: int = Field(
         500_000,
         ge=0,
-        description="Tokens in and out that models may cost in a day (UTC), over all groups; 0: no limit.",
+        description="Input and output tokens that curation may use in a day (UTC), over all groups; 0: no limit.",
     )
     groups: Annotated[dict[str, _AtLeastOne], _Table] = Field(
-        {}, description="Tokens a day of single groups, within that: groups = { main = 100000 }."
+        {}, description="Tokens per day of single groups, within tokens_per_day: groups = { main = 100000 }."
     )
     kinds: Annotated[dict[CuratedKind, _AtLeastOne], _Table] = Field(
-        {}, description="Tokens a day of consolidation, enrichment, dream or preferences: kinds = { dream = 50000 }."
+        {}, description="Tokens per day of consolidation, enrichment, dream or preferences: kinds = { dream = 50000 }."
     )
 
     @property
@@ -138,14 +139,14 @@ class Curation(Section):
 
 
 class Dream(Section):
-    """Passes over all that a group remembers: `honeybadger-host dream`."""
+    """Passes over all memory of a group: `honeybadger-host dream`."""
 
     schedule: str = Field(
         "",
-        description="When groups dream by themselves: a cron line in the host's time zone, as 30 3 * * *; a group that "
-        "is not quiet then does so after 30 s without a change, one with nothing new leaves it out. Empty: never.",
+        description="When groups dream: a cron line in the host's time zone, such as 30 3 * * *. A busy group dreams "
+        "after 30 s without a change; a group without new memory does not dream. Empty: only on request.",
     )
-    preferences: bool = Field(True, description="false: no preferences are inferred from what people said.")
+    preferences: bool = Field(True, description="false: no preferences are inferred from people's turns.")
 
 
 class Context(Section):
@@ -155,7 +156,7 @@ class Context(Section):
         32_000, ge=0, description="Estimated tokens of a whole context; persona and message are never cut; 0: no limit."
     )
     kept_days: int = Field(
-        30, ge=0, le=3650, description="Days for which served contexts are kept, for why and --as-of; 0: none is kept."
+        30, ge=0, le=3650, description="Days that served contexts are kept, for why and --as-of; 0: none is kept."
     )
 
 
@@ -174,7 +175,7 @@ class Document(Section):
 class Recall(Section):
     """Long-term memory: search, and recall into contexts."""
 
-    enabled: bool = Field(True, description="false: nothing is recalled into a context; searching works all the same.")
+    enabled: bool = Field(True, description="false: nothing is recalled into contexts; search works nevertheless.")
     vectors: VectorsChoice = Field(
         "off",
         description="multilingual: search by meaning, too, with a local model; needs the extra "
@@ -183,13 +184,13 @@ class Recall(Section):
     budget_tokens: int = Field(
         2000,
         ge=0,
-        description="Estimated tokens of what is recalled, at most half of a smaller context; 0 means no limit.",
+        description="Estimated tokens of recalled text, at most half of a small context; 0 means no limit.",
     )
     max_memory_bytes: int = Field(
         268_435_456,
         ge=0,
-        description="Bytes of search structures kept in memory, over all groups, about 60 for each document. A larger "
-        "group leaves memory when nobody searched it for a minute.",
+        description="Bytes of search structures kept in memory, over all groups, about 60 for each document. A group "
+        "that needs more leaves memory after a minute without a search.",
     )
 
     @field_validator("vectors", mode="before")
@@ -208,8 +209,8 @@ class Security(Section):
 
     secrets: SecretsMode = Field(
         "redact",
-        description="What is done with what looks like a credential: redact takes it out, refuse answers with invalid, "
-        "off keeps it.",
+        description="Credentials in texts: redact removes them, refuse answers the request with invalid, off keeps "
+        "them.",
     )
 
 
@@ -224,33 +225,35 @@ class Model(Section):
     )
     curation: str = Field(
         "",
-        description="The model that curates; empty: the same. offline: none, people's newest turns are kept.",
+        description="The model of curation; empty: model.name. offline: none, summaries keep people's newest turns.",
     )
     base_url: str = Field(
-        "", description="Where the model is served, for any server that speaks like OpenAI; empty: the provider's own."
+        "", description="Address of the model's server, if it speaks OpenAI's protocol; empty: the provider's own."
     )
     timeout_seconds: float = Field(
-        120, gt=0, le=3600, description="Seconds without a sign from the model after which it is given up."
+        120, gt=0, le=3600, description="Seconds of silence after which a model is given up."
     )
     max_output_tokens: int = Field(4096, ge=1, description="Tokens of one answer of the model.")
 
 
 class Turns(Section):
-    """Turns of agents: what waits in turns/."""
+    """Turns of agents: the messages in turns/."""
 
     agent: str = Field(
         "assistant",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
-        description="Agent that answers when none is asked for; it needs no file in config/agents/.",
+        description="Agent that answers if a message names none; it needs no file in config/agents/.",
     )
-    at_once: int = Field(4, ge=1, le=256, description="Turns that run at the same time; of a group it is always one.")
+    at_once: int = Field(
+        4, ge=1, le=256, description="Turns that run at the same time; within a group it is always one."
+    )
     steps: int = Field(12, ge=1, le=1000, description="How often the model may be asked in one turn.")
-    total_tokens: int = Field(0, ge=0, description="Tokens in and out, over the steps of a turn; 0: no limit.")
+    total_tokens: int = Field(0, ge=0, description="Input and output tokens of all steps of a turn; 0: no limit.")
     seconds: float = Field(
         300,
         ge=0,
-        description="Seconds after which a turn asks its model no more; an answer being written has as long again; "
-        "0: no limit.",
+        description="Seconds after which a turn no longer asks its model; an answer being written may take as long "
+        "again; 0: no limit.",
     )
 
 
@@ -258,7 +261,7 @@ class Tasks(Section):
     """Scheduled tasks of agents: groups/<group>/tasks/."""
 
     least_seconds: float = Field(
-        60, ge=1, le=86_400, description="Seconds that must lie between two runs; less than a minute is for trials."
+        60, ge=1, le=86_400, description="Least seconds between two runs; less than a minute is for trials."
     )
 
 
@@ -312,25 +315,24 @@ class Messages(Section):
 
     push: Annotated[list[Push], BeforeValidator(_pushes)] = Field(
         [],
-        description="Who is told of each: [[messages.push]] with command (a list) or webhook, key_file, groups (all).",
+        description="Targets of each message: [[messages.push]] with command (a list) or webhook, key_file, groups "
+        "(all).",
     )
 
 
 class Log(Section):
     """The daemon's log, on standard error."""
 
-    format: Literal["auto", "json", "console"] = Field(
-        "auto", description="auto: console when a terminal looks on, else json."
-    )
+    format: Literal["auto", "json", "console"] = Field("auto", description="auto: console on a terminal, else json.")
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="info has a line for each request; debug also prints what a context was cut from and to."
+        "info", description="info has a line for each request; debug also logs what contexts were cut from and to."
     )
 
 
 class Life(Section):
     """Start and stop."""
 
-    grace_seconds: float = Field(10, ge=0, le=600, description="Seconds that open work gets at SIGTERM.")
+    grace_seconds: float = Field(10, ge=0, le=600, description="Seconds that open work may take after SIGTERM.")
 
 
 class Metrics(Section):
@@ -340,15 +342,13 @@ class Metrics(Section):
 
 
 class Cluster(Section):
-    """Several machines that keep one home; needs honeybadger-host[cluster] and NATS servers."""
+    """A home on several machines; needs honeybadger-host[cluster] and NATS servers."""
 
     servers: str = Field(
         "",
-        description="The servers, as tls://a:4222,tls://b:4222,tls://c:4222; none: the home is of this machine alone.",
+        description="The servers, as tls://a:4222,tls://b:4222,tls://c:4222; empty: the home is on this machine only.",
     )
-    credentials: str = Field(
-        "", description="File with the credentials that the servers ask for; none: they ask for none."
-    )
+    credentials: str = Field("", description="File with the credentials for the servers; empty: they need none.")
 
     @property
     def urls(self) -> list[str]:
@@ -358,8 +358,8 @@ class Cluster(Section):
 class Web(Section):
     """The operators' page, `honeybadger-host web`. It needs the extra honeybadger-host[web]."""
 
-    enabled: bool = Field(False, description="true: the host starts the page beside itself; it only reads then.")
-    port: int = Field(7337, ge=0, le=65_535, description="Port of the loopback; 0: any that is free.")
+    enabled: bool = Field(False, description="true: the host starts the page, too; it is then read-only.")
+    port: int = Field(7337, ge=0, le=65_535, description="Port on the loopback; 0: any free port.")
 
 
 class Settings(BaseSettings):
