@@ -33,6 +33,7 @@ from honeybadger_host.text.turn import VIA, Turn
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.scoring import Hit
+    from honeybadger_host.search.signals import Signal
 
 log = structlog.get_logger()
 
@@ -46,6 +47,15 @@ _MAX_SAID: Final = 1000
 _MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share their session with a good one
 # Tokens of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
 _SHORT_QUESTION_TOKENS: Final = 40
+# Signal -> why it found something that has no word of the message.
+_WITHOUT_WORDS: Final[Mapping[Signal, str]] = {
+    "around": "the turns around it match the message",
+    "session": "its conversation matches the message",
+    "author": "the message is about its speaker",
+    "date": "it is from a date in the message",
+    "statement": "its conversation matches the message",
+    "vector": "it means nearly what the message says",
+}
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")
 
@@ -116,7 +126,11 @@ def _why(one: Recollection) -> str:
         return "nothing matches, and the session begins: the newest entries"
     if one.answered:
         return f"{one.answered} answers it"
-    return "it matches the message" if one.state == "new" else f"recalled for turn {one.turn}, still shown"
+    if one.state == "in_view":
+        return f"recalled for turn {one.turn}, still shown"
+    if one.hit is None or one.hit.terms:
+        return "it matches the message"
+    return _WITHOUT_WORDS[max(one.hit.parts, key=one.hit.parts.__getitem__)]
 
 
 class _Asked(NamedTuple):
@@ -209,11 +223,11 @@ class ContextRecall:
         hits = self._search(asked)
         recollections, near_misses = self._entries(asked, hits)
         said, documents = self._said(asked, hits.said)
+        recollections += said
         if not recollections and hits.newest:
             found = self.index.lookups.show(hits.newest)
             newest = [found[number] for number in hits.newest if number in found]
             recollections = [_recollection(one, "newest", asked.current) for one in newest]
-        recollections += said
         why_none = None if recollections else "nothing in long-term memory matches the message"
         return Recalled(recollections, why_none, near_misses=near_misses, documents=documents)
 

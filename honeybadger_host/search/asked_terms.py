@@ -11,7 +11,15 @@ import numpy as np
 
 from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Packed
 from honeybadger_host.search.corpus import TURN, Corpus, Floats, Mask, Rows, view
-from honeybadger_host.search.language.analyzer import Query, QueryTerm, common_terms, document_terms, is_cjk, names_in
+from honeybadger_host.search.language.analyzer import (
+    SAYING_TERMS,
+    Query,
+    QueryTerm,
+    common_terms,
+    document_terms,
+    is_cjk,
+    names_in,
+)
 from honeybadger_host.search.language.spelling import guesses
 from honeybadger_host.text.turn import VIA
 
@@ -56,7 +64,8 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
     """Return the terms of a question that a corpus has.
 
     A speaker's name is not looked up in turns: it says whose turns are meant, and the turns that contain it are
-    mostly the other side's. A question of names alone finds these speakers' turns and the turns that name them.
+    mostly the other side's. A question of names alone ("what did Ben say?") finds these speakers' turns and the
+    turns that name them.
     """
     many = max(len(corpus), _MIN_DOCUMENTS)
     alive, kinds = view(corpus.is_alive, np.bool_), view(corpus.kinds, np.int8)
@@ -70,8 +79,9 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
             names.update(_label_terms(name))
     asked, missing = [], 0.0
     postings = cache(corpus.postings)
-    heard = _heard(corpus, postings, query)
-    is_name = [bool(names.intersection(term.forms)) for term in heard]
+    common = common_terms(query.language)
+    heard = _without_saying(_heard(corpus, postings, query), names)
+    is_name = [not names.isdisjoint(term.forms) for term in heard]
     for term, names_somebody in zip(heard, is_name, strict=True):
         rows, counts, frequency = _found([postings(form) for form in term.forms], alive if corpus.has_dead else None)
         if names_somebody and all(is_name):
@@ -82,23 +92,40 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
             rows, counts = rows[keep], counts[keep]
         if frequency:
             idf = term.weight * idf_of(len(corpus), frequency)
-            asked.append(AskedTerm(term, rows, counts, idf, _rarity(term, many, frequency)))
+            asked.append(AskedTerm(term, rows, counts, idf, _rarity(term, common, many, frequency)))
         elif not term.is_optional:
-            missing += _rarity(term, many, 0)
+            missing += _rarity(term, common, many, 0)
     return Asked(asked, missing, named, many)
+
+
+def _without_saying(heard: list[QueryTerm], names: set[str]) -> list[QueryTerm]:
+    """Return the names alone if all other terms are verbs for saying, else all terms.
+
+    Args:
+        names: terms of the names of the speakers that the question names.
+    """
+    called = [term for term in heard if not names.isdisjoint(term.forms)]
+    others = [term for term in heard if names.isdisjoint(term.forms)]
+    says_more = any(SAYING_TERMS.isdisjoint(term.forms) for term in others)
+    return heard if says_more or not called else called
 
 
 def idf_of(documents: int, frequency: int) -> float:
     return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
 
 
-def _rarity(term: QueryTerm, many: int, frequency: int) -> float:
+def _rarity(term: QueryTerm, common: frozenset[str], many: int, frequency: int) -> float:
     """Return how rare a term is, for the floor; for a term that may be a subject, at least half of the maximum.
 
     A common word that the group does not have says little about the question.
+
+    Args:
+        common: see `common_terms`.
+        many: how many documents rarity is computed for.
+        frequency: how many documents have the term.
     """
     most = idf_of(many, 1)
-    if common_terms().isdisjoint(term.forms):
+    if common.isdisjoint(term.forms):
         return term.weight * max(idf_of(many, frequency), MIN_SUBJECT_RARITY * most)
     return term.weight * (idf_of(many, frequency) if frequency else MIN_SUBJECT_RARITY / 2 * most)
 

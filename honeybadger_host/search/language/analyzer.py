@@ -20,7 +20,7 @@ from typing import Final
 
 import Stemmer
 
-from honeybadger_host.search.language.lexicon import AMBIGUOUS, CATEGORY_STOP, COMMON, IRREGULAR, SCRIPTS, STOP
+from honeybadger_host.search.language.lexicon import AMBIGUOUS, CATEGORY_STOP, COMMON, IRREGULAR, SAYING, SCRIPTS, STOP
 from honeybadger_host.text.labels import folded
 
 ANALYZER_VERSION: Final = 6  # raised whenever the terms of any text change: an index of another version is rebuilt
@@ -75,8 +75,13 @@ def _other_script(word: str) -> str | None:
 
 
 _STOP_IN_SCRIPTS: Final = frozenset(word for word in _ALL_STOPS if _other_script(word) is not None)
+# English stop words as many type them, without the apostrophe (`whats`); without those that are other words then.
+_WITHOUT_APOSTROPHE: Final = frozenset(word.replace("'", "") for word in STOP["english"] if "'" in word) - {
+    *("hell", "id", "ill", "shed", "shell", "wed"),
+}
+_ASKED_IN_ANY: Final = STOP["english"] | _WITHOUT_APOSTROPHE | _STOP_IN_SCRIPTS
 # Language of a question -> its stop words.
-_ASKED_IN: Final = {language: STOP["english"] | words | _STOP_IN_SCRIPTS for language, words in STOP.items()}
+_ASKED_IN: Final = {language: _ASKED_IN_ANY | words for language, words in STOP.items()}
 _FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _LOOKED_AT: Final = 2_000  # characters of a text that are examined to guess its language
 
@@ -339,11 +344,15 @@ def _pairs(run: str) -> Sequence[str]:
     return [run[start : start + 2] for start in range(len(run) - 1)]
 
 
+# Terms of words for saying: they add nothing to the name of a speaker.
+SAYING_TERMS: Final = frozenset(_stem(_fold(word), language) for language, words in SAYING.items() for word in words)
+
 # Terms of a category that say nothing about its content.
 CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term in document_terms(word))
 
 
 @cache
-def common_terms() -> frozenset[str]:
-    """Return the terms of words that say little in any text of their language."""
-    return frozenset(_stem(_fold(word), language) for language, words in COMMON.items() for word in words)
+def common_terms(language: str) -> frozenset[str]:
+    """Return the terms of words that say little in a text of a language; those of English in any."""
+    words = [(word, known) for known in {"english", language} for word in COMMON.get(known, ())]
+    return frozenset(_stem(_fold(word), known) for word, known in words)

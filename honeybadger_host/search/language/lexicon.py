@@ -34,6 +34,12 @@ IRREGULAR: Final = {
     form: base for base, forms in read_words(__package__, "irregular_words.txt").items() for form in forms
 }
 
+# Language -> verbs for saying something.
+SAYING: Final = {
+    "english": _words("say tell mention talk speak answer reply ask write suggest"),
+    "german": _words("sagen gesagt sagt erzählt erzählen meint antwortet geantwortet schreibt geschrieben"),
+}
+
 # Words of categories that say nothing about their content.
 CATEGORY_STOP: Final = _words("""
     user users preference preferences general note notes misc fact facts memory memories info information
