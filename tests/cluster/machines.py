@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
+import pytest
 
-from honeybadger_host.cluster.lease import release
+from honeybadger_host.cluster import operating
+from honeybadger_host.cluster.lease import LEASE_SECONDS, release
 from honeybadger_host.cluster.log import read_place
 from honeybadger_host.cluster.operating import begin, join
 from honeybadger_host.cluster.servers import Servers as Connection
@@ -135,7 +137,11 @@ class Machine:
 
 
 class Cluster:
-    """Machines that keep one home."""
+    """Machines that keep one home.
+
+    Args:
+        lease_seconds: a busy machine of the tests may stop an owner for longer than a lease is.
+    """
 
     def __init__(
         self,
@@ -144,11 +150,16 @@ class Cluster:
         servers: Servers,
         urls: Sequence[Sequence[str]],
         settings: Mapping[str, str] = MappingProxyType({}),
+        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self.servers = servers
         self.machines = [Machine(folder, name, some, settings) for name, some in zip(names, urls, strict=True)]
+        for machine in self.machines:
+            machine.host.settings |= {"cluster.lease.LEASE_SECONDS": lease_seconds}
         first, *others = self.machines
-        self.identity = reached(lambda: begin(first.home, first.settings, is_anew=False))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(operating, "LEASE_SECONDS", lease_seconds)
+            self.identity = reached(lambda: begin(first.home, first.settings, is_anew=False))
         for machine in others:
             reached(partial(join, machine.home, machine.settings, self.identity))
 

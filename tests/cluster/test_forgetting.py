@@ -60,7 +60,7 @@ def forget(machine: Machine) -> dict[str, Any]:
 @pytest.fixture
 def told(made: Callable[..., Cluster]) -> Cluster:
     """Three machines, of which each has owned the home, so that it has files; the first one owns it."""
-    cluster = made("a", "b", "c")
+    cluster = made("a", "b", "c", lease_seconds=10.0)
     a, b, c = cluster.machines
     a.own()
     tell(a)
@@ -194,6 +194,7 @@ def test_a_killed_forgetting_owner_is_succeeded_by_another(told: Cluster, point:
         for machine in (b, c):
             machine.follow()
     else:
+        a.end_lease()
         wait_for(lambda: b.events("host.started") + c.events("host.started") > 2, what="another owns the home")
         a.follow()
     box = RawSender(a.home, sender="operator")
