@@ -13,21 +13,19 @@ files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl fe
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import HostError
 from honeybadger_host.files.safe_files import NotRegular, open_plain
 from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
-from honeybadger_host.journal.edits import REVISED_KINDS, Edit, is_edit, packed_line
+from honeybadger_host.journal.edits import REVISED_KINDS, Edit, is_edit, packed_line, unpacked_line
 from honeybadger_host.journal.folding import check_lines
 from honeybadger_host.journal.line_hunks import Hunk
 from honeybadger_host.journal.reader import CHANGE_KINDS
@@ -56,13 +54,19 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Encoded(_Model):
-    """Bytes that are not UTF-8."""
+def _unpacked(value: Any) -> bytes:
+    match value:
+        case str() | {"base64": str()}:
+            return unpacked_line(value)
+    raise ValueError("neither a text nor base64")
 
-    base64: str
+
+def _from_hex(value: Any) -> bytes:
+    return bytes.fromhex(str(value))
 
 
-Bytes: TypeAlias = str | Encoded
+Bytes: TypeAlias = Annotated[bytes, BeforeValidator(_unpacked)]  # a text; base64 if it is not UTF-8
+Hex: TypeAlias = Annotated[bytes, BeforeValidator(_from_hex)]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -99,7 +103,7 @@ class SeenLine(_Model):
     """
 
     size: _Number
-    digest: Annotated[str, Field(pattern=r"[0-9a-f]{32}")]
+    digest: Hex
     text: Bytes | None
 
 
@@ -126,39 +130,44 @@ class RecalledLine(_Model):
     turn: _Number
 
 
-class _Event(_Model):
+class _Line(_Model):
+    """The members of changes, edits and receipts."""
+
     seq: _Number
     at: _Number
     by: str
+
+
+class _Change(_Line):
+    """A change of the host."""
+
+    request: str
     kind: str
     file: str
-    request: str | None = None
-    offset: int | None = None
-    data: Bytes | None = None
-    event: _Number | None = None
-    before: str | None = None
-    after: str | None = None
-    hunks: list[tuple[int, list[Bytes], list[Bytes]]] | None = None
+    offset: int
+    data: Bytes
 
 
-class _Receipt(_Model):
-    seq: _Number
-    at: _Number
-    by: str
+class _Edit(_Line):
+    """An edit by a person; see `journal.edits.Edit`."""
+
+    event: _Number
+    kind: str
+    file: str
+    before: Hex | None
+    after: Hex | None
+    hunks: list[tuple[int, list[Bytes], list[Bytes]]] | None
+    unread: _Number = 0
+    overtaken_by: _Number = 0
+
+
+class _Receipt(_Line):
     request: str
-    digest: str
+    digest: Hex
     reply: Bytes
 
 
 # ---------------------------------------------------------------------------------------------------------------- lines
-
-
-def bytes_of(value: Bytes) -> bytes:
-    """Return the bytes. Raises ExportDamaged."""
-    try:
-        return value.encode() if isinstance(value, str) else base64.b64decode(value.base64, validate=True)
-    except (UnicodeEncodeError, binascii.Error) as error:
-        raise ExportDamaged(str(error)) from None
 
 
 def event_line(event: Row) -> dict[str, Any]:
@@ -166,12 +175,14 @@ def event_line(event: Row) -> dict[str, Any]:
     place = place_of(event.file, event.group)
     if place is None:
         raise HostError(f"change {event.seq} is of {event.file}, which is not a file of {event.group}: report this")
+    line: dict[str, Any] = {"seq": event.seq, "at": event.at, "by": event.sender}
     if not is_edit(event):
-        line = {"seq": event.seq, "at": event.at, "by": event.sender, "request": event.request, "kind": event.kind}
-        return line | {"file": place, "offset": event.offset, "data": packed_line(event.data)}
+        line |= {"request": event.request, "kind": event.kind, "file": place, "offset": event.offset}
+        return line | {"data": packed_line(event.data)}
     told = orjson.loads(event.data)
-    line = {"seq": event.seq, "at": event.at, "by": event.sender, "event": told["event"], "kind": event.kind}
-    return line | {"file": place, **{name: told[name] for name in ("before", "after", "hunks")}}
+    line |= {"event": told["event"], "kind": event.kind, "file": place}
+    line |= {name: told[name] for name in ("before", "after", "hunks")}
+    return line | {name: told[name] for name in ("unread", "overtaken_by") if told.get(name)}
 
 
 def event_of(value: Any, group: str, shift: int) -> Row:
@@ -181,25 +192,17 @@ def event_of(value: Any, group: str, shift: int) -> Row:
         group: the group that it is loaded as.
         shift: added to its number.
     """
-    line = _checked(_Event, value)
-    file = file_of(line.file, group)
-    if line.kind in EDIT_KINDS and line.event is not None:
-        made: list[Hunk] | None = None
-        if line.hunks is not None:
-            made = [Hunk(at, [*map(bytes_of, old)], [*map(bytes_of, new)]) for at, old, new in line.hunks]
-        before, after = (None if side is None else _hex(side) for side in (line.before, line.after))
-        edit = Edit(line.event + shift, before, after, made)
-        return edit.row(line.seq + shift, line.at, group, line.by, file)
-    if (
-        line.kind not in CHANGE_KINDS
-        or line.kind in EDIT_KINDS
-        or line.request is None
-        or line.offset is None
-        or line.data is None
-    ):
+    if isinstance(value, dict) and "event" in value:
+        made = checked(_Edit, value)
+        hunks = None if made.hunks is None else [Hunk(*hunk) for hunk in made.hunks]
+        overtaken_by = made.overtaken_by + shift if made.overtaken_by else 0
+        edit = Edit(made.event + shift, made.before, made.after, hunks, made.unread, overtaken_by)
+        return edit.row(made.seq + shift, made.at, group, made.by, file_of(made.file, group))
+    line = checked(_Change, value)
+    if line.kind not in CHANGE_KINDS or line.kind in EDIT_KINDS:
         raise ExportDamaged(f"change {line.seq} is of a kind this version does not know: {line.kind!a}")
-    data = bytes_of(line.data)
-    row = Row(line.seq + shift, line.at, group, line.by, line.request, line.kind, file, line.offset, data)
+    file = file_of(line.file, group)
+    row = Row(line.seq + shift, line.at, group, line.by, line.request, line.kind, file, line.offset, line.data)
     try:
         _check_data(row)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -227,33 +230,22 @@ def receipt_line(receipt: Receipt) -> dict[str, Any]:
 
 def receipt_of(value: Any, group: str, shift: int) -> Receipt:
     """Return the receipt in a line of `receipts.jsonl`. Raises ExportDamaged."""
-    line = _checked(_Receipt, value)
-    return Receipt(line.seq + shift, line.at, group, line.by, line.request, _hex(line.digest), bytes_of(line.reply))
-
-
-def file_line(value: Any) -> FileLine:
-    """Return the file in a line of `files.jsonl`. Raises ExportDamaged."""
-    line = _checked(FileLine, value)
-    if line.size is not None and (line.sha256 is None or line.mtime_ns is None):
-        raise ExportDamaged(f"{line.file!a} is listed without its digest")
-    return line
-
-
-def recalled_line(value: Any) -> RecalledLine:
-    """Return the recall in a line of `recalled.jsonl`. Raises ExportDamaged."""
-    return _checked(RecalledLine, value)
+    line = checked(_Receipt, value)
+    return Receipt(line.seq + shift, line.at, group, line.by, line.request, line.digest, line.reply)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of an export. Raises ExportDamaged, HostError if it has another format."""
+    with open(open_file(folder / MANIFEST), "rb") as file:
+        data = file.read(MAX_PIECE_BYTES)
     try:
-        value = orjson.loads(read_plain(folder / MANIFEST, 1 << 20))
+        value = orjson.loads(data)
     except orjson.JSONDecodeError:
         raise ExportDamaged(f"its {MANIFEST} is not JSON") from None
     if isinstance(value, Mapping) and value.get("format") not in (None, FORMAT):
         version = ascii(value.get("version"))
         raise HostError(f"the export has format {value['format']!a}, this version reads {FORMAT}: use {version}")
-    manifest = _checked(Manifest, value)
+    manifest = checked(Manifest, value)
     if {*manifest.lists} != {*LISTS}:
         raise ExportDamaged(f"its {MANIFEST} does not name its lists")
     return manifest
@@ -274,15 +266,6 @@ def read_lines(folder: Path, name: str, listed: ListFile) -> Iterator[Any]:
         raise ExportDamaged(f"{name} is not what {MANIFEST} says")
 
 
-def read_plain(path: Path, most: int) -> bytes:
-    """Return the bytes of a small file. Raises ExportDamaged."""
-    with open(open_file(path), "rb") as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise ExportDamaged(f"{path.name} is too large")
-    return data
-
-
 def open_file(path: Path) -> int:
     """Return a descriptor of a file of an export. Raises ExportDamaged."""
     try:
@@ -293,17 +276,11 @@ def open_file(path: Path) -> int:
         raise ExportDamaged(f"{path.name!a}: {error.strerror}") from None
 
 
-def _checked(model: type[ModelT], value: Any) -> ModelT:
+def checked(model: type[ModelT], value: Any) -> ModelT:
+    """Return a value as a model. Raises ExportDamaged."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise ExportDamaged(f"{where}: {first['msg']}") from None
-
-
-def _hex(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        raise ExportDamaged("a digest is not hexadecimal") from None

@@ -44,14 +44,13 @@ from honeybadger_host.transfer.exported import (
     SERVED,
     FileLine,
     Manifest,
+    RecalledLine,
     SeenLine,
-    bytes_of,
+    checked,
     event_of,
-    file_line,
     open_file,
     read_lines,
     read_manifest,
-    recalled_line,
     receipt_of,
 )
 from honeybadger_host.transfer.forgotten_before import ForgottenBefore
@@ -218,14 +217,14 @@ class _Loader:
         return (receipt_of(value, self._group, self._shift) for value in self._lines(RECEIPTS))
 
     def _recalled(self) -> list[tuple[str, str, int]]:
-        lines = map(recalled_line, self._lines(RECALLED))
+        lines = [checked(RecalledLine, value) for value in self._lines(RECALLED)]
         return [(line.session, line.entry, line.turn) for line in lines]
 
     def _file_lines(self, to: Path | None) -> Iterator[FileLine]:
         """Yield the line of each file after comparing it with its digest; with `to`, stage the file below that home."""
         count = size = 0
         for value in self._lines(FILES):
-            line = file_line(value)
+            line = checked(FileLine, value)
             file = file_of(line.file, self._group)
             if line.size is None:
                 continue
@@ -256,14 +255,13 @@ class _Loader:
         """Yield people's files as the host last saw them, so that it notices later edits."""
         seq = self._manifest.seq + self._shift
         for value in self._lines(FILES):
-            line = file_line(value)
+            line = checked(FileLine, value)
             file = file_of(line.file, self._group)
             if document_group(file) is None:
                 continue
             if isinstance(line.seen, SeenLine):
-                text = None if line.seen.text is None else bytes_of(line.seen.text)
-                packed = None if text is None else zlib.compress(text, 1)
-                yield Seen(file, seq, NEVER_SEEN, line.seen.size, bytes.fromhex(line.seen.digest), packed)
+                packed = None if line.seen.text is None else zlib.compress(line.seen.text, 1)
+                yield Seen(file, seq, NEVER_SEEN, line.seen.size, line.seen.digest, packed)
             elif line.size is not None and line.seen is not None:
                 yield self._as_it_is(line, file, seq)
 

@@ -21,7 +21,7 @@ from honeybadger_host.transfer.loading import load_export
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
-from tests.people import looking, newest_edit, settle, wait_until_looked_at
+from tests.people import grow_old, looking, newest_edit, save, settle, wait_until_looked_at
 
 FORGOTTEN = ("likes cake", "turn 3", "has a dog")
 
@@ -51,6 +51,13 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
         newest_edit(home, "MEMORY.md")
         (home / "groups/main/CLAUDE.md").write_bytes(b"Be brief.\r\nNo \xff here.\n")
         newest_edit(home, "CLAUDE.md")
+        older = stranger.memory_text()
+        for name in ("figs", "plums"):
+            stranger.do(name, content=f"likes {name}")
+        settle(home)
+        grow_old()
+        save(stranger.memory, older)  # as by an editor that was left open
+        newest_edit(home, "MEMORY.md", 2)
         host.stop()
     assert run_cli("undo", saved["seq"], home=home).returncode == 0
     printed(home, "context", "main")
@@ -116,6 +123,7 @@ def test_log_blame_context_and_search_survive_an_import(lived: Path, archive: Pa
     other = loaded(archive, tmp_path / "other")
     for words in (
         ("log", "main", "--json", "--limit", 1000),
+        ("log", "main"),
         ("blame", "main", "MEMORY.md", "--json"),
         ("blame", "main", "CLAUDE.md"),
         ("show", "main/MEMORY.md", "--as-of", 2),
@@ -139,7 +147,7 @@ def test_an_imported_group_has_no_edits_and_lives_on(archive: Path, home: Path, 
     seq = bee.ask("n9", request("n9", content="likes jam"))["seq"]
     assert bee.ask("n1", request("n1", content="likes tea ☕"))["seq"] < seq  # its receipt came along
     bee.memory.write_text(bee.memory_text() + "And more.\n")
-    assert newest_edit(home, "MEMORY.md", 2).seq == seq + 1
+    assert newest_edit(home, "MEMORY.md", 3).seq == seq + 1
     assert cli_json("log", "kitchen", "--limit", 1000, home=home)[2:] == before
     assert bee.memory_text().count("likes tea") == 1
 
@@ -153,7 +161,7 @@ def test_edits_before_an_export_are_noticed_after_import(lived: Path, tmp_path: 
     assert not (other / "groups/main/CLAUDE.md").exists()
     assert exported(other, tmp_path / "b.tar.gz") == first
     make_host(AT_ONCE, home=other).start()
-    assert newest_edit(other, "MEMORY.md", 2).kind == "edit"
+    assert newest_edit(other, "MEMORY.md", 3).kind == "edit"
     assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
 
 
