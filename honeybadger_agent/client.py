@@ -58,8 +58,8 @@ ResultT = TypeVar("ResultT", bound=wire.Result)
 # The payload of a request: a model, or any JSON object for types this package does not know.
 Payload = wire.Wire | Mapping[str, Any]
 
-CHAT_SECONDS: Final = 300.0  # how long an answer is waited for: agents ask their models more than once
-# The host removes a request after its reply stands: 50 us later, or when a busy machine lets it.
+CHAT_SECONDS: Final = 300.0  # seconds to wait for an answer: agents ask their models more than once
+# Seconds within which the host removes a request after it wrote the reply: 50 us, or more on a busy machine.
 _REMOVED_WITHIN_SECONDS: Final = 1.0
 
 
@@ -115,7 +115,7 @@ class _Clients(ABC):
         timeout_seconds: float = 10.0,
         sent: Callable[[], None] | None = None,
     ) -> None:
-        """Find the mailbox and make its folders when they are missing. A home is never made.
+        """Find the mailbox and make its folders if they are missing. A home is never made.
 
         Args:
             home: home folder of the host. Default: `HONEYBADGER_HOME`, else the nearest home that is the current
@@ -130,7 +130,7 @@ class _Clients(ABC):
             credentials: with `server`, the file of the sender's key. Default `HONEYBADGER_CREDENTIALS`.
             session: the conversation that requests belong to. Default `HONEYBADGER_SESSION`, else `main`.
             timeout_seconds: how long to wait for a reply.
-            sent: called, perhaps on another thread, when a request lies in its box: for a host in the same process.
+            sent: called, perhaps on another thread, after a request was published: for a host in the same process.
         Raises:
             NoHome: there is no home where it was looked for.
             NoMailbox: the folder cannot be made or written, or a name is not allowed.
@@ -166,7 +166,7 @@ class _Clients(ABC):
 
     @abstractmethod
     async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do what waits for a disk."""
+        """Run work that waits for a disk."""
 
     @both
     async def request(
@@ -194,11 +194,11 @@ class _Clients(ABC):
         Args:
             sender: who speaks, as shown in the history. Default: the sender's folder.
             agent: which agent answers. Default: the host's choice.
-            on_line: gets the answer while it is being written. After a restart of the host it begins anew, with a line
+            on_line: gets the answer while it is being written. After a restart of the host it begins again, with a line
                 `began` whose `attempt` is above 1.
         Raises:
-            Unavailable: the model failed; nothing was said, the same `request_id` goes on where it was.
-            ReplyTimeout, and what else `honeybadger_agent.errors` lists.
+            Unavailable: the model failed; nothing was said, and the same `request_id` continues the turn.
+            ReplyTimeout, and the other errors of `honeybadger_agent.errors`.
         """
         said = made(Chat, content, sender, agent)
         exchange = await self._aside(self._send, said.type_name, said, request_id, timeout_seconds)
@@ -208,15 +208,15 @@ class _Clients(ABC):
     async def answer(
         self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
     ) -> ChatResult:
-        """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
+        """Wait again for the answer to a message that was sent before. Raises `NotFound` if it no longer exists."""
         exchange = await self._aside(self._said_before, request_id, timeout_seconds)
         return result_of(await self._reply(exchange, on_line), Chat)
 
     @both
     async def withdraw(self, request_id: str) -> bool:
-        """Take back a message that no agent has begun to answer; return whether it was: then nothing was said.
+        """Take back a message if no agent has begun to answer it; return whether it was taken back.
 
-        False: an agent answers it, or has, and `answer` waits for that; or nothing is known of it.
+        False: an agent is answering or has answered it (`answer` waits for that), or there is no such message.
         Raises: `NoMailbox`, `Invalid`.
         """
         return await self._aside(self._withdrawn, request_id)
@@ -264,15 +264,15 @@ class _Clients(ABC):
         return exchange
 
     def _lies(self, request_id: str, data: bytes, box: Box) -> bool:
-        """Return whether the request lies in its box already: published again, it would be answered twice.
+        """Return whether the same request is in its box already: published again, it would be answered twice.
 
-        Else a reply that is there may be to another request of this id, and is removed: the host knows which it is.
-        Raises Conflict if another one waits there, which would be replaced unread.
+        Otherwise an existing reply is removed: it may be of another request with this id, and the host writes the right
+        one again. Raises Conflict if another request waits under this id, which would be replaced unread.
         """
         try:
             waiting = self.mailbox.waiting(request_id, box)
         except OSError:
-            waiting = None  # publishing says what is wrong
+            waiting = None  # publishing reports the error
         if waiting == data:
             return True
         if waiting is not None and not self._is_answered(request_id, box):
@@ -285,7 +285,7 @@ class _Clients(ABC):
         return False
 
     def _is_answered(self, request_id: str, box: Box) -> bool:
-        """Return whether a request that lies in its box has its reply, or had it and goes within a moment."""
+        """Return whether a request in its box has its reply, or is removed within a moment."""
         until = time.monotonic() + _REMOVED_WITHIN_SECONDS
         while not self.mailbox.path(REPLIES, request_id).exists():
             if not self.mailbox.is_waiting(request_id, box):
@@ -318,8 +318,8 @@ class _Clients(ABC):
 class Client(_Clients, AwaitedMethods):
     """An agent's memory, for asyncio programs.
 
-    Its methods are those of `SyncClient`, awaited. Each raises what `honeybadger_agent.errors` lists, and takes nothing
-    back: a request that timed out may still be served. The same with `request_id=error.request_id` asks again and is
+    Its methods are those of `SyncClient`, awaited. Each raises errors of `honeybadger_agent.errors`. An error takes
+    nothing back: a request that timed out may still be served. The same request with `request_id=error.request_id` is
     never applied twice.
     """
 
@@ -332,7 +332,7 @@ class Client(_Clients, AwaitedMethods):
     __call__ = call
 
     async def _pause(self, seconds: float) -> None:
-        import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
+        import asyncio  # takes 60 ms, only in programs with a loop
 
         await asyncio.sleep(seconds)
 
@@ -345,8 +345,8 @@ class Client(_Clients, AwaitedMethods):
 class SyncClient(_Clients, Methods):
     """An agent's memory, for programs without an event loop.
 
-    Each method raises what `honeybadger_agent.errors` lists, and takes nothing back: a request that timed out may still
-    be served. The same with `request_id=error.request_id` asks again and is never applied twice.
+    Each method raises errors of `honeybadger_agent.errors`. An error takes nothing back: a request that timed out may
+    still be served. The same request with `request_id=error.request_id` is never applied twice.
     """
 
     def call(
@@ -365,7 +365,7 @@ class SyncClient(_Clients, Methods):
 
 
 def _add_method(kind: type[Request[Any]]) -> None:
-    """Give both clients the method of a request type; for a type checker it stands in `methods.pyi`."""
+    """Give both clients the method of a request type; `methods.pyi` has it for type checkers."""
 
     async def ask(self: _Clients, /, *values: object, **members: object) -> wire.Result:
         result: wire.Result = await self._result(made(kind, *values, **members), None, None)
@@ -405,7 +405,7 @@ def _checked(check: Callable[[str], str], name: str, field: str) -> str:
 
 
 def _sent_at(request_id: str) -> str | None:
-    """Return the time an id carries, and not the clock's, so that a retry has the same bytes."""
+    """Return the time in an id, not that of the clock, so that a retry has the same bytes."""
     made = id_time(request_id)
     try:
         return None if made is None else datetime.fromtimestamp(made, UTC).isoformat().replace("+00:00", "Z")

@@ -30,7 +30,7 @@ def place_of(
     sender: str | None,
     credentials: str | os.PathLike[str] | None,
 ) -> Place:
-    """Return where a sender's requests go over NATS. Raises `AgentError` if the extra is missing."""
+    """Return the subjects of a sender's requests over NATS. Raises `AgentError` if the extra is missing."""
     try:
         from honeybadger_agent.relay import Place
     except ImportError as error:
@@ -42,7 +42,7 @@ def place_of(
 
 
 def box_at(box: str | os.PathLike[str]) -> Mailbox:
-    """Return the mailbox that is a folder. Raises `NoMailbox` if it is not there, or has other things in it."""
+    """Return the mailbox in a folder. Raises `NoMailbox` if the folder does not exist, or has other files."""
     root = Path(box)
     why = "it is empty"
     if os.fspath(box):
@@ -59,5 +59,5 @@ def box_at(box: str | os.PathLike[str]) -> Mailbox:
 
 
 def named(given: str | None, variable: str, default: str) -> str:
-    """Return a name that was given, else the environment's. An empty argument is not taken for none."""
+    """Return a name that was given, else the environment's. An empty argument counts as given."""
     return os.environ.get(f"HONEYBADGER_{variable}") or default if given is None else given

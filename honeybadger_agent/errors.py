@@ -2,16 +2,16 @@
 
 AgentError
 ├── ReplyTimeout       no reply in time; the request may still be served: ask again with the same id
-├── NoMailbox          the folder is not there, or not ours to write or read
+├── NoMailbox          the folder does not exist, or may not be read or written
 │   └── NoHome         the folder that was named, or found, is not the home of a host; nothing was made
 └── RequestFailed      refused, mostly by the host; `.code`, `.field`, `.retry_after_seconds`
     ├── Invalid        the request is wrong: correct it
-    ├── Forbidden      not the asker's group, sender or path: stop
+    ├── Forbidden      not allowed for this group or sender: stop
     ├── NotFound       no such entry, session, task: go on without it
     ├── Conflict       it changed meanwhile, or the id is taken: read again, then decide
     ├── TooLarge       over a limit: send less
-    ├── RateLimited    over the group's share: wait `retry_after_seconds`
-    ├── Unavailable    the world failed, nothing was changed: try again later
+    ├── RateLimited    over a limit of the sender: wait `retry_after_seconds`
+    ├── Unavailable    disk, model or server failed, nothing was changed: try again later
     └── Internal       a bug of the host; the request is kept in `data/dead/`: report it
 """
 
@@ -33,7 +33,7 @@ class NoHome(NoMailbox):
 
 
 class ReplyTimeout(AgentError):
-    """No reply within the time given."""
+    """There was no reply in time."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class ReplyTimeout(AgentError):
 
         Args:
             waiting_in: the box in which the request still lies; None: the host has taken it.
-            is_turn: an agent is to answer it, after the messages before it.
-            has_begun: an agent is writing the answer, or was when the host ended.
-            state: what is known of it, when that is something else.
+            is_turn: an agent will answer it, after earlier messages.
+            has_begun: an agent is writing the answer, or was when the host stopped.
+            state: the state of the request in words, if it is none of these.
         """
         self.request_id = request_id
         self.waited_seconds = waited_seconds

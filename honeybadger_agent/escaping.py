@@ -1,4 +1,4 @@
-"""Names of any shape, as other programs choose them, written as names that categories, entries and sessions may have.
+"""Free names of other programs, escaped as names that categories, entries and sessions may have.
 
 `escaped` is the one escape of the protocol (docs/protocol.md, "Free names", with test vectors).
 """
@@ -16,7 +16,7 @@ _ESCAPE: Final = re.compile(r"_([0-9a-f]{2})")
 
 
 def escaped(name: str) -> str:
-    """Return a name in 1-64 characters of `a-z 0-9 - _`, another one for every other name.
+    """Return a name as 1-64 characters of `a-z 0-9 - _`; different names stay different.
 
     Raises UnicodeEncodeError if it has a lone surrogate.
     """
@@ -28,7 +28,7 @@ def escaped(name: str) -> str:
 
 
 def unescaped(text: str) -> str | None:
-    """Return the name that was escaped, or None if it was too long, and only a digest of it is there."""
+    """Return the name that was escaped, or None if it was too long: then only its digest is known."""
     if text.startswith("__"):
         return None
     data = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), "" if text == "_" else text)

@@ -1,7 +1,7 @@
-"""One request on its way: how long to wait between two looks for its reply, and what a look finds. Nothing waits here.
+"""One request and its reply: the pauses between two looks for the reply, and what a look finds. Nothing waits here.
 
-A reply is waited for by looking into the sender's own `replies/` in growing steps (0.5 ms to 25 ms): that works on
-every file system and across container mounts, where file events do not.
+A client looks into its own `replies/` at growing intervals (0.5 ms to 25 ms): that works on every file system and
+across container mounts, where file events do not.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MAX_WAIT_SECONDS = 0.025
 
 @dataclass(slots=True)
 class Exchange:
-    """A request that lies in its box, or did: look until the looks are over, then take the reply.
+    """A published request: go through `looks`, then take the `reply`.
 
     Args:
-        again: a request that lay in its box already when it was asked again. It is published once it is gone without a
-            reply: it had been answered, to another waiter or a moment before.
+        again: the bytes of a request that was in its box already when it was repeated. If it is removed and there is no
+            reply, because another waiter took that, it is published again.
         found: the reply, once a look has found it; then its file is removed.
         is_broken: the last look found something that is not JSON.
     """
@@ -48,10 +48,10 @@ class Exchange:
     def looks(self, on_line: OnLine | None = None) -> Generator[float, None, None]:
         """Look for the reply until it is found or time is up; yield the seconds to wait before the next look.
 
-        Close it when nobody waits any more.
+        Close the generator at the end.
 
         Args:
-            on_line: of a turn, gets what is written of the answer until then.
+            on_line: gets the new lines of a turn's answer.
         Raises: `NoMailbox`, `AgentError`.
         """
         with contextlib.closing(StreamTail(self.mailbox.stream_path(self.request_id))) as tail:
@@ -65,7 +65,7 @@ class Exchange:
                 yield wait
 
     def reply(self) -> Reply:
-        """Return the reply. Raises `ReplyTimeout` when it is not there even now; `NoMailbox`, `AgentError`."""
+        """Return the reply. Raises `ReplyTimeout` if there still is none; `NoMailbox`, `AgentError`."""
         self._look()
         if self.found is not None:
             return self.found
@@ -91,7 +91,7 @@ class Exchange:
         if self.found is not None:
             return
         self.is_broken = False
-        # looked for first: the host removes a request after its reply stands
+        # checked before the reply: the host writes a reply, then removes the request
         is_gone = self.again is not None and not self.mailbox.is_waiting(self.request_id, self.box)
         try:
             data = self.mailbox.reply(self.request_id)
@@ -108,7 +108,7 @@ class Exchange:
             self.found = Reply.model_validate(orjson.loads(data))
         except orjson.JSONDecodeError:
             self.is_broken = True
-            return  # a file system that shows a name before the bytes, as some network mounts do: look again
+            return  # some network mounts show a name before its bytes: look again
         except ValidationError as error:
             raise self._not_a_reply(refusal_of(error).message) from None
         self.mailbox.discard_reply(self.request_id)

@@ -1,7 +1,7 @@
 """Finds the host's home folder: named, above the current folder, or the user's default. Standard library only.
 
-Clients look for it and never make one. `honeybadger-host init` registers the user's default home. A home that is only
-around the current folder, such as a checkout, and has no host gives way to a default home that has one.
+Clients look for it and never make one. `honeybadger-host init` registers the user's default home. If no host serves the
+home above the current folder, such as a checkout, but one serves the default home, that is used.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from honeybadger_agent.errors import NoHome
 
 HOME_VARIABLE: Final = "HONEYBADGER_HOME"
 LOCK: Final = "data/host.lock"
-# Files that only a home has: its settings, and what a host leaves that has served it. The second is for senders of
-# other users, who may not look into `config/`.
+# Files that only a home has: its settings, and the lock of its host. Senders of other users may see only the lock.
 MARKS: Final = ("config/honeybadger.toml", LOCK)
 
 
@@ -25,7 +24,7 @@ def find_home(given: str | os.PathLike[str] | None = None) -> Path:
 
     The default comes first if a host serves it and no host serves the one above; a warning names both.
 
-    Raises NoHome: what was looked at, and what to do now.
+    Raises NoHome, whose message says where it was looked for, and what to do now.
     """
     named = os.environ.get(HOME_VARIABLE) if given is None else os.fspath(given)
     if given is not None or named:
@@ -71,7 +70,7 @@ def prefer_served(around: Path) -> Path:
     default = usable_default()
     if default is None or has_host(around) is not False or not has_host(default):
         return around
-    import logging  # most calls need none
+    import logging  # most calls do not need it
 
     logging.getLogger(__name__).warning(
         "Using your default home %s: no host serves %s, which is around the current folder. To use that one, name it "
@@ -87,7 +86,7 @@ def default_file() -> Path | None:
     """Return the file that names the user's default home, or None if the user has no folder for it."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
     if not config.startswith("/"):
-        user = os.environ.get("HOME", os.path.expanduser("~"))  # without HOME what the system's list of users says
+        user = os.environ.get("HOME", os.path.expanduser("~"))  # without HOME the system's list of users
         if not user.startswith("/"):
             return None
         config = os.path.join(user, ".config")
@@ -104,7 +103,7 @@ def default_home() -> Path | None:
 
 
 def usable_default() -> Path | None:
-    """Return the user's default home, or None if there is none, or it is no home any more."""
+    """Return the user's default home, or None if there is none, or it is no longer a home."""
     default = default_home()
     return default if default is not None and _mark_of(default) is not None else None
 
@@ -125,12 +124,12 @@ def register_home(home: Path) -> Path:
 
 
 def _mark_of(folder: Path) -> Path | None:
-    """Return a file that shows that a folder is a home, or None if it is not one, as far as we may look."""
+    """Return a file that shows that a folder is a home, or None if none can be seen."""
     return next((folder / mark for mark in MARKS if os.path.isfile(folder / mark)), None)
 
 
 def has_host(home: Path) -> bool | None:
-    """Return whether a host serves a home now, or None if we may not look."""
+    """Return whether a host serves a home now, or None if that cannot be seen."""
     try:
         with (home / LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -19,14 +19,14 @@ from typing import Final, Literal
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # groups and senders; match with `fullmatch`
 REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SESSION: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:-]{1,100}")
-GLOBAL_GROUP: Final = "global"  # reserved: what every group may read; nobody sends from it
-# Reserved: the sender that `honeybadger-host` asks as; its requests must belong to the host's user.
+GLOBAL_GROUP: Final = "global"  # reserved: every group may read it, and nobody sends from it
+# Reserved: the sender of the commands of `honeybadger-host`; its requests must belong to the host's user.
 OPERATOR: Final = "operator"
 
 HUMAN: Final = "human"
 CONSOLIDATOR: Final = "consolidator"
 SCHEDULER: Final = "scheduler"
-# Reserved, in any case: whom the host names as authors of what nobody sent: people's edits, and its own changes.
+# Reserved, also with capital letters: authors of changes that nobody sent, such as people's edits and the host's own.
 SYSTEM_SENDERS: Final = frozenset((HUMAN, CONSOLIDATOR, "curator", SCHEDULER))
 
 Box = Literal["requests", "turns"]
@@ -53,7 +53,7 @@ def checked_name(kind: str, name: str) -> str:
 
 
 def is_system_sender(name: str) -> bool:
-    """Return whether no sender may have a name: notes and changes under it are not any sender's."""
+    """Return whether a name is reserved for changes that no sender asked for."""
     return name.lower() in SYSTEM_SENDERS
 
 
@@ -105,7 +105,7 @@ def uuid7_at(milliseconds: int, rest: bytes) -> str:
 
 
 def id_time(request_id: str) -> float | None:
-    """Return the seconds since the epoch that a UUIDv7 carries, or None when the id is something else."""
+    """Return the time in a UUIDv7, in seconds since the epoch, or None if the id is something else."""
     try:
         value = uuid.UUID(request_id)
     except ValueError:
@@ -137,7 +137,7 @@ class Mailbox:
     def create(self) -> None:
         """Make the folders that are missing (0700), parents too. In closed mode the operator has made them already.
 
-        Raises OSError if something is in the way, or the folder above is not ours to write.
+        Raises OSError if something else has the name of a folder, or the folder above may not be written.
         """
         for name in FOLDERS:
             _make_folder(self.root / name)
@@ -151,13 +151,13 @@ class Mailbox:
         """Write `data` to `tmp/`, fsync it and rename it into `box`: the host sees all of it or nothing.
 
         Args:
-            is_durable: False: it is not synced, as after a power cut it is published again.
+            is_durable: False: it is not synced, because it is published again after a power cut.
         Raises:
             BadName: the id cannot name a request.
             OSError: nothing was published; the temporary file is gone.
         """
         checked_id(request_id)
-        temporary = self.root / TMP / f"{new_id()}.tmp"  # of its own: the same request may be on its way twice
+        temporary = self.root / TMP / f"{new_id()}.tmp"  # unique: the same request may be published twice at once
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -175,21 +175,21 @@ class Mailbox:
             raise
 
     def reply(self, request_id: str) -> bytes | None:
-        """Return the bytes of the reply, or None while there is none. A reply is complete when it is there.
+        """Return the bytes of the reply, or None while there is none. An existing reply is complete.
 
-        Raises OSError if it is there and cannot be read.
+        Raises OSError if it exists and cannot be read.
         """
         return self.waiting(request_id, REPLIES)
 
     def discard_reply(self, request_id: str) -> None:
-        """Remove a reply; where only the host may remove it, its expiry does."""
+        """Remove a reply; if only the host may remove it, it is removed when it expires."""
         with contextlib.suppress(OSError):
             self.path(REPLIES, request_id).unlink()
 
     def waiting(self, request_id: str, box: str = REQUESTS) -> bytes | None:
-        """Return the bytes of a request that still lies in the box, or None when there is none.
+        """Return the bytes of a request that is still in the box, or None if there is none.
 
-        Raises OSError if it is there and cannot be read.
+        Raises OSError if it exists and cannot be read.
         """
         try:
             return self.path(box, request_id).read_bytes()
@@ -197,14 +197,14 @@ class Mailbox:
             return None
 
     def stream_path(self, request_id: str) -> Path:
-        """Return where the answer to a turn is while it is being written; from its beginning until the reply stands."""
+        """Return the path of a turn's stream, which exists from the beginning of the turn until its reply."""
         return self.root / REPLIES / f"{request_id}.stream"
 
     def withdraw(self, request_id: str) -> bool:
-        """Take back a turn that nobody has begun; return whether that worked. Such a turn is never answered.
+        """Take back a turn that has not begun; return whether that worked. Such a turn is never answered.
 
-        The host makes the stream before it looks, for the last time, whether the turn is still wanted: no stream after
-        the removal means that it was not begun. One that was goes on, as if nothing had happened.
+        The host makes the stream before it checks for the last time whether the turn still exists: if there is no
+        stream after the removal, the turn had not begun. A turn that has begun continues.
         Raises OSError if it cannot be read or removed.
         """
         if self._has_begun(request_id) or (data := self.waiting(request_id, TURNS)) is None:
@@ -228,7 +228,7 @@ class Mailbox:
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder with its parents, each 0700 whatever was asked of `mkdir -p`."""
+    """Make a folder with its parents, each with mode 0700."""
     if path.is_dir():
         return
     if not path.parent.is_dir():

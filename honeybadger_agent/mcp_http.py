@@ -46,7 +46,7 @@ def serve_http(
 
     Args:
         port: 0: any that is free.
-        told: gets the line for the person who started it.
+        told: called with a line for the person who started the server.
         public_name: host name under which a proxy in front is reached; without it only loopback is bound.
     Raises `AgentError` if the address cannot be bound, or is not loopback and no proxy was named.
     """
@@ -126,10 +126,10 @@ class _Verifier:
 
 @dataclass(slots=True)
 class RepeatedCalls:
-    """The request ids of tool calls: a call that is sent again after its answer was lost gets the id it had.
+    """The request ids of tool calls: a call that is repeated after its answer was lost gets the same id.
 
     An id is made of the sender, the JSON-RPC id, the call's bytes and the period of `REPEAT_SECONDS` in which it first
-    came, so a restarted server finds the same one and the host's receipt does the rest.
+    came. So a restarted server makes the same id, and the host answers it from the receipt.
 
     Args:
         now: seconds since the epoch.

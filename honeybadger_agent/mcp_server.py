@@ -85,20 +85,20 @@ INSTRUCTIONS: Final = (
 
 
 def serve(client: Client | Callable[[], Client], choice: Choice = "default") -> None:
-    """Serve MCP on standard input and output until the input ends. The host need not run yet, nor its home be there."""
+    """Serve MCP on standard input and output until the input ends. The host and its home need not exist yet."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Ctrl-C waits for the thread that waits for input
     sys.unraisablehook = _unraisable
     try:
         anyio.run(_serve, client, choice)
     except* BrokenPipeError:
-        pass  # the client went first: what it asked for is in the boxes
+        pass  # the client ended first: its requests are in the inbox
 
 
 def _unraisable(what: sys.UnraisableHookArgs) -> None:
-    """Say what Python says, but not once more that the client went.
+    """Report an exception as Python does, except that the client has ended.
 
-    The library's writer still holds what nobody read. When it is collected it tries to write that: from Python 3.13 on
-    this is told in two lines on stderr.
+    The library's writer still holds data that the client did not read, and tries to write it when it is collected:
+    from Python 3.13 on that prints two lines on standard error.
     """
     if not isinstance(what.exc_value, BrokenPipeError):
         sys.__unraisablehook__(what)
@@ -201,7 +201,7 @@ async def _called(memory: Memory, name: str, arguments: dict[str, Any], request_
 
 
 def _particulars(error: AgentError) -> dict[str, Any]:
-    """Return the same for a program, as `_meta`: an error has no structured content, its schema is the result's."""
+    """Return an error for a program, as `_meta`: structured content must have the schema of the result."""
     known: dict[str, Any] = {"code": code_of(error)}
     if isinstance(error, RequestFailed):
         known |= {"field": error.field, "retry_after_seconds": error.retry_after_seconds}

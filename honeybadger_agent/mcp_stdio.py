@@ -1,4 +1,4 @@
-"""Standard input and output of the MCP server: every request in it gets an answer, whatever it holds.
+"""Standard input and output of the MCP server: every request gets an answer, even one that cannot be parsed.
 
 The library's own reader drops a line that it cannot parse, so that a client waits for its answer for ever. Lone
 surrogates, control characters, bytes that are not UTF-8, huge numbers and deep nesting are enough for that.
@@ -33,7 +33,7 @@ class _NoLines:
 
 @asynccontextmanager
 async def standard_streams() -> AsyncIterator[tuple[MemoryObjectReceiveStream[Any], Any]]:
-    """Give what comes in as messages, and where messages go out; for `Server.run`."""
+    """Yield the streams of incoming and outgoing messages, for `Server.run`."""
     lines = anyio.wrap_file(sys.stdin.buffer)
     to_server, received = anyio.create_memory_object_stream[Any](0)
     async with (

@@ -1,7 +1,7 @@
-"""Sets people's and agents' texts apart from the lines that the host writes into a context. Pure.
+"""Marks texts of people and agents, so that no line of them looks like one that the host writes into a context. Pure.
 
-A context has lines of its own: headings, `Group: x`, `[speaker]: ...`, `- [id] (category): ...`. Whatever a note, an
-entry or a message says, no line of it may be taken for one of these, neither by a person nor by a model.
+The host writes headings, `Group: x`, `[speaker]: ...`, `- [id] (category): ...`. Neither a person nor a model must
+mistake a line of a note, an entry or a message for one of these.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LINE: Final = re.compile(rf"^(?={_OPENED})", re.IGNORECASE | re.MULTILINE)
 
 
 def quoted(text: str) -> str:
-    """Return a text that stands behind something on its line: `[speaker]: `, `- `.
+    """Return a text for a line that begins with something else, such as `[speaker]: ` or `- `.
 
-    Every further line is indented and begins with `> `; so does the first one, if it looks like a line of a context.
+    Every further line is indented and begins with `> `; so does the first one if it looks like a line of a context.
     """
     if "\n" not in text:
         return f"{_MARK}{text}" if _BEGINS.match(text) else text
@@ -36,5 +36,5 @@ def quoted(text: str) -> str:
 
 
 def set_apart(text: str) -> str:
-    """Return a text of many lines, as a person writes it, with `> ` before each that looks like a line of a context."""
+    """Return a text with `> ` before each line that looks like one of a context."""
     return _LINE.sub(_MARK, text)

@@ -1,8 +1,8 @@
 """Carries the mailbox of an agent on a machine without a host to the host that owns the home, over NATS.
 
-A request is sent on a subject that names group and sender, and the servers let a key publish to its own subject alone:
-who you are is where you write. The reply comes back into the mailbox, so whoever waits there knows nothing of it.
-Only here is `nats` imported, the extra `cluster`.
+A request is sent on a subject that names group and sender, and the servers let a key publish to its own subject only:
+so the subject proves who asks. The reply comes back into the mailbox, so a client notices no difference. Only this
+module imports `nats`, the extra `cluster`.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from honeybadger_agent.wire import Refusal
 MOST_BYTES: Final = 900 << 10
 BOX_HEADER: Final = "Hb-Box"
 ID_HEADER: Final = "Hb-Id"
-ANSWER_SECONDS: Final = 2.0  # seconds until a request is sent again: its owner may have died with it
-# An answer goes to no other subject: the owner may publish everywhere, and whoever asks names the subject.
+ANSWER_SECONDS: Final = 2.0  # seconds without an answer until a request is sent again: the owner may have died
+# Answers go to subjects with this prefix only: the owner may publish everywhere, and the sender chooses the subject.
 REPLY_PREFIX: Final = "_INBOX."
-_AGAIN_SECONDS: Final = 0.2
-_CLOSE_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 0.2  # pause before a failed attempt is repeated
+_CLOSE_SECONDS: Final = 2.0  # how long `close` waits for the thread
 MAX_AT_ONCE: Final = 512  # requests of one carrier that are under way
 _HOME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def asking_subject(home: str) -> str:
-    """Return where requests to the owner of a home go; `.<group>.<sender>` follows."""
+    """Return the beginning of the subjects of requests to a home's owner; `.<group>.<sender>` follows."""
     return f"hb.{home}.ask"
 
 
 def credentials_of(path: str) -> dict[str, Any]:
-    """Return how to connect with a file: credentials with a JWT, or the seed of a key.
+    """Return the options of a connection with a file: credentials with a JWT, or the seed of a key.
 
     Raises OSError; ValueError: it is neither, or other users can read or write it.
     """
@@ -60,7 +60,7 @@ def credentials_of(path: str) -> dict[str, Any]:
         text = file.read().strip()
     if mode & stat.S_IRWXO:
         raise ValueError(f"its mode is {mode:o}: every user of this machine can take the key; chmod 600 {path}")
-    if "BEGIN NATS USER JWT" in text:  # three letters alone may stand in a seed
+    if "BEGIN NATS USER JWT" in text:  # not `JWT` alone, which a seed may contain
         return {"user_credentials": path}
     try:
         nkeys.from_seed(bytearray(text.encode()))
@@ -70,16 +70,16 @@ def credentials_of(path: str) -> dict[str, Any]:
 
 
 class NoServer(Exception):
-    """Each server was tried, and none was to be had."""
+    """No server could be reached."""
 
 
 async def connect(
     client: Client, *, servers: Sequence[str], error_cb: Callable[[Exception], Awaitable[None]], **options: Any
 ) -> None:
-    """Connect, for good: a server that is silent for four seconds is left for another one.
+    """Connect and stay connected: a server that is silent for four seconds is replaced by another one.
 
-    With `tls://` nothing is read or sent before the TLS handshake: a server's first line, which would say whether it
-    wants TLS, can be anybody's on the way.
+    With `tls://` nothing is read or sent before the TLS handshake: anybody on the way could send the first line, which
+    says whether the server wants TLS.
     Raises NoServer; ValueError: some of the servers are without TLS.
     """
     with_tls = [server.lower().startswith("tls://") for server in servers]
@@ -93,7 +93,7 @@ async def connect(
     async def note(error: Exception) -> None:
         nonlocal failed
         await error_cb(error)
-        # A server that ends a connection is there, and what it said of the key may have been lost.
+        # A server that ends a connection can be reached; its message about the key may have been lost.
         failed += isinstance(error, OSError) and not isinstance(error, ConnectionResetError | BrokenPipeError)
         if failed >= len(servers) and not is_begun:  # the library itself would try for ever
             raise NoServer(f"no server can be reached at {', '.join(servers)}: {error}")
@@ -113,7 +113,7 @@ async def connect(
 
 
 def _is_heard(record: logging.LogRecord) -> bool:
-    """Leave out what asyncio says at the end of each connection with TLS, which nobody can mend."""
+    """Return whether to log a record: not asyncio's warning at the end of each TLS connection, which is harmless."""
     return "eof_received" not in str(record.msg)
 
 
@@ -167,13 +167,13 @@ class Waiting(Protocol):
     request_id: str
 
     def read(self) -> bytes | None:
-        """Return the request, up to one byte more than may be carried, or None if it is gone, or may not be carried.
+        """Return the request, up to one byte more than the limit, or None if it is gone, or may not be carried.
 
-        From now on, taking the message back reports that its answer was begun. Raises OSError.
+        From now on the message can no longer be taken back: its answer counts as begun. Raises OSError.
         """
 
     def answer(self, reply: bytes) -> None:
-        """Write the reply, then remove the request unless another one has its name by now. Raises OSError."""
+        """Write the reply, then remove the request unless another one has its name. Raises OSError."""
 
     def close(self, *, is_begun: bool) -> None:
         """End an attempt.
@@ -190,15 +190,15 @@ class Carrier:
     """Carries requests from folders to the owner of a home, and its replies back. One event loop.
 
     Args:
-        look: returns the requests that wait; those that are under way may be among them.
-        look_seconds: how often it is called when nobody wakes the carrier.
+        look: returns the waiting requests; those under way may be among them.
+        look_seconds: how often `look` is called if nobody wakes the carrier.
 
     Attributes:
         client: the connection.
         woken: set to look for requests now.
-        trouble: why nothing is answered just now; empty: nothing is known to be wrong.
-        refusal: what requests are answered with that were not sent before; None: they are sent.
-        unclear: requests that a host may have taken, or may get in this moment.
+        trouble: why requests are not answered now; empty: no reason is known.
+        refusal: the answer to requests that were not sent before; None: they are sent.
+        unclear: requests that a host may have taken, or may be getting now.
         sent_before: requests that are not refused: a host may have taken them.
     """
 
@@ -239,7 +239,7 @@ class Carrier:
             self.woken.set()
 
     async def _is_done(self, one: Waiting, key: Key) -> bool:
-        """Try once; return whether a request is answered, or there is none any more."""
+        """Try once; return whether a request is answered or gone."""
         is_unclear = was_unclear = key in self.unclear
         try:
             refusal = None if key in self.sent_before else self.refusal
@@ -308,11 +308,11 @@ class Relay:
     """Carries the requests of a mailbox to the owner of a home, and the replies back, on a separate thread."""
 
     def __init__(self, mailbox: Mailbox, place: Place, *, look_seconds: float, is_patient: bool = True) -> None:
-        """Begin. Raises NoMailbox.
+        """Start the thread. Raises NoMailbox.
 
         Args:
-            look_seconds: how often the mailbox is looked into when nobody wakes it.
-            is_patient: servers that are not there are waited for.
+            look_seconds: how often the mailbox is listed if nobody wakes the relay.
+            is_patient: requests wait for servers that cannot be reached; else they are refused.
         """
         self.mailbox, self._place, self._is_patient = mailbox, place, is_patient
         self._options = place.options()
@@ -326,7 +326,7 @@ class Relay:
 
     @property
     def trouble(self) -> str:
-        """Return why nothing is answered just now; empty: nothing is known to be wrong."""
+        """Return why requests are not answered now; empty: no reason is known."""
         return self._carrier.trouble
 
     def wake(self) -> None:
@@ -335,7 +335,7 @@ class Relay:
             self._loop.call_soon_threadsafe(self._carrier.woken.set)
 
     def give_up(self, request_id: str, box: Box) -> bool:
-        """Send a request no more; return whether it is sure that no host got it. Any thread."""
+        """Stop sending a request; return whether it is certain that no host got it. Any thread."""
         with contextlib.suppress(OSError):
             self.mailbox.path(box, request_id).unlink()
         until = time.monotonic() + _AGAIN_SECONDS  # an attempt that is under way ends with an answer: there is no host
@@ -346,10 +346,10 @@ class Relay:
         return True
 
     def close(self) -> None:
-        """End; what was not answered stays in the mailbox. May be called again, by any thread, the relay's own, too."""
+        """Stop; unanswered requests stay in the mailbox. May be called again. Any thread, also the relay's own."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._task.cancel)
-        if threading.current_thread() is not self._thread:  # garbage may be collected there, and a finalizer closes
+        if threading.current_thread() is not self._thread:  # a finalizer may run there
             self._thread.join(_CLOSE_SECONDS)
 
     def _serve(self) -> None:
@@ -366,7 +366,7 @@ class Relay:
                 await asyncio.wait_for(self._carrier.client.close(), _CLOSE_SECONDS / 2)
 
     async def _stay_connected(self) -> None:
-        """Connect, and again when the servers ended the connection for good."""
+        """Connect, and connect again if the servers ended the connection for good."""
         client = self._carrier.client
         while True:
             try:
@@ -374,7 +374,7 @@ class Relay:
                 await self._begin()
                 while not client.is_closed:  # noqa: ASYNC110  the library tells nobody in every case
                     await asyncio.sleep(_AGAIN_SECONDS)
-            except Exception as error:  # noqa: BLE001  also of the library: it is said to whoever waits
+            except Exception as error:  # noqa: BLE001  also the library's errors: the waiting client gets them
                 await self._note(error)
                 await asyncio.sleep(_AGAIN_SECONDS)
                 with contextlib.suppress(Exception):
@@ -419,7 +419,7 @@ class Relay:
 
 
 def own_relay(place: Place) -> tuple[Relay, Callable[[], None]]:
-    """Return a relay for one program, and what ends it: its mailbox is a folder that goes with it. Raises NoMailbox."""
+    """Return a relay with a temporary mailbox for one program, and the function that ends both. Raises NoMailbox."""
     place.options()
     folder = Path(tempfile.mkdtemp(prefix="honeybadger-"))
     mailbox = Mailbox(folder / place.group / place.sender)

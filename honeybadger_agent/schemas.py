@@ -40,7 +40,7 @@ def schemas() -> Mapping[str, bytes]:
 
 
 def write_schemas(folder: Path) -> None:
-    """Make `folder` hold the schemas of today; payloads and results of types that are gone are removed."""
+    """Write the present schemas into `folder`; remove payloads and results of types that no longer exist."""
     folder.mkdir(parents=True, exist_ok=True)
     current = schemas()
     for name, data in current.items():
@@ -59,7 +59,7 @@ def _dump(schema: Mapping[str, Any]) -> bytes:
 
 
 def with_rows(page: str) -> str:
-    """Return the protocol's page with the rows of its tables as the types are today.
+    """Return the protocol's page with the rows of its tables made from the present types.
 
     Each row stays in its table. The row of a new type comes last in the last table of its kind: move it to its family.
     """
@@ -135,7 +135,7 @@ def _stub_method(kind: type[Request[Any]], define: str) -> str:
 
 
 def _source(annotation: Any) -> str:
-    """Return an annotation as what may be given: any sequence for a list, any mapping for an object or a model."""
+    """Return an annotation as source text: any sequence for a list, any mapping for an object or a model."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _source(inner[0])

@@ -1,6 +1,6 @@
 """Bearer tokens of senders: `config/tokens.json` of a home, SHA-256 of a token -> group and sender.
 
-The file is the operator's, like `config/senders.json`; only hashes are kept, so it lets nobody in.
+Operators make it, like `config/senders.json`. It has only hashes, so that its reader gets no access.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def digest_of(token: str) -> str:
 
 
 def check_holder(home: Path, group: str, sender: str) -> None:
-    """Raise `BadName` when a token may not speak for this sender: its name is not allowed, or it is the operator."""
+    """Raise `BadName` if a token may not be of this sender: its name is not allowed, or it is the operator."""
     Mailbox.of(home, group, sender)
     if sender == OPERATOR:
         raise BadName(f"sender {OPERATOR!r} is reserved for the operator's own commands: choose another name")
@@ -83,14 +83,14 @@ def dump_tokens(tokens: dict[str, SenderToken]) -> bytes:
 
 @dataclass(slots=True)
 class TokenFile:
-    """The tokens of a home, read again when their file changed, so that a revoked one stops with the next call."""
+    """The tokens of a home, read again when their file changes, so that a revoked token fails at the next call."""
 
     home: Path
     _known: dict[str, SenderToken] = field(default_factory=dict)
     _signature: tuple[int, int, int] | None = None
 
     def holder_of(self, token: str) -> SenderToken | None:
-        """Return whose token it is; None: nobody's. Raises `BadTokenFile`."""
+        """Return the sender of a token, or None if it is nobody's. Raises `BadTokenFile`."""
         try:
             status = os.stat(self.home / TOKENS_FILE)
         except FileNotFoundError:

@@ -1,6 +1,6 @@
 """An answer while it is being written: `replies/<id>.stream`, read as it grows.
 
-It is for looking on, and the reply has everything. So what is torn, strange or gone in it is passed over.
+The stream is only for watching: the reply has everything. So torn or unknown lines are left out.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _READ_BYTES: Final = 1 << 16
 class StreamTail:
     """Follows the stream of one turn across restarts of the host; each restart makes a new file.
 
-    The file is held open while it is read: so its inode cannot become that of the next one.
+    The file stays open, so that the next file cannot get its inode.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None
         self._begun = b""
-        """The beginning of a line, which waits for its end."""
+        """The beginning of a line that is not complete yet."""
 
     def read(self) -> list[StreamLine]:
         """Return the lines since the last read, oldest first; none while there is no stream."""
@@ -41,7 +41,7 @@ class StreamTail:
         return lines
 
     def close(self) -> None:
-        """Let go of the file. May be called again."""
+        """Close the file. May be called again."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -60,7 +60,7 @@ class StreamTail:
         try:
             now = os.stat(self._path, follow_symlinks=False)
         except OSError:
-            return False  # gone: the reply stands, or the host is about to begin again
+            return False  # gone: the reply is written, or the host begins again
         if self._fd is None:
             return True
         held = os.fstat(self._fd)
@@ -68,7 +68,7 @@ class StreamTail:
 
 
 def open_regular(path: Path) -> int | None:
-    """Return a descriptor of a regular file, None for anything else: a FIFO would hold its reader."""
+    """Return a descriptor of a regular file, None for anything else: a FIFO would block its reader."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The request types as tools: what a program's arguments become, what a model is offered and told of them."""
+"""The request types as tools: requests from arguments, and names, descriptions and schemas for models."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _OF_MODELS: Final = ("default", "all", "routers")
 
 
 def made(kind: type[RequestT], *values: object, **members: object) -> RequestT:
-    """Build a request from its members, the first ones perhaps by their order; None is the same as absent.
+    """Return a request with these members, which may be positional; None counts as absent.
 
     Raises:
         TypeError: there is no such member.
-        Invalid, TooLarge: what the host would refuse, in its words.
+        Invalid, TooLarge: the host would refuse it; the message is the host's.
     """
     given = signature_of(kind).bind(*values, **members).arguments
     return parsed(kind, {name: _plain(value) for name, value in given.items() if value is not None})
 
 
 def parsed(kind: type[RequestT], members: Mapping[str, Any]) -> RequestT:
-    """Return members as the host would read them, refused in its words. Raises `RequestFailed`."""
+    """Return members as the host would read them. Raises `RequestFailed` with the host's message."""
     try:
         return wire.parse_members(kind, members)
     except wire.Refusal as refusal:
@@ -57,7 +57,7 @@ def signature_of(kind: type[wire.Request[Any]]) -> inspect.Signature:
 
 
 def _plain(member: object) -> object:
-    """Return anybody's sequence or mapping as the list or object it is in JSON; a text is not a list of letters."""
+    """Return any sequence as a list and any mapping as a dict, as JSON needs them; a text stays a text."""
     match member:
         case str() | bytes():
             return member
@@ -76,7 +76,8 @@ def tool_names(choice: Choice = "all", allowed: AbstractSet[str] | None = None) 
     """Return the names of the tools that a model is offered, in the order of the table.
 
     Args:
-        allowed: those of `config/agents/<id>.json`, whatever the choice; None: it lists none, and does not delegate.
+        allowed: the tools in `config/agents/<id>.json`, instead of the choice; None: it lists none, and does not
+            delegate.
     """
     kinds = {name: kind for name, kind in wire.REQUEST_TYPES.items() if kind.audience in _OF_MODELS}
     if allowed is not None:
@@ -99,14 +100,14 @@ def description_of(tool: str) -> str:
 
 
 def schema_of(kind: type[wire.Request[Any]]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments, as short as it can be: every model pays for each word of it."""
+    """Return the JSON Schema of a tool's arguments, as short as possible: models pay for each word."""
     schema = kind.model_json_schema()
     short = _shortened(schema, schema.get("$defs", {}))
     return {name: value for name, value in short.items() if name != "description"}
 
 
 def _shortened(schema: dict[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without titles, without null for what may be absent, and without references."""
+    """Return a schema without titles, without null for optional members, and without references."""
     if "$ref" in schema:
         schema = {**shared[schema["$ref"].rpartition("/")[2]], **schema}
     if "anyOf" in schema:

@@ -8,7 +8,7 @@ from typing import Final
 HOST_EXTRA: Final = "pip install ./honeybadger_agent '.[{}]' in a checkout of Honeybadger"
 # How an extra is installed: no index has these packages, so both are given as folders.
 AGENT_EXTRA: Final = "pip install './honeybadger_agent[{}]' in a checkout of Honeybadger"
-MAX_NAMED: Final = 20  # names, lines or rows of one kind that are shown to a person; of more only the number
+MAX_NAMED: Final = 20  # names, lines or rows of one kind that are shown to a person; of the others only the number
 _ALIKE: Final = 0.65  # `icp` and `ipc` are 0.67 alike; `foo` and `good` 0.57
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
@@ -19,7 +19,7 @@ def count_of(number: int, noun: str, plural: str = "") -> str:
 
 
 def listed(names: Sequence[str], separator: str = ", ") -> str:
-    """Return names in one line; of many the first, and how many more there are."""
+    """Return names in one line; if they are many, the first ones and the number of the others."""
     more = [f"and {len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
     return separator.join([*names[:MAX_NAMED], *more])
 

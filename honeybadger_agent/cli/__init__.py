@@ -42,8 +42,8 @@ _WHERE = "The environment gives the defaults: HONEYBADGER_HOME, _GROUP, _SENDER 
 
 def main() -> NoReturn:
     """Run a command; an error of ours becomes one line and its exit code."""
-    gc.set_threshold(100_000)  # what is imported stays: looking through it for garbage, also
-    atexit.register(gc.freeze)  # at the end, is a fifth of a call
+    gc.set_threshold(100_000)  # imported modules are no garbage: looking through them takes a fifth
+    atexit.register(gc.freeze)  # of a call; at its end, too
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for plugins reads all installed packages
     sys.exit(run(sys.argv[1:]))
 
@@ -89,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with errors on one line, and with what a mistyped command meant."""
+    """argparse with errors on one line, and with suggestions for mistyped commands."""
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         choices = [] if action.choices is None else [str(choice) for choice in action.choices]

@@ -58,7 +58,7 @@ class Chat:
         speaker: the name shown in the history; None: the sender.
         is_for_people: on a terminal; else only answers are printed.
         notes: ids of notes that got no reply, so that a repeated note is saved once.
-        unanswered: messages whose answer was not waited for or that failed in passing, oldest first.
+        unanswered: messages whose answer is still to come, or may come after a passing failure, oldest first.
         typed_ahead: lines typed while an answer came.
         answered: session and turn of the newest answer.
         exit_code: of the first failure.
@@ -78,7 +78,7 @@ class Chat:
     exit_code: int = 0
     is_over: bool = False
     heard: Heard | None = None
-    """Messages that come; None: nobody looks on."""
+    """Reads arriving messages; None: nobody is watching."""
     is_history_told: bool = False
 
     # ------------------------------------------------------------------------------------------------------- its life
@@ -221,7 +221,7 @@ class Chat:
                 loop.remove_reader(keyboard)
 
     def _stopped(self, message: Message) -> ChatResult | None:
-        """Withdraw a message whose answer has not begun; else stop the answer and return what there is of it.
+        """Withdraw a message whose answer has not begun; else stop the answer and return its text so far.
 
         Raises AgentError if its outcome is unknown.
         """

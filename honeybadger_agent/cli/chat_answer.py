@@ -24,7 +24,7 @@ class Showing:
     """One answer on a screen: pieces of text as they come, tools on lines of their own.
 
     Args:
-        is_looked_on: by a person; else only the answer is written, when it is complete.
+        is_looked_on: a person is watching; else only the complete answer is written.
         is_framed: show the agent's name above it, and model, time and tokens below.
         steps: the text written so far in each step.
         tools: how many tools were shown.
@@ -120,7 +120,7 @@ class Showing:
 
 
 def stopped_answer(client: SyncClient, request_id: str) -> ChatResult | None:
-    """Withdraw a message or stop its answer; return the answer so far, None when it had not begun.
+    """Withdraw a message or stop its answer; return the answer so far, None if it had not begun.
 
     Raises: `ReplyTimeout`: no host answers, the next one will stop it; and as `SyncClient.answer`.
     """

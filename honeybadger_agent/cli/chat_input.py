@@ -24,7 +24,7 @@ class Typing(Protocol):
     """Asks a person for the next thing to do."""
 
     def next(self, prompt: str) -> str:
-        """Return the typed text, perhaps many lines. Raises EOFError if the end; KeyboardInterrupt: discarded."""
+        """Return the typed text, perhaps many lines. Raises EOFError at the end; KeyboardInterrupt if discarded."""
         ...
 
     def keep(self, typed: str) -> None:

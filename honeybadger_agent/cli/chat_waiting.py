@@ -68,7 +68,7 @@ async def answer_to(
 
 
 async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) -> None:
-    """Say once that the host does not answer, and once that it is back."""
+    """Note once that the host does not answer, and once that it is back."""
     request_id, is_missed, answered = new_id(), False, 0
     while True:
         heard = showing.heard

@@ -217,7 +217,7 @@ def _mcp(options: Mapping[str, Any]) -> None:
     client: Client | Callable[[], Client]
     try:
         client = Client(**place)
-    except NoHome as error:  # serve all the same: each call reports it and tries again
+    except NoHome as error:  # serve nevertheless: each call reports it and tries again
         complain(str(error))
         client = functools.partial(Client, **place)
     serve(client, options["tools"])
@@ -269,7 +269,7 @@ def _ping(options: Mapping[str, Any]) -> None:
 
 
 def _relay(options: Mapping[str, Any]) -> None:
-    """Carry until a signal ends it."""
+    """Carry requests to the servers until a signal."""
     if "box" not in options:
         raise UsageError("relay needs --box, the folder that is carried")
     where = place_of(options.get("server"), *(options.get(name) for name in ("home", "group", "sender", "credentials")))
@@ -327,7 +327,7 @@ def _client(options: Mapping[str, Any]) -> SyncClient:
 
 
 def _groups_besides(home: Path, group: str) -> list[str]:
-    """Return the groups of a home that has not got `group`; empty: it has, or only the host may look."""
+    """Return the groups of a home if `group` is none of them; empty: it is one, or only the host may look."""
     try:
         groups = os.listdir(home / "data" / "ipc")
     except OSError:
@@ -405,7 +405,7 @@ def _print_answer(
 
     Args:
         wait: passes on the lines of the stream and returns the answer.
-        on_interrupt: stops the answer after Ctrl-C and returns what there is of it.
+        on_interrupt: stops the answer after Ctrl-C and returns its text so far.
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and not options["json"]:
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -60,7 +60,7 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
 
 
 def origin_told(one: EntryResult | Hit | Recalled) -> str:
-    """Return where an entry comes from; empty when it is an agent's own word, or nobody said."""
+    """Return the origin of an entry in words; empty if it is an agent's own word, or unknown."""
     if one.origin in (None, "agent"):
         return ""
     where = f" {' '.join(one.origin_from.split())}" if one.origin_from else ""
@@ -73,7 +73,7 @@ def waiting_told(proposal: str) -> str:
 
 
 def similar_told(one: SimilarEntry) -> str:
-    """Return which entry says nearly the same, and what differs."""
+    """Return in words which entry is similar, and how it differs."""
     return f"[{one.id}] {one.score:.0%} ({one.what_differs or 'the same words'})"
 
 
@@ -95,7 +95,7 @@ def _points(points: Mapping[str, float], form: str) -> str:
 
 
 def kinds_of(neutralised: Mapping[str, int]) -> str:
-    """Return the host's changes to a text, such as `1 secret (password), 2 headings`; empty when there are none.
+    """Return the host's changes to a text, such as `1 secret (password), 2 headings`; empty if there are none.
 
     Args:
         neutralised: kinds in the plural; `secrets/password` and such are counted in `secrets`, too.

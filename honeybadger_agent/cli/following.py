@@ -23,7 +23,7 @@ class Following:
     """Iterator over messages as they come, also across restarts of the host; `close` it when it is no longer read.
 
     Args:
-        after: None: only those that come from now on.
+        after: number of the last message that was read; None: only messages from now on.
         missed: called whenever no host answers.
     """
 
@@ -42,7 +42,7 @@ class Following:
             self._after = found.after
 
     def close(self) -> None:
-        """Take back the request that waits. Any thread."""
+        """Take back the waiting request. Any thread."""
         if self._request_id:
             with contextlib.suppress(OSError):
                 self._client.mailbox.path(REQUESTS, self._request_id).unlink()
@@ -59,10 +59,10 @@ class Following:
 
 
 class Heard:
-    """Messages that come while a person does something else, heard by a thread.
+    """Messages that come while a person does something else, read by a thread.
 
     Args:
-        came: called by that thread for each.
+        came: called by that thread with each message.
     """
 
     def __init__(self, client: SyncClient, came: Callable[[], None]) -> None:
@@ -73,7 +73,7 @@ class Heard:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        with contextlib.suppress(AgentError):  # a host that knows no messages; what else is wrong, others say
+        with contextlib.suppress(AgentError):  # an older host without messages; other errors are reported elsewhere
             for message in self._following:
                 if message.sender != self._sender:
                     self._messages.put(message)

@@ -78,7 +78,7 @@ def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None])
 
 
 def uninstall(tool: Tool, told: Callable[[str], None], *, is_dry: bool) -> None:
-    """Take the package out of a tool and remove it; memory stays. Raises `AgentError`."""
+    """Remove the package from a tool and from the disk; memory stays. Raises `AgentError`."""
     package, chosen = packages_folder() / tool.name, Path(settings_file(tool.name))
     program = shutil.which(tool.program) if tool.program else None
     for call in tool.remove:
@@ -178,7 +178,7 @@ def _package_of(tool: Tool, sender: str) -> dict[str, bytes]:
 
 
 def _server(entry: dict[str, Any], tool: Tool, sender: str) -> dict[str, Any]:
-    """Return how a tool starts the MCP server: this installation, wherever the tool's PATH leads."""
+    """Return the settings with which a tool starts the MCP server of this installation, whatever its PATH is."""
     who = [] if tool.program else ["--sender", sender]
     words = ["-I", "-m", "honeybadger_agent.cli", *entry["args"], *who]
     return {**entry, "command": sys.executable, "args": words}
@@ -187,7 +187,7 @@ def _server(entry: dict[str, Any], tool: Tool, sender: str) -> dict[str, Any]:
 def _with_python(value: Any) -> Any:
     """Return settings of hooks in which `python3` is the interpreter below this installation.
 
-    A hook needs the standard library alone, so it outlives the environment that this command ran in.
+    A hook needs only the standard library, so it works even after the environment of this command is removed.
     """
     if isinstance(value, dict):
         python = shlex.quote(getattr(sys, "_base_executable", None) or sys.executable)

@@ -212,9 +212,9 @@ def markdown(text: str) -> Markdown:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     made.parsed = parser.disable(["html_block", "html_inline", "reference", "image", "entity"]).parse(text)
     for block in made.parsed:
-        if block.type == "fence" and not block.content:  # what stands behind it is no language: there is no code
+        if block.type == "fence" and not block.content:  # else the words after the marks would be lost
             block.content, block.info = f"{block.info}\n", ""
         for part in block.children or ():
-            if part.type == "softbreak":  # a line of a chat is a line
+            if part.type == "softbreak":  # keep the line ends of a chat
                 part.type = "hardbreak"
     return made

@@ -1,5 +1,5 @@
-"""One program for the hooks of coding tools: it keeps what was said, and recalls it at each prompt.
+"""One program for the hooks of coding tools: it keeps the turns of a session, and recalls memory at each prompt.
 
-Standard library only, so that a hook starts in milliseconds. Reading order: `transcript` (what a person and the model
-said), `kept` (which turns have been handed to the host), `hook` (the program), `claude_code` (install and uninstall).
+Reading order: `hook` (the program: standard library only, so that it starts in milliseconds), `tools` (the coding tools
+and the state of their hooks). `cli/install.py` installs it.
 """

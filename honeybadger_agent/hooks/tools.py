@@ -21,17 +21,17 @@ _SKILL: Final = ("skills/memory/SKILL.md",)
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A coding tool and how our package gets into it.
+    """A coding tool, and how our package is installed in it.
 
     Args:
-        name: also the sender's, unless another one is chosen.
-        program: empty: there is no one program.
-        files: of this folder, that the package for the tool has; below `folder` they lose that prefix.
-        add: arguments of the program, one list a call; {package} is the folder that was written.
-        remove: the same, to take it out again. A call fails when there is nothing to remove.
-        settings: where the file is that its program changes: a variable with a folder, else a folder below the
-            user's, and the name in it.
-        then: what the person has to do; empty: nothing.
+        name: also the name of the sender, unless another one is chosen.
+        program: empty: it has no single program.
+        files: names of the package's files in this folder; below `folder` they lose that prefix.
+        add: arguments of the program, one list for each call; {package} is the folder that was written.
+        remove: the same for removing it; a call fails if there is nothing to remove.
+        settings: the file that its program changes: the variable with its folder, the default folder below the user's,
+            and the name of the file.
+        then: what the person must do afterwards; empty: nothing.
     """
 
     name: str
@@ -225,7 +225,7 @@ _TROUBLES: Final = {"claude-code": _claude_troubles, "codex": _codex_troubles, "
 
 
 def _json_of(file: Path) -> dict[str, Any]:
-    """Return a file of settings; empty: there is none that can be read, which its tool itself says."""
+    """Return the content of a settings file; empty if it cannot be read, which its tool reports itself."""
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Anthropic's memory tool in a group's memory: give `GroupMemory(SyncClient(…))` to a tool runner of its SDK.
 
 A file `/memories/<category…>/<name>` is an entry with a name, which search and contexts find like every other. It
-imports `anthropic`, the extra `anthropic`, and answers as its own tool does. What it does not do: docs/adapters.md.
+imports `anthropic`, the extra `anthropic`, and answers as its own tool does. Its limits: docs/adapters.md.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class GroupMemory(BetaAbstractMemoryTool):
 
 
 class AsyncGroupMemory(BetaAsyncAbstractMemoryTool):
-    """The same for `AsyncAnthropic`; commands run on a thread."""
+    """`GroupMemory` for `AsyncAnthropic`; commands run on a thread."""
 
     def __init__(self, client: SyncClient, **more: Any) -> None:
         super().__init__(**more)
@@ -126,7 +126,7 @@ class AsyncGroupMemory(BetaAsyncAbstractMemoryTool):
 
 
 def _below(path: str) -> str:
-    """Return a path without `/memories`; it never is a path of the file system. Raises ToolError."""
+    """Return a path without `/memories`, which is never used as a path of the file system. Raises ToolError."""
     root, *names = path.removeprefix("/").split("/")
     if root != "memories" or ".." in names:
         raise ToolError(f"Path must start with /memories and stay below it, got: {path}")

@@ -1,7 +1,7 @@
 """A store of LangGraph in a group's memory: `graph.compile(store=GroupStore(SyncClient(…)))`.
 
 Each item is a document in `store/langgraph/…`, named after its key; nothing recalls or searches it. It imports
-`langgraph.store.base`, the extra `langgraph`. What it does not do: docs/adapters.md.
+`langgraph.store.base`, the extra `langgraph`. Its limits: docs/adapters.md.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _change(op: base.PutOp) -> dict[str, Any]:
 
 
 def _conditions(path: str, wanted: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield a filter as the protocol has conditions. Raises ValueError."""
+    """Yield the conditions of the protocol for a filter. Raises ValueError."""
     for name, value in wanted.items():
         operators = value.keys() if isinstance(value, Mapping) else ()
         if not any(key.startswith("$") for key in operators):

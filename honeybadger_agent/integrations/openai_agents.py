@@ -1,7 +1,7 @@
 """A session of the OpenAI Agents SDK in a group's memory: `Runner.run(agent, text, session=GroupSession(client, "4"))`.
 
 Each item is a turn with the item as its `data`, so every agent of the group finds what is said there. It imports
-`agents`, the extra `openai-agents`. What it does not do: docs/adapters.md.
+`agents`, the extra `openai-agents`. Its limits: docs/adapters.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GroupSession:
 
     Args:
         client: its mailbox carries the turns, which are by its sender.
-        session_id: any text; the conversation is called as `escaped` makes it.
+        session_id: any text; `escaped` makes it the name of the conversation.
     """
 
     def __init__(self, client: Client, session_id: str, *, session_settings: SessionSettings | None = None) -> None:
@@ -113,7 +113,7 @@ def _turn_of(item: TResponseInputItem) -> dict[str, Any]:
 
 
 def _texts(members: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an item says to people: its texts, or the call of a tool."""
+    """Yield the texts of an item for people, or its tool call."""
     if "name" in members and "arguments" in members:
         yield f"{members['name']}({members['arguments']})"
     for part in (members.get("content"), members.get("output"), members.get("text"), members.get("refusal")):
@@ -140,7 +140,7 @@ def _requests(turns: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]
 
 
 def _item_of(turn: StoredTurn) -> TResponseInputItem | None:
-    """Return the item of a turn, or None if another program's that a model cannot be given."""
+    """Return the item of a turn, or None if it is another program's and cannot be given to a model."""
     if turn.data is not None:
         return cast(TResponseInputItem, json.loads(turn.data))
     if turn.role == "tool":

@@ -74,7 +74,7 @@ class MemoryCapability(AbstractCapability[Any]):
         return Tool.from_schema(partial(self._use, name), name, description_of(name), schema_of(kind), takes_ctx=True)
 
     async def _use(self, name: str, ctx: RunContext[Any], **arguments: Any) -> Any:
-        """Return the result of a tool, or what is wrong in words for the model."""
+        """Return the result of a tool, or its error in words for the model."""
         kind = kind_of(name)
         assert kind is not None  # noqa: S101  as above
         given = {member: value for member, value in arguments.items() if value is not None}
@@ -84,7 +84,7 @@ class MemoryCapability(AbstractCapability[Any]):
             return complaint_of(error)
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        """Keep what was said before the run, and its answer after it; each once for its run."""
+        """Record the prompt before the run and the answer after it, each once for its run."""
         await self._keep(ctx, "user", _text(ctx.prompt))
         result = await handler()
         await self._keep(ctx, "assistant", result.output if isinstance(result.output, str) else repr(result.output))

@@ -1,7 +1,7 @@
 """A conversation store of PydanticAI in a group's memory: `store = GroupConversations(Client(…))`.
 
 Each record and each message is a document in `store/pydantic-ai/…`; nothing recalls or searches it. It imports
-`pydantic_ai`, the extra `pydantic-ai`. What it does not do: docs/adapters.md.
+`pydantic_ai`, the extra `pydantic-ai`. Its limits: docs/adapters.md.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class GroupConversations(ConversationStore):
         new_entries: Sequence[ConversationEntry] = (),
         expected_revision: str | None,
     ) -> None:
-        """Store a record and its new messages in one change; of very many, the first ones before that.
+        """Store a record and its new messages in one change; if they are very many, the first ones in earlier changes.
 
-        Raises ConversationConflict if the record has another revision, or its last message is not there. Raises
-        `AgentError`; messages that were stored before it belong to no conversation.
+        Raises ConversationConflict if the record has another revision, or its last message does not exist. Raises
+        `AgentError`; messages that were stored before the error belong to no conversation.
         """
         version = await self._version(record.conversation_id, expected_revision)
         if record.head_id is not None and record.head_id not in {entry.id for entry in new_entries}:
@@ -85,7 +85,7 @@ class GroupConversations(ConversationStore):
         await self._change(record.conversation_id, part)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
-        """Delete a record; its messages stay, since another conversation may go on with them.
+        """Delete a record; its messages stay, since another conversation may continue them.
 
         Raises ConversationConflict if it has another revision, or is gone. Raises `AgentError`.
         """
@@ -115,7 +115,7 @@ class GroupConversations(ConversationStore):
             return None
 
     async def _version(self, conversation_id: str, expected_revision: str | None) -> str | None:
-        """Return the version of the record that is to be replaced; None: there is none. Raises ConversationConflict."""
+        """Return the version of the record to replace; None: there is none. Raises ConversationConflict."""
         held = await self._held(conversation_id)
         revision = None if held is None else _RECORD.validate_json(held.content).revision
         if revision != expected_revision:

@@ -1,6 +1,6 @@
 """Models by name: `open_model`. A provider's library is imported only for a model that needs it.
 
-Reading order: `model` (what every model does), `settings`, `scripted`, `offline`, `providers`.
+Reading order: `model` (the interface of all models), `settings`, `scripted`, `offline`, `providers`.
 """
 
 from __future__ import annotations

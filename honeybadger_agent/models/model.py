@@ -91,9 +91,9 @@ class Prompt:
     Args:
         system: the system text.
         messages: oldest first; the last is the user's or the tools'.
-        stable_characters: how long the beginning of `system` is that stays the same from turn to turn, so that a
-            provider's cache may find it again; 0: none does.
-        is_booked: whoever asks books each attempt: one that may have cost something is not made again unasked.
+        stable_characters: length of the beginning of `system` that does not change from turn to turn, so that a
+            provider can cache it; 0: none.
+        is_booked: the caller books each attempt, so one that may have cost something is not repeated here.
     """
 
     system: str
@@ -104,7 +104,7 @@ class Prompt:
 
 
 class ModelFailed(Exception):
-    """The model gave no answer; the message says what, which and what now, and never contains a key.
+    """The model gave no answer; the message names the fault, the model and the remedy, and never contains a key.
 
     Args:
         is_passing: a retry may succeed: a timeout, no connection, overload. Else somebody must fix the key, the model's

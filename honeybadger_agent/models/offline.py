@@ -92,7 +92,7 @@ class OfflineModel:
         return said
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it has no connections."""
 
 
 def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:

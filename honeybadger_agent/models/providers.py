@@ -294,7 +294,7 @@ class ProviderModel:
         )
 
     def _failure(self, error: Exception) -> _Failure:
-        """Explain an error of the library to the operator of the host."""
+        """Return an error of the library as a failure, in words for the operator of the host."""
         at, seconds = self._base_url, self._settings.timeout_seconds
         said = self._provider_said(error)
         match error:

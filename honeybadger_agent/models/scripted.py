@@ -60,7 +60,7 @@ class ScriptedModel:
         return said
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it has no connections."""
 
 
 # ------------------------------------------------------------------------------------------------------------ as a file

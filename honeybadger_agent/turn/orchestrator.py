@@ -40,7 +40,8 @@ class TurnLimits:
 
     Args:
         steps: calls of the model, those of an earlier attempt included.
-        total_tokens: of all calls, in and out, as the provider counts them, or else a quarter of the characters.
+        total_tokens: input and output tokens of all calls, as the provider counts them, else a quarter of the
+            characters.
         seconds: since this attempt began.
     """
 
@@ -115,7 +116,7 @@ class AgentTurn:
         keep: awaited with every new answer before its tools run.
         said: answers of the model; at first those that an earlier attempt kept before a crash. They are not asked for
             again; their tools run again with the same keys.
-        tokens: what it has cost so far, its tools included.
+        tokens: tokens so far, those of its tools included.
     """
 
     model: Model

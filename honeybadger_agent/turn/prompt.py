@@ -15,8 +15,8 @@ class AgentRequest:
     Args:
         message: what the user says now.
         context: the system text of `get_context`.
-        tools: that the agent may use; may be empty.
-        stable_characters: how long the beginning of the context is that stays the same from turn to turn.
+        tools: the tools of the agent; may be empty.
+        stable_characters: length of the beginning of the context that does not change from turn to turn.
     """
 
     group: str

@@ -28,7 +28,7 @@ def members_of(result: wire.Wire) -> dict[str, Any]:
 
 
 def _value(value: object) -> str:
-    """Return a value so that nothing in it looks like another line of ours."""
+    """Return a value in which no line looks like a line for another member."""
     match value:
         case str() if value == _line(value):
             return value
@@ -127,7 +127,7 @@ def _delegated(result: wire.DelegationResult) -> str:
     return f"{result.agent} {state}:\n{result.content}"
 
 
-# Name of a tool whose result is text to read -> function from its result model to that; the others are lists and facts.
+# Name of a tool -> function from its result to prose. Results of all other tools are shown as a list of their members.
 PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "update_memory": _note,
     "read_group_files": _group_files,

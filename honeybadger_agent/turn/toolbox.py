@@ -81,9 +81,9 @@ def _kind_of(name: str) -> type[wire.Request[Any]]:
 
 
 def summary_of(request: wire.Request[Any], result: wire.Wire) -> str:
-    """Say for people what a tool did, on one line of at most 200 characters.
+    """Return in words for people what a tool did, on one line of at most 200 characters.
 
-    A stored text is shown only when the host found no credential in it.
+    A stored text is shown only if the host changed nothing in it: else it may have had a credential.
     """
     tool = request.type_name
     is_waiting = getattr(result, "proposal", None) is not None
@@ -141,7 +141,7 @@ def _delegated(asked: wire.DelegateToAgent, result: wire.DelegationResult) -> st
     return f"{result.agent}, {result.state.replace('_', ' ')}: {result.content}"
 
 
-# Request type -> its summary; others say their first line, or count what they list.
+# Request type -> its summary; all others have the first line of their prose, or the numbers of their members.
 _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "update_memory": _note,
     "save_memory": _entry,

@@ -19,8 +19,8 @@ MAX_TOOL_CHARACTERS: Final = 100
 # Categories, also as folders; match with `fullmatch`.
 CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
 MAX_CATEGORY_CHARACTERS: Final = 200
-GENERAL: Final = "general"  # the category of what has none (RB4)
-# Categories that begin so, in any case, hold programs' documents: nothing recalls, searches or curates them.
+GENERAL: Final = "general"  # the category of entries without one (RB4)
+# Beginning of categories, also in capital letters, with programs' documents: nothing recalls, searches or curates them.
 STORE: Final = "store/"
 # The host makes ids of 12 characters; a person who writes a file may choose.
 ENTRY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -22,8 +22,8 @@ class Refusal(Exception):
 
     Args:
         code: the protocol's error code.
-        message: what, which, what now; never the content of the request.
-        field: where in the request, as `payload.content`.
+        message: the fault and the remedy; never the content of the request.
+        field: the place in the request, e.g. `payload.content`.
         retry_after_seconds: only with `rate_limited`.
     """
 
@@ -55,7 +55,7 @@ def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
     """Return the first finding of pydantic as a refusal that names the member and never shows its content.
 
     Args:
-        prefix: place of the model in the request, as `payload.`.
+        prefix: place of the model in the request, e.g. `payload.`.
     """
     code, where, message = described(error.errors(include_url=False)[0], prefix)
     return Refusal(code, f"{where} {message}", field=where)
@@ -124,7 +124,7 @@ def shaped(pattern: str, words: str) -> StringConstraints:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest known names for an unknown one, or list all of them."""
+    """Return a suggestion of known names for an unknown one, or all of them."""
     names = list(known)
     near = meant(name, names)
     return f"known: {', '.join(names)}" if near is None else f"did you mean {near}?"
