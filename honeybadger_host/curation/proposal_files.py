@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -50,12 +51,19 @@ def proposal_in(data: bytes, group: str, name: str) -> Proposal:
 
 
 def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lambda name, at: True) -> Iterator[Stored]:
-    """Yield the proposals of a group, sorted by name.
+    """Yield the proposals of a group, sorted by name. Raises WorldFailed if the folder cannot be listed.
 
     Args:
         is_wanted: (name, last change in seconds since the epoch) -> whether to read it.
     """
-    for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
+    folder = f"groups/{group}/proposals"
+    try:
+        files = sorted(name for name in os.listdir(home / folder) if name.endswith(".json"))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise WorldFailed(f"{folder} cannot be listed: {error.strerror}") from error
+    for path in (home / folder / name for name in files):
         name, changed_at = path.stem, 0.0
         try:
             changed_at = path.lstat().st_mtime

@@ -44,13 +44,13 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     looked, look_at = dict[str, Any](), 0.0
     while True:
         if time.monotonic() >= look_at:
-            begun = time.monotonic()
+            cost = 0.0
             try:
-                looked = await anyio.to_thread.run_sync(_look, host, proposals)
+                looked, cost = await anyio.to_thread.run_sync(_look, host, proposals)
             except (JournalError, WorldFailed) as error:  # such as too many open files: the next round tries again
                 if throttle.passes("status", str(error)) is not None:
                     log.warning("status.failed", error=str(error))
-            look_at = time.monotonic() + rest_after(time.monotonic() - begun)
+            look_at = time.monotonic() + rest_after(cost)
         status = _status(host, watcher) | looked
         if cluster is not None:
             status["cluster"] = cluster()
@@ -84,19 +84,14 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
         "boxes": len(inboxes),
-        "boxes_refused": [
-            f"{inbox.group}/{inbox.sender}: {one.complaint}" for inbox in inboxes for one in inbox.both if one.complaint
-        ],
         "pending": host.spool.pending,
-        "unanswered": _unanswered(inboxes),
-        "stuck": sum(len(one.stuck) for inbox in inboxes for one in inbox.both),
         "turns": {
             "running": host.pipeline.turn_queue.running,
             "under_way": [
                 {"group": asked.group, "sender": asked.sender, "session": asked.session, "turn": asked.request_id}
                 for asked in host.pipeline.turn_queue.under_way
             ],
-            "waiting": sum(len(one.names) for inbox in inboxes for one in inbox.both[1:]),
+            "waiting": sum(len(inbox.turns.names) for inbox in inboxes if inbox.turns is not None),
         },
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
         "moved": dict(host.moved.current),
@@ -142,17 +137,6 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
     }
 
 
-def _unanswered(inboxes: Sequence[Inbox]) -> list[str]:
-    """Return the inboxes whose replies cannot be written, each with the reason and the number of waiting requests."""
-    unanswered: list[str] = []
-    for inbox in inboxes:
-        for one in inbox.both:
-            if one.reply_fault and one.waiting:
-                waits = count_of(len(one.waiting), "request waits", "requests wait")
-                unanswered.append(f"{one.group}/{one.sender}: {one.reply_fault}; {waits}")
-    return unanswered[:MAX_NAMED]
-
-
 def _curation(host: Host, now: float) -> dict[str, Any]:
     """Return the jobs of curation that run, wait or failed, and their cost."""
     curator, jobs, asker = host.curator, host.curator.jobs, host.curator.asker
@@ -176,15 +160,34 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
     }
 
 
-def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
-    """Return the members of the status for which files or the journal are read. Raises JournalError, WorldFailed."""
-    return {
+def _look(host: Host, proposals: WaitingProposals) -> tuple[dict[str, Any], float]:
+    """Return the members of the status that take a look at every group, and the seconds of processor time it took.
+
+    Raises JournalError, WorldFailed.
+    """
+    begun = time.thread_time()
+    boxes = [one for inbox in list(host.spool.inboxes.values()) for one in inbox.both]
+    looked = {
+        "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],
+        "unanswered": _unanswered(boxes),
+        "stuck": sum(len(box.stuck) for box in boxes),
         "large_memories": _large_memories(host),
         "review": _waiting_for_review(host, proposals),
         "dead_letters": len(dead_names(host.home)),
         "damaged": host.projections.documents.saves.damaged()[:MAX_NAMED],
         "removed_unread": _removed_unread(host),
     }
+    return looked, time.thread_time() - begun
+
+
+def _unanswered(boxes: Sequence[Inbox]) -> list[str]:
+    """Return the inboxes whose replies cannot be written, each with the reason and what waits there."""
+    unanswered: list[str] = []
+    for box in boxes:
+        if box.reply_fault and box.waiting:
+            waits = count_of(len(box.waiting), "request waits", "requests wait")
+            unanswered.append(f"{box.group}/{box.sender}: {box.reply_fault}; {waits}")
+    return unanswered[:MAX_NAMED]
 
 
 def _large_memories(host: Host) -> list[str]:

@@ -84,10 +84,13 @@ class Watcher:
             return
         for folder in [known for known in self._watched if known not in folders]:
             self._remove(folder)
+        assert self._backend is not None  # noqa: S101  it has begun
+        wanted = folders.keys() if looks_closely else self._backend.dropped | (folders.keys() - self._watched.keys())
         unwatched = 0
         for folder, every in folders.items():
-            with self._lock:
-                unwatched += not self._watch(folder, every, now, looks_closely=looks_closely)
+            if folder in wanted:
+                with self._lock:
+                    unwatched += not self._watch(folder, every, now, looks_closely=looks_closely)
         self.unwatched = unwatched
 
     def _begin(self, many: int, now: float) -> bool:
