@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -55,6 +54,7 @@ from honeybadger_host.transfer.exported import (
 )
 from honeybadger_host.transfer.places import is_plain, place_of
 
+RowT = TypeVar("RowT")
 _QUIET_SECONDS: Final = 1.0  # the files of a group are written this long after its last change
 _MAX_SECONDS: Final = 60.0  # a group that changes all the time for this long is not exported
 
@@ -73,11 +73,10 @@ class Exported:
     left_out: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Copied:
+class _Copied(NamedTuple):
     size: int
     sha256: str
-    status: os.stat_result
+    mtime_ns: int
 
 
 def export_group(
@@ -114,16 +113,13 @@ class _Exporter:
         seq = self._copy_until_quiet()
         done = self._done
         done.files, done.bytes = len(self._files), sum(copied.size for copied in self._files.values())
-        has_journal = self._journal.exists()
-        unsettled: Mapping[str, int] = {}
-        if has_journal:
-            unsettled = read_unsettled(self._journal, self._group, seq)
-        lists = {
-            FILES: self._write(FILES, self._file_lines(seq)),
-            JOURNAL: self._write(JOURNAL, self._event_lines(seq)),
-            RECEIPTS: self._write(RECEIPTS, self._receipt_lines(seq)),
-            RECALLED: self._write(RECALLED, self._recalled_lines()),
-            SERVED: self._write(SERVED, ()),
+        unsettled = read_unsettled(self._journal, self._group, seq) if self._journal.exists() else {}
+        lines = {
+            JOURNAL: self._event_lines(seq),
+            RECEIPTS: map(receipt_line, self._rows(read_receipts, seq)),
+            RECALLED: self._recalled_lines(),
+            SERVED: (),
+            FILES: self._file_lines(seq),
         }
         manifest = Manifest(
             kind="honeybadger export",
@@ -134,7 +130,7 @@ class _Exporter:
             unsettled={place: first for file, first in sorted(unsettled.items()) if (place := self._place(file))},
             files=done.files,
             bytes=done.bytes,
-            lists={name: lists[name] for name in LISTS},
+            lists={name: self._write(name, lines[name]) for name in LISTS},
         )
         data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         with open(open_new(self._to / MANIFEST), "wb") as file:
@@ -226,7 +222,7 @@ class _Exporter:
         with open(fd, "rb") as source, open(open_new(target), "wb") as copy:
             size, sha256 = size_and_digest(source, copy.write)
         os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
-        self._files[place] = _Copied(size, sha256, status)
+        self._files[place] = _Copied(size, sha256, status.st_mtime_ns)
 
     def _place(self, file: str) -> str | None:
         return place_of(file, self._group)
@@ -244,15 +240,14 @@ class _Exporter:
                 file.write(data)
         return ListFile(size=size, sha256=digest.hexdigest())
 
-    def _event_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
-        if self._journal.exists():
-            for event in read_group(self._journal, self._group, seq):
-                self._done.changes += 1
-                yield event_line(event)
+    def _rows(self, read: Callable[[Path, str, int], Iterable[RowT]], seq: int) -> Iterable[RowT]:
+        """Return the rows of the group up to a change; none where no host ever ran."""
+        return read(self._journal, self._group, seq) if self._journal.exists() else ()
 
-    def _receipt_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
-        if self._journal.exists():
-            yield from map(receipt_line, read_receipts(self._journal, self._group, seq))
+    def _event_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
+        for event in self._rows(read_group, seq):
+            self._done.changes += 1
+            yield event_line(event)
 
     def _recalled_lines(self) -> Iterator[Mapping[str, Any]]:
         if not (self._home / LEDGER_FILE).exists():
@@ -266,8 +261,9 @@ class _Exporter:
         """Yield the line of each file, and of each file that a person has removed since the host last looked."""
         known = self._known(seq)
         for place, copied in sorted(self._files.items()):
-            line = {"file": place, "size": copied.size, "sha256": copied.sha256, "mtime_ns": copied.status.st_mtime_ns}
-            yield line | {"seen": self._seen_as(place, copied, *known.pop(place, (None, [])))}
+            yield {"file": place, **copied._asdict()} | {
+                "seen": self._seen_as(place, copied, *known.pop(place, (None, [])))
+            }
         for place, (seen, rows) in sorted(known.items()):
             if not rows:
                 yield {"file": place, "size": None, "seen": _seen_line(seen)}
@@ -321,20 +317,11 @@ def pack(folder: Path, archive: Path) -> None:
     """Pack a folder: the same files make the same bytes. Raises OSError."""
     with packing(archive) as tar:
         for name in (MANIFEST, *LISTS, CONTENT):
-            if (folder / name).exists():
-                _pack_one(tar, folder, name)
+            tar.add(folder / name, name, filter=_with_name_alone)
 
 
-def _pack_one(tar: tarfile.TarFile, folder: Path, name: str) -> None:
-    path = folder / name
-    status = path.stat()
-    info = tarfile.TarInfo(name)
-    if stat.S_ISDIR(status.st_mode):
-        info.type, info.mode = tarfile.DIRTYPE, 0o700
-        tar.addfile(info)
-        for child in sorted(os.listdir(path)):
-            _pack_one(tar, folder, f"{name}/{child}")
-        return
-    info.size, info.mode = status.st_size, 0o600
-    with open(path, "rb") as content:
-        tar.addfile(info, content)
+def _with_name_alone(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return a member without owner and time."""
+    plain = tarfile.TarInfo(member.name)
+    plain.type, plain.size, plain.mode = member.type, member.size, 0o700 if member.isdir() else 0o600
+    return plain
