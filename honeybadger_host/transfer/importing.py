@@ -12,7 +12,7 @@ import re
 import time
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
 
 IMPORTED: Final = "imported"  # the category that imported entries are below
 _MAX_RECORDS: Final = 200
-_SHARE: Final = 0.7  # of the size limit of a request
+_MOST_BYTES: Final = int(MAX_REQUEST_BYTES * 0.7)  # of the records of a request
 # Records that wait at a time: they delay others' requests for a third of a second. More if no host runs, as one is
 # started each time.
 _UNDER_WAY: Final = 2_000
@@ -103,7 +103,6 @@ class Import:
         serve: Callable[[Path], None],
     ) -> None:
         self._home, self._group, self._format, self._by = home, group, format_name, by
-        self._most_bytes = int(MAX_REQUEST_BYTES * _SHARE)
         self._serve = serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
         self._under_way: deque[_Sent] = deque()
@@ -149,7 +148,7 @@ class Import:
                 yield self._request(f"{IMPORTED_REQUEST}{record.pop('request')}", None, [record], {record["id"]: place})
                 continue
             length = len(orjson.dumps(record))
-            if records and (of != session or len(records) == _MAX_RECORDS or size + length > self._most_bytes):
+            if records and (of != session or len(records) == _MAX_RECORDS or size + length > _MOST_BYTES):
                 yield self._request(_turns_id(session, first, records), session, records, where)
                 records, where, size = [], {}, 0
             if not records:
@@ -187,66 +186,50 @@ class Import:
                 case SaidTurn():
                     number, last = reached.get(one.session, (0, datetime.fromtimestamp(0, UTC)))
                     last = max(last, one.at or last)
+                    known = self._copied if one.is_copied else self._known_turns(one.session)
                     for record in self._turns(one, last):
                         number += 1
-                        if record["id"] in (self._copied if one.is_copied else self._known_turns(one.session)):
+                        if record["id"] in known:
                             self.done.known += 1
                         else:
-                            if one.is_copied:
-                                self._copied.add(record["id"])
+                            known.add(record["id"])
                             yield record, one.where, number, one.session
                     reached[one.session] = number, last
 
     def _turns(self, said: SaidTurn, at: datetime) -> Iterator[dict[str, Any]]:
         """Yield a turn as records: more than one if it is too long for a request."""
-        most = self._most_bytes // 8  # characters: JSON writes some as six bytes
+        most = _MOST_BYTES // 8  # characters: JSON writes some as six bytes
         for number, start in enumerate(range(0, len(said.content), most)):
             place = said.place if not number else f"{said.place}\0{number}"
             session = "" if said.is_copied else said.session
-            record: dict[str, Any] = {
-                "id": f"import-{_digest(self._format, session, place)[:24]}",
-                "role": said.role,
-                "content": _text(said.content[start : start + most]),
-                "at": time_stamp(at, "milliseconds"),
-            }
-            if said.sender:
-                record["sender"] = _text(said.sender)[:MAX_SPEAKER_CHARACTERS]
-            if said.tools:
-                record["tools_used"] = [_text(name)[:MAX_TOOL_CHARACTERS] for name in said.tools if name][
-                    :MAX_TOOLS_USED
-                ]
-            yield record
+            tools = [_text(name)[:MAX_TOOL_CHARACTERS] for name in said.tools if name]
+            yield _without_empty(
+                id=f"import-{_digest(self._format, session, place)[:24]}",
+                role=said.role,
+                content=_text(said.content[start : start + most]),
+                at=time_stamp(at, "milliseconds"),
+                sender=_text(said.sender or "")[:MAX_SPEAKER_CHARACTERS],
+                tools_used=tools[:MAX_TOOLS_USED],
+            )
 
     def _entry(self, fact: Fact) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "request": _digest(self._format, fact.place, fact.content)[:32],
-            "id": entry_id(IMPORTED, f"{self._format}\0{fact.place}"),
-            "content": _text(fact.content)[:MAX_NOTE_CHARACTERS],
-            "category": category_of(fact.category),
-            "origin_from": _line(f"{self._format}: {fact.where}")[:MAX_ORIGIN_CHARACTERS],
-        }
-        if title := _line(fact.title or "")[:MAX_TITLE_CHARACTERS]:
-            record["title"] = title
-        if aliases := [line[:MAX_TITLE_CHARACTERS] for name in fact.aliases if (line := _line(name))]:
-            record["aliases"] = aliases[:MAX_TAGS]
-        if tags := [line[:MAX_TAG_CHARACTERS] for name in fact.tags if (line := _line(name))]:
-            record["tags"] = tags[:MAX_TAGS]
-        if fact.metadata and len(orjson.dumps(fact.metadata, default=str)) <= MAX_METADATA_BYTES - 64:
-            record["metadata"] = orjson.loads(orjson.dumps(fact.metadata, default=str))
-        for name, at in (("created", fact.created), ("updated", fact.updated)):
-            if at is not None:
-                record[name] = time_stamp(at, "milliseconds")
-        return record
-
-    @cached_property
-    def _sessions(self) -> frozenset[str]:
-        """The names of the logs at the beginning of the import."""
-        return frozenset(names_in(self._home / "data" / "sessions" / self._group))
+        metadata = orjson.dumps(fact.metadata, default=str)
+        return _without_empty(
+            request=_digest(self._format, fact.place, fact.content)[:32],
+            id=entry_id(IMPORTED, f"{self._format}\0{fact.place}"),
+            content=_text(fact.content)[:MAX_NOTE_CHARACTERS],
+            category=category_of(fact.category),
+            origin_from=_line(f"{self._format}: {fact.where}")[:MAX_ORIGIN_CHARACTERS],
+            title=_line(fact.title or "")[:MAX_TITLE_CHARACTERS],
+            aliases=_labels(fact.aliases, MAX_TITLE_CHARACTERS),
+            tags=_labels(fact.tags, MAX_TAG_CHARACTERS),
+            metadata=orjson.loads(metadata) if len(metadata) <= MAX_METADATA_BYTES - 64 else {},
+            created=None if fact.created is None else time_stamp(fact.created, "milliseconds"),
+            updated=None if fact.updated is None else time_stamp(fact.updated, "milliseconds"),
+        )
 
     def _known_turns(self, session: str) -> set[str]:
         """Return the ids of turns that were imported into a session before."""
-        if f"{session}.jsonl" not in self._sessions:
-            return set()
         if self._known[0] != session:
             self._known = session, self._imported_into(session)
         return self._known[1]
@@ -352,6 +335,15 @@ def category_of(folders: str) -> str:
         part = re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-")[:24] or f"x{_digest(name)[:8]}"
         parts.append(part.lower())
     return "/".join(parts)[:MAX_CATEGORY_CHARACTERS]
+
+
+def _without_empty(**members: object) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value}
+
+
+def _labels(names: Iterable[str], most_characters: int) -> list[str]:
+    lines = [_line(name)[:most_characters] for name in names]
+    return [line for line in lines if line][:MAX_TAGS]
 
 
 def _line(text: str) -> str:
