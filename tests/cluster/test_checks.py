@@ -103,8 +103,7 @@ def test_a_dead_machine_is_named_by_doctor_and_status(pair: Cluster) -> None:
 
 def test_a_follower_says_whom_it_follows_and_how_far(pair: Cluster) -> None:
     a, b = pair.machines
-    a.box.make().note("n1", "a note about tea")
-    a.box.reply("n1")
+    a.box.make().do("n1", content="a note about tea")
     pair.settle()
     wait_for(lambda: str(a.home) in status_of(b)["cluster"]["owner"], what="the status says whom it follows")
     assert status_of(b)["mode"] == "follows"

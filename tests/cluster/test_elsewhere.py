@@ -157,8 +157,7 @@ def test_notes_from_elsewhere_survive_a_killed_owner_once(guarded: Guarded) -> N
     scout = guarded.client("scout", timeout_seconds=60)
     assert scout.update_memory("one of the client").file == "MEMORY.md"
     with relayed(guarded.arguments("spy"), "spy", guarded.folder / "elsewhere") as box:
-        box.note("n1", "one of the folder")
-        assert box.reply("n1")["ok"]
+        box.do("n1", content="one of the folder")
         box.wait_until_taken("n1")
         a.host.kill()
         box.note("n2", "two of the folder")
@@ -288,8 +287,7 @@ def test_a_withdrawn_key_refuses_nothing_possibly_taken(guarded: Guarded) -> Non
     a, b = guarded.machines
     said = guarded.folder / "elsewhere" / "said"
     with relayed(guarded.arguments("spy"), "spy", said.parent) as box:
-        box.note("n0", "the first note")
-        assert box.reply("n0")["ok"]
+        box.do("n0", content="the first note")
         a.host.send_signal(signal.SIGSTOP)
         box.note("n1", "a note")
         wait_for(lambda: b"from the host that owns" in said.read_bytes(), what="nobody answered")

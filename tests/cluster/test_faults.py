@@ -96,11 +96,9 @@ def test_without_the_fence_a_frozen_owner_overwrites_the_next(pair: Cluster) -> 
     a.host.source = NO_FENCE
     a.own()
     b.follow()
-    a.box.make().note("n1", "a note")
-    a.box.reply("n1")
+    a.box.make().do("n1", content="a note")
     a.host.send_signal(signal.SIGSTOP)
-    b.box.make().note("n2", "a note of the next owner")
-    assert b.box.reply("n2")["ok"]
+    b.box.make().do("n2", content="a note of the next owner")
     a.box.note("n3", "a note of the stale one")
     a.host.send_signal(signal.SIGCONT)
     assert a.box.reply("n3")["ok"], "it is acknowledged"

@@ -194,7 +194,6 @@ def test_a_killed_forgetting_owner_is_succeeded_by_another(told: Cluster, point:
         for machine in (b, c):
             machine.follow()
     else:
-        a.end_lease()
         wait_for(lambda: b.events("host.started") + c.events("host.started") > 2, what="another owns the home")
         a.follow()
     box = RawSender(a.home, sender="operator")

@@ -44,8 +44,7 @@ def test_an_import_through_the_log_reaches_all_machines(
     cluster = made("a", "b")
     a, b = cluster.machines
     a.own()
-    a.box.make().note("n1", "a note of this home")
-    assert a.box.reply("n1")["ok"]
+    a.box.make().do("n1", content="a note of this home")
     (b.home / "config" / "honeybadger.toml").write_text(f'[cluster]\nservers = "{b.urls[0]}"\n')
     assert "other: has" in printed(b.home, "import", "other", tmp_path / "main.tar.gz")
     wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
@@ -55,8 +54,7 @@ def test_an_import_through_the_log_reaches_all_machines(
     assert a.dump() == b.dump()
     assert group_files(a.home, "other") == group_files(b.home, "other") == group_files(life, "main")
     other = RawSender(a.home, "other").make()
-    other.note("later", "a note behind those of years")
-    assert other.reply("later")["ok"]
+    other.do("later", content="a note behind those of years")
     a.kill()
     wait_for(lambda: b.events("host.started"), what="b owns the home")
     assert other.memory_text() == RawSender(b.home, "other").memory_text()

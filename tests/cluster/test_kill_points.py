@@ -117,8 +117,8 @@ def note(machine: Machine, stem: str, request_id: str, group: str = "main") -> N
     RawSender(machine.home, group, stem).make().note(request_id, f"note {stem}.")
 
 
-def answer(machine: Machine, stem: str, request_id: str, group: str = "main") -> None:
-    assert RawSender(machine.home, group, stem).reply(request_id)["ok"]
+def tell(machine: Machine, stem: str, request_id: str, group: str = "main") -> None:
+    RawSender(machine.home, group, stem).make().do(request_id, content=f"note {stem}.")
 
 
 def test_a_killed_and_restarted_owner_leaves_notes_once(pair: Cluster) -> None:
@@ -128,12 +128,11 @@ def test_a_killed_and_restarted_owner_leaves_notes_once(pair: Cluster) -> None:
         a.host.kill()
         die_at(a, point)
         a.own()
-        note(a, f"before-{number}", "n1")
-        answer(a, f"before-{number}", "n1")
+        tell(a, f"before-{number}", "n1")
         note(a, f"at-{number}", "meant")
         wait_until_dead(a)
         a.own()
-        answer(a, f"at-{number}", "meant")
+        assert RawSender(a.home, sender=f"at-{number}").reply("meant")["ok"]
     check(pair, a, [f"{when}-{number}" for when in ("before", "at") for number in range(len(COMMITS))])
 
 
@@ -143,14 +142,11 @@ def test_a_killed_and_replaced_owner_leaves_notes_once(pair: Cluster, point: str
     die_at(a, COMMITS[point])
     a.own()
     b.follow()
-    note(a, "first", "n1")
-    answer(a, "first", "n1")
+    tell(a, "first", "n1")
     note(a, "at", "meant")
     wait_until_dead(a)
-    note(b, "at", "meant")
-    answer(b, "at", "meant")
-    note(b, "behind", "n1")
-    answer(b, "behind", "n1")
+    tell(b, "at", "meant")
+    tell(b, "behind", "n1")
     check(pair, b, ["first", "at", "behind"])
 
 
@@ -162,8 +158,7 @@ def test_committing_before_the_log_has_the_record_is_seen(pair: Cluster) -> None
     b.follow()
     note(a, "at", "meant")
     wait_until_dead(a)
-    note(b, "at", "meant")
-    answer(b, "at", "meant")
+    tell(b, "at", "meant")
     b.host.stop()
     a.host.launch()
     assert a.host.wait() == 6, a.host.log_text()
@@ -178,15 +173,13 @@ def test_a_host_killed_during_takeover_leaves_notes_once(pair: Cluster, point: s
     b.follow()
     groups = {"first": "main", "second": "other", "third": "third"}
     for stem, group in groups.items():
-        note(a, stem, "n1", group)
-        answer(a, stem, "n1", group)
+        tell(a, stem, "n1", group)
     pair.settle()
     a.kill()
     wait_until_dead(b)
     owner = b if survivor == "the same machine" else a
     owner.host.launch()
-    note(owner, "fourth", "n1", "third")
-    answer(owner, "fourth", "n1", "third")
+    tell(owner, "fourth", "n1", "third")
     check(pair, owner, [*groups, "fourth"])
 
 
@@ -196,7 +189,6 @@ def test_a_host_killed_while_following_has_records_once(pair: Cluster) -> None:
     for number, point in enumerate(FOLLOWS.values()):
         die_at(b, point)
         b.host.launch()
-        note(a, f"at-{number}", "n1")
-        answer(a, f"at-{number}", "n1")
+        tell(a, f"at-{number}", "n1")
         wait_until_dead(b)
     check(pair, a, [f"at-{number}" for number in range(len(FOLLOWS))])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -92,39 +92,45 @@ def owner_of(servers: Servers, node: str = "a") -> Log:
 
 
 @pytest.fixture
-def read_late(cluster: real.Servers) -> Iterator[tuple[Log, Log]]:
-    """An owner, and a log on another connection that has the owner's last six records yet to read."""
-    with closing(connected(cluster.urls)) as servers, closing(Servers(cluster.urls)) as others:
-        owner = owner_of(servers)
+def owner(cluster: real.Servers) -> Iterator[Log]:
+    """The log as its owner has it."""
+    with closing(connected(cluster.urls)) as servers:
+        yield owner_of(servers)
+
+
+@pytest.fixture
+def lone_owner(alone: real.Servers) -> Iterator[Log]:
+    """The same, of a log on one server that a test may kill."""
+    with closing(connected(alone.urls)) as servers:
+        yield owner_of(servers)
+
+
+def said(servers: Servers) -> list[bytes]:
+    """Return what all records have that are not of a new owner."""
+    return [record.data for record in records_of(log_of(servers)) if record.epoch]
+
+
+@pytest.fixture
+def read_late(cluster: real.Servers, owner: Log) -> Iterator[Log]:
+    """A log on another connection that has the owner's last six records yet to read."""
+    with closing(Servers(cluster.urls)) as others:
         reader = log_of(others)
         records_of(reader)
         for number in range(6):
             owner.append(b"%d" % number)
-        yield owner, reader
+        yield reader
 
 
-def test_appended_records_are_read_in_order_and_chained(cluster: real.Servers) -> None:
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        for number in range(5):
-            owner.append(b"[]" + b" " * number)
-        reader = log_of(servers)
-        records = records_of(reader)
-        position = START
-        for record in records:
-            position = position.behind(record.seq, record.data)
-            assert record.chain == position.chain
-        assert [record.data for record in records[1:]] == [b"[]" + b" " * number for number in range(5)]
-        assert position == owner.position
-
-
-def test_a_record_larger_than_a_message_is_whole_again(cluster: real.Servers) -> None:
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        data = bytes(range(256)) * (PART_BYTES // 100)
+def test_appended_records_of_any_size_are_read_and_chained(owner: Log) -> None:
+    appended = [b"one", bytes(range(256)) * (PART_BYTES // 100), b"behind one of several messages"]
+    for data in appended:
         owner.append(data)
-        owner.append(b"behind")
-        assert [record.data for record in records_of(log_of(servers))[1:]] == [data, b"behind"]
+    position = START
+    for record in records_of(log_of(owner.servers)):
+        position = position.behind(record.seq, record.data)
+        assert record.chain == position.chain
+    assert said(owner.servers) == appended
+    assert position == owner.position
 
 
 def test_of_two_would_be_owners_one_may_append(cluster: real.Servers) -> None:
@@ -143,32 +149,27 @@ def test_of_two_would_be_owners_one_may_append(cluster: real.Servers) -> None:
         assert newest_epoch(one, NAMES) == 1
 
 
-def test_an_owner_that_was_replaced_appends_nothing_more(cluster: real.Servers) -> None:
-    with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
-        stale = owner_of(one)
-        stale.append(b"one")
-        owner = owner_of(other, "b")
-        with pytest.raises(StorageFailed, match="another machine owns"):
-            stale.append(b"late")
-        with pytest.raises(StorageFailed, match="another machine owns"):
-            stale.append(b"later")
-        owner.append(b"two")
-        assert [record.data for record in records_of(log_of(other)) if record.epoch] == [b"one", b"two"]
+def test_an_owner_that_was_replaced_appends_nothing_more(cluster: real.Servers, owner: Log) -> None:
+    owner.append(b"one")
+    with closing(Servers(cluster.urls)) as other:
+        next_one = owner_of(other, "b")
+        for late in (b"late", b"later"):
+            with pytest.raises(StorageFailed, match="another machine owns"):
+                owner.append(late)
+        next_one.append(b"two")
+        assert said(other) == [b"one", b"two"]
 
 
-def test_without_the_epoch_record_a_replaced_owner_writes_on(cluster: real.Servers) -> None:
+def test_without_the_epoch_record_a_replaced_owner_writes_on(cluster: real.Servers, owner: Log) -> None:
     """The control: two that know the same end and append nothing before they own it are not told apart."""
-    with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
-        stale = owner_of(one)
-        replacing = log_of(other)
-        records_of(replacing)  # and appends no epoch
-        stale.append(b"late")
-        assert b"late" in [record.data for record in records_of(log_of(other))]
+    with closing(Servers(cluster.urls)) as other:
+        records_of(log_of(other))  # and appends no epoch
+        owner.append(b"late")
+        assert said(other) == [b"late"]
 
 
-def test_a_missing_message_is_reread_not_taken_for_purged(read_late: tuple[Log, Log]) -> None:
-    owner, reader = read_late
-    servers = reader.servers
+def test_a_missing_message_is_reread_not_taken_for_purged(owner: Log, read_late: Log) -> None:
+    reader, servers = read_late, read_late.servers
     fetch = servers.fetch
 
     def lossy(stream: str, after: int) -> list[Message]:
@@ -184,9 +185,8 @@ def test_a_missing_message_is_reread_not_taken_for_purged(read_late: tuple[Log, 
 
 
 @pytest.mark.parametrize("missing", [3, 0], ids=["one is missing", "none is"])
-def test_records_read_before_an_outage_are_kept(read_late: tuple[Log, Log], missing: int) -> None:
-    _, reader = read_late
-    servers = reader.servers
+def test_records_read_before_an_outage_are_kept(read_late: Log, missing: int) -> None:
+    reader, servers = read_late, read_late.servers
     fetch, end_of = servers.fetch, servers.end_of
 
     def silent(stream: str) -> tuple[int, int] | None:
@@ -203,39 +203,42 @@ def test_records_read_before_an_outage_are_kept(read_late: tuple[Log, Log], miss
 
 
 class Answers:
-    """Loses the answers to some messages that were taken; the servers themselves are real."""
+    """Spoils the answers to the first messages; the servers themselves are real.
 
-    def __init__(self, servers: Servers, lost: int, *, before: bool = False) -> None:
-        self._publish = servers.publish
-        self.left, self._before = lost, before
+    Args:
+        faults: for each message: its `answer` or the `message` is lost, or the answer has another number.
+    """
+
+    def __init__(self, servers: Servers, faults: Sequence[str | int]) -> None:
+        self._publish, self.left = servers.publish, list(faults)
         servers.publish = self  # type: ignore[assignment, method-assign]
 
     def __call__(self, subject: str, data: bytes, headers: dict[str, str]) -> int:
-        if self.left:
-            self.left -= 1
-            if not self._before:
-                self._publish(subject, data, headers)
+        fault = self.left.pop(0) if self.left else None
+        if isinstance(fault, int):
+            return fault
+        if fault != "message":
+            number = self._publish(subject, data, headers)
+        if fault is not None:
             raise Unreachable("lost")
-        return self._publish(subject, data, headers)
+        return number
 
 
-@pytest.mark.parametrize("before", [False, True], ids=["answer", "message"])
-def test_a_lost_message_or_answer_leaves_one_record(cluster: real.Servers, before: bool) -> None:
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        for number in range(4):
-            Answers(servers, 1 + number % 2, before=before)
-            owner.append(b"%d" % number)
-        assert [record.data for record in records_of(log_of(servers))[1:]] == [b"0", b"1", b"2", b"3"]
+@pytest.mark.parametrize("faults", [["answer"], ["message"], ["message", "message"], [9, 1]])
+def test_a_lost_or_wrong_answer_leaves_one_record(owner: Log, faults: list[str | int]) -> None:
+    for number in range(4):
+        answers = Answers(owner.servers, faults)
+        owner.append(b"%d" % number)
+        assert answers.left == []
+    assert said(owner.servers) == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_lost_answer_and_new_owner_acknowledge_nothing(cluster: real.Servers) -> None:
-    with closing(connected(cluster.urls)) as one, closing(Servers(cluster.urls)) as other:
-        stale = owner_of(one)
+def test_a_lost_answer_and_new_owner_acknowledge_nothing(cluster: real.Servers, owner: Log) -> None:
+    with closing(Servers(cluster.urls)) as other:
         owner_of(other, "b")
-        Answers(one, 1, before=True)
+        Answers(owner.servers, ["message"])
         with pytest.raises(StorageFailed, match="another machine owns"):
-            stale.append(b"late")
+            owner.append(b"late")
 
 
 def copied(log: Log) -> Log:
@@ -246,30 +249,20 @@ def copied(log: Log) -> Log:
     return made
 
 
-def test_a_machines_copy_does_not_hear_of_its_record(cluster: real.Servers) -> None:
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        copy = copied(owner)
-        owner.append(b"mine")
-        with pytest.raises(StorageFailed, match="another machine owns"):
-            copy.append(b"other bytes in the same place")
-
-
-def test_without_comparing_bytes_a_copy_loses_acknowledged_records(
-    cluster: real.Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The control."""
-
-    def has_same_subject(found: Message, message: Message) -> bool:
-        return found.subject == message.subject
-
-    monkeypatch.setattr(shared_log, "is_same", has_same_subject)
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        copy = copied(owner)
-        owner.append(b"mine")
+def test_a_machines_copy_does_not_hear_of_its_record(owner: Log) -> None:
+    copy = copied(owner)
+    owner.append(b"mine")
+    with pytest.raises(StorageFailed, match="another machine owns"):
         copy.append(b"other bytes in the same place")
-        assert b"other bytes in the same place" not in [record.data for record in records_of(log_of(servers))]
+
+
+def test_without_comparing_bytes_a_copy_loses_acknowledged_records(owner: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    monkeypatch.setattr(shared_log, "is_same", lambda found, message: found.subject == message.subject)
+    copy = copied(owner)
+    owner.append(b"mine")
+    copy.append(b"other bytes in the same place")
+    assert said(owner.servers) == [b"mine"]
 
 
 class Behind:
@@ -286,122 +279,94 @@ class Behind:
 
 
 @pytest.mark.parametrize("end", [(1, 2), None], ids=["shorter", "none"])
-def test_a_lagging_server_does_not_mean_a_lost_log(cluster: real.Servers, end: tuple[int, int] | None) -> None:
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        for number in range(4):
-            owner.append(b"%d" % number)
-        reader = log_of(servers, owner.position)
-        behind = Behind(servers, end, 3)
-        for _ in range(3):
-            with pytest.raises(Unreachable, match=r"the log ends at 2|no log"):
-                list(reader.read_to_end())
-        assert list(reader.read_to_end()) == []
-        assert behind.left < 0
-        owner.append(b"4")
-        assert [record.data for record in records_of(reader)] == [b"4"]
+def test_a_lagging_server_does_not_mean_a_lost_log(owner: Log, end: tuple[int, int] | None) -> None:
+    for number in range(4):
+        owner.append(b"%d" % number)
+    reader = log_of(owner.servers, owner.position)
+    behind = Behind(owner.servers, end, 3)
+    for _ in range(3):
+        with pytest.raises(Unreachable, match=r"the log ends at 2|no log"):
+            list(reader.read_to_end())
+    assert list(reader.read_to_end()) == []
+    assert behind.left < 0
+    owner.append(b"4")
+    assert [record.data for record in records_of(reader)] == [b"4"]
 
 
 @pytest.mark.parametrize("end", [(1, 2), None], ids=["shorter", "none"])
 def test_a_log_shorter_than_the_journal_is_lost(
-    cluster: real.Servers, end: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+    owner: Log, end: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_log, "LOST_SECONDS", 0.3)
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        owner.append(b"1")
-        owner.append(b"2")
-        Behind(servers, end, float("inf"))
-        reader = log_of(servers, owner.position)
-        with pytest.raises(JournalError, match=r"docs/machines\.md"):
-            records_of(reader)
+    owner.append(b"1")
+    owner.append(b"2")
+    Behind(owner.servers, end, float("inf"))
+    with pytest.raises(JournalError, match=r"docs/machines\.md"):
+        records_of(log_of(owner.servers, owner.position))
+
+
+def begin_anew(urls: list[str], servers: Servers) -> None:
+    """Let the servers lose the log, and have an empty one."""
+    servers.remove_stream(NAMES.stream)
+    connected(urls).close()
 
 
 @pytest.mark.parametrize("last", [b"2", b"2" * (PART_BYTES + 1)], ids=["one part", "two parts"])
-def test_no_machine_owns_a_log_with_another_past(alone: real.Servers, last: bytes) -> None:
-    with closing(connected(alone.urls)) as servers:
-        owner = owner_of(servers)
-        owner.append(b"1")
-        owner.append(last)
-        assert log_of(servers, owner.position).own("a"), "whoever has its past may own it"
-        servers.remove_stream(NAMES.stream)
-        connected(alone.urls).close()
-        other = owner_of(servers, "b")
-        while other.last < owner.last:
-            other.append(b"3")
-        ahead = log_of(servers, owner.position)
-        assert records_of(ahead) == []
-        with pytest.raises(JournalError, match="went back"):
-            ahead.own("a")
-        assert newest_epoch(servers, NAMES) == other.epoch
-
-
-def test_servers_refuse_an_owner_with_another_past(cluster: real.Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They went back to an older state, and another machine went on before the owner noticed."""
-    monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        owner.append(b"1")
-        servers.remove_stream(NAMES.stream)
-        connected(cluster.urls).close()
-        other = owner_of(servers, "b")
-        while other.last < owner.last:
-            other.append(b"of another history")
-        with pytest.raises(StorageFailed):
-            owner.append(b"2")
+def test_no_machine_owns_a_log_with_another_past(alone: real.Servers, lone_owner: Log, last: bytes) -> None:
+    owner, servers = lone_owner, lone_owner.servers
+    owner.append(b"1")
+    owner.append(last)
+    assert log_of(servers, owner.position).own("a"), "whoever has its past may own it"
+    begin_anew(alone.urls, servers)
+    other = owner_of(servers, "b")
+    while other.last < owner.last:
         other.append(b"3")
-        assert [record.data for record in records_of(log_of(servers)) if record.epoch][-1] == b"3"
+    ahead = log_of(servers, owner.position)
+    assert records_of(ahead) == []
+    with pytest.raises(JournalError, match="went back"):
+        ahead.own("a")
+    assert newest_epoch(servers, NAMES) == other.epoch
 
 
-def test_an_owner_on_an_older_log_acknowledges_nothing(cluster: real.Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_continued", [True, False], ids=["continued", "empty"])
+def test_servers_with_another_past_refuse_an_owner(
+    cluster: real.Servers, owner: Log, is_continued: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They went back to an older state, and another machine may have gone on before the owner noticed."""
     monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        owner.append(b"1")
-        servers.remove_stream(NAMES.stream)
-        connected(cluster.urls).close()
-        with pytest.raises(StorageFailed, match=r"did not agree|gone"):
-            owner.append(b"2")
-        assert records_of(log_of(servers)) == []
+    owner.append(b"1")
+    begin_anew(cluster.urls, owner.servers)
+    others: list[bytes] = []
+    if is_continued:
+        other = owner_of(owner.servers, "b")
+        while other.last < owner.last:
+            others.append(b"of another history")
+            other.append(others[-1])
+    with pytest.raises(StorageFailed, match=r"did not agree|gone|another"):
+        owner.append(b"2")
+    assert said(owner.servers) == others
 
 
-def test_an_answer_with_another_number_is_not_believed(cluster: real.Servers) -> None:
-    with closing(connected(cluster.urls)) as servers:
-        owner = owner_of(servers)
-        publish = servers.publish
-        lies = [1, owner.last + 7]
-
-        def lying(subject: str, data: bytes, headers: dict[str, str]) -> int:
-            return lies.pop() if lies else publish(subject, data, headers)
-
-        servers.publish = lying  # type: ignore[assignment, method-assign]
-        owner.append(b"1")
-        assert lies == []
-        assert [record.data for record in records_of(log_of(servers))[1:]] == [b"1"]
-
-
-def test_without_servers_nothing_is_acknowledged(alone: real.Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_servers_nothing_is_acknowledged(
+    alone: real.Servers, lone_owner: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shared_log, "UNCLEAR_SECONDS", 1.0)
-    with closing(connected(alone.urls)) as servers:
-        owner = owner_of(servers)
-        alone.all[0].kill()
-        with pytest.raises(StorageFailed, match="did not agree"):
-            owner.append(b"x")
-        alone.all[0].start()
-        with pytest.raises(StorageFailed, match="did not agree"):
-            owner.append(b"y")
+    alone.all[0].kill()
+    with pytest.raises(StorageFailed, match="did not agree"):
+        lone_owner.append(b"x")
+    alone.all[0].start()
+    with pytest.raises(StorageFailed, match="did not agree"):
+        lone_owner.append(b"y")
 
 
-def test_a_restarted_server_takes_the_record_once(alone: real.Servers) -> None:
-    with closing(connected(alone.urls)) as servers:
-        owner = owner_of(servers)
-        alone.all[0].kill()
-        done = threading.Thread(target=owner.append, args=(b"x",))
-        done.start()
-        alone.all[0].start()
-        done.join(30)
-        assert not done.is_alive()
-        assert [record.data for record in records_of(log_of(servers))[1:]] == [b"x"]
+def test_a_restarted_server_takes_the_record_once(alone: real.Servers, lone_owner: Log) -> None:
+    alone.all[0].kill()
+    done = threading.Thread(target=lone_owner.append, args=(b"x",))
+    done.start()
+    alone.all[0].start()
+    done.join(30)
+    assert not done.is_alive()
+    assert said(lone_owner.servers) == [b"x"]
 
 
 # -------------------------------------------------------------------------------------------------------- the journal
@@ -419,14 +384,21 @@ def shared_journal(path: Path, servers: Servers) -> tuple[Journal, Log]:
     return Journal.open(path, shared=Committing(log, list)), log
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a new journal."""
+    Journal.open(tmp_path / "journal.db").close()
+    return tmp_path / "journal.db"
+
+
 def copy_of(path: Path, to: Path) -> None:
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(to)) as target:
         source.backup(target)
 
 
-def note(seq: int) -> tuple[Row, Receipt]:
+def commit_note(journal: Journal, seq: int) -> None:
     row = Row(seq, seq, "main", "ada", f"r{seq}", "note", "groups/main/MEMORY.md", -1, b"\n\xff\x00note %d\n" % seq)
-    return row, Receipt(seq, seq, "main", "ada", f"r{seq}", b"\x01" * 32, b'{"ok":true}')
+    journal.commit([row], [Receipt(seq, seq, "main", "ada", f"r{seq}", b"\x01" * 32, b'{"ok":true}')])
 
 
 def follow(path: Path, log: Log) -> Position:
@@ -439,30 +411,25 @@ def follow(path: Path, log: Log) -> Position:
     return position
 
 
-def test_a_journal_that_another_thread_reads_keeps_its_lock(alone: real.Servers, tmp_path: Path) -> None:
+def test_a_journal_that_another_thread_reads_keeps_its_lock(alone: real.Servers, path: Path) -> None:
     """An owner may publish a snapshot while it opens its journal; another program must not pass for the last user."""
-    path = tmp_path / "journal.db"
-    Journal.open(path).close()
     with closing(connected(alone.urls)) as servers, reading(path) as copied:
         copied.execute("SELECT count(*) FROM meta").fetchall()
         journal, _ = shared_journal(path, servers)
         program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM meta').fetchall()"
         subprocess.run([sys.executable, "-c", program, path], check=True)
-        row, receipt = note(1)
-        journal.commit([row], [receipt])
+        commit_note(journal, 1)
         journal.close()
 
 
-def test_a_following_journal_has_all_committed_records(cluster: real.Servers, tmp_path: Path) -> None:
-    path, other = tmp_path / "journal.db", tmp_path / "other.db"
-    Journal.open(path).close()
+def test_a_following_journal_has_all_committed_records(cluster: real.Servers, path: Path) -> None:
+    other = path.with_name("other.db")
     copy_of(path, other)
     with closing(connected(cluster.urls)) as servers:
         journal, log = shared_journal(path, servers)
         turn = TurnKey("main", "ada", "t1")
         for seq in range(1, 6):
-            row, receipt = note(seq)
-            journal.commit([row], [receipt])
+            commit_note(journal, seq)
         journal.begin_turn(turn, b"d" * 32)
         journal.keep_step(turn, b'{"a":1}')
         journal.give_up_turn(turn)
@@ -479,25 +446,20 @@ def test_a_following_journal_has_all_committed_records(cluster: real.Servers, tm
     assert [len(rows) for rows in dump(path).values()][:3] == [5, 3, 1]
 
 
-def test_what_the_log_refused_is_not_in_the_journal(alone: real.Servers, tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    Journal.open(path).close()
+def test_what_the_log_refused_is_not_in_the_journal(alone: real.Servers, path: Path) -> None:
     with closing(connected(alone.urls)) as servers, closing(Servers(alone.urls)) as others:
         journal, _ = shared_journal(path, servers)
-        row, receipt = note(1)
-        journal.commit([row], [receipt])
+        commit_note(journal, 1)
         owner_of(others, "b")
-        row, receipt = note(2)
         with pytest.raises(StorageFailed):
-            journal.commit([row], [receipt])
+            commit_note(journal, 2)
         assert journal.committed_seq == 1
         journal.close()
     assert len(dump(path)["changes"]) == 1
 
 
-def test_a_journal_changed_otherwise_does_not_follow(alone: real.Servers, tmp_path: Path) -> None:
-    path, other = tmp_path / "journal.db", tmp_path / "other.db"
-    Journal.open(path).close()
+def test_a_journal_changed_otherwise_does_not_follow(alone: real.Servers, path: Path) -> None:
+    other = path.with_name("other.db")
     copy_of(path, other)
     with closing(connected(alone.urls)) as servers:
         journal, _ = shared_journal(path, servers)
@@ -506,14 +468,11 @@ def test_a_journal_changed_otherwise_does_not_follow(alone: real.Servers, tmp_pa
             follow(other, log_of(servers, Position(0, "1" * 64)))
 
 
-def test_a_record_for_foreign_schema_is_not_taken(alone: real.Servers, tmp_path: Path) -> None:
+def test_a_record_for_foreign_schema_is_not_taken(alone: real.Servers, path: Path) -> None:
     """A machine may be upgraded that had not read all its owner wrote before."""
-    path = tmp_path / "journal.db"
-    Journal.open(path).close()
     with closing(connected(alone.urls)) as servers:
         journal, log = shared_journal(path, servers)
-        row, receipt = note(1)
-        journal.commit([row], [receipt])
+        commit_note(journal, 1)
         journal.close()
         *_, noted = records_of(log_of(servers))
     position = Position(noted.seq - 1, "0" * 64)
@@ -524,9 +483,7 @@ def test_a_record_for_foreign_schema_is_not_taken(alone: real.Servers, tmp_path:
     assert log.position.seq == noted.seq
 
 
-def test_a_shared_journal_is_not_opened_alone(alone: real.Servers, tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    Journal.open(path).close()
+def test_a_shared_journal_is_not_opened_alone(alone: real.Servers, path: Path) -> None:
     with closing(connected(alone.urls)) as servers:
         journal, _ = shared_journal(path, servers)
         journal.close()

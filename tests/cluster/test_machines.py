@@ -37,29 +37,24 @@ def owned(pair: Cluster) -> Machines:
 def noted(owned: Machines) -> Machines:
     """The same, with a note that both have."""
     a, b = owned
-    a.box.make().note("n1", "a note")
-    a.box.reply("n1")
+    a.box.make().do("n1", content="a note")
     wait_for(lambda: a.position() == b.position(), what="b has come as far")
     return owned
 
 
 def test_a_killed_owner_is_replaced_and_returns_as_follower(pair: Cluster, owned: Machines) -> None:
     a, b = owned
-    a.box.make().note("n1", "the first note")
-    a.box.reply("n1")
+    a.box.make().do("n1", content="the first note")
     a.host.kill()
-    b.box.make().note("n1", "the first note")
-    assert b.box.reply("n1")["ok"]
-    b.box.note("n2", "the second note")
-    assert b.box.reply("n2")["ok"]
+    b.box.make().do("n1", content="the first note")
+    b.box.do("n2", content="the second note")
     assert [b.box.memory_text().count(f"the {word} note") for word in ("first", "second")] == [1, 1]
     a.follow()
     pair.settle()
     assert a.dump() == b.dump()
     b.kill()
     wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
-    a.box.note("n3", "the third note")
-    assert a.box.reply("n3")["ok"]
+    a.box.do("n3", content="the third note")
     assert [a.box.memory_text().count(f"the {word} note") for word in ("first", "second", "third")] == [1, 1, 1]
 
 
@@ -73,8 +68,7 @@ def test_a_takeover_waits_for_no_clock_of_a_server(pair: Cluster) -> None:
         wait_for(lambda: holder(servers, Names(pair.identity)) == a.node(), what="a has renewed its lease")
         b.follow()
         a.host.kill()
-        b.box.make().note("n1", "a note")
-        assert b.box.reply("n1")["ok"]
+        b.box.make().do("n1", content="a note")
         assert holder(servers, Names(pair.identity)) == b.node()
 
 
@@ -86,10 +80,8 @@ def edit(file: Path, text: str) -> None:
 
 def test_edits_on_one_machine_reach_the_next_owner_exactly(owned: Machines) -> None:
     a, b = owned
-    a.box.make().note("n1", "a note that stays")
-    a.box.reply("n1")
-    a.box.note("n2", "a note that a person deletes")
-    a.box.reply("n2")
+    a.box.make().do("n1", content="a note that stays")
+    a.box.do("n2", content="a note that a person deletes")
     came = time.monotonic()
     wait_for(lambda: time.monotonic() > came + DELETED_SECONDS, what="notes old enough to be deleted on purpose")
     persona = a.home / "groups" / "main" / "CLAUDE.md"
@@ -98,8 +90,7 @@ def test_edits_on_one_machine_reach_the_next_owner_exactly(owned: Machines) -> N
     kept = "".join(line for line in a.box.memory.read_text().splitlines(keepends=True) if "deletes" not in line)
     edit(a.box.memory, kept)
     wait_for(lambda: edits_of(a) >= 2, what="the edits are recorded")
-    a.box.note("n3", "a note behind the edit")
-    a.box.reply("n3")
+    a.box.do("n3", content="a note behind the edit")
     wait_for(lambda: a.position() == b.position(), what="b has come as far")
     a.kill()
     wait_for(lambda: b.events("host.started"), what="b owns the home")
@@ -107,8 +98,7 @@ def test_edits_on_one_machine_reach_the_next_owner_exactly(owned: Machines) -> N
         assert (b.home / file).read_bytes() == (a.home / file).read_bytes(), file
     assert "deletes" not in b.box.memory_text()
     edits = edits_of(b)
-    b.box.make().note("n4", "a note on b")
-    b.box.reply("n4")
+    b.box.make().do("n4", content="a note on b")
     wait_for(lambda: seen(b, "groups/main/MEMORY.md") > 1, what="b looked at the file")
     assert edits_of(b) == edits, "what b itself wrote is not an edit of a person"
 
@@ -138,12 +128,10 @@ def test_a_group_that_went_is_gone_on_every_machine(owned: Machines) -> None:
 
 def test_a_text_of_one_machine_alone_is_moved_aside(pair: Cluster, owned: Machines) -> None:
     a, b = owned
-    a.box.make().note("n1", "a note")
-    a.box.reply("n1")
+    a.box.make().do("n1", content="a note")
     a.kill()
     edit(a.box.memory, a.box.memory_text() + "\nonly here\n")
-    b.box.make().note("n2", "a note on b")
-    b.box.reply("n2")
+    b.box.make().do("n2", content="a note on b")
     a.follow()
     pair.settle()
     b.kill()
@@ -170,8 +158,7 @@ def test_the_log_restores_what_a_power_cut_took(pair: Cluster, noted: Machines, 
     machine.host.launch()
     pair.settle()
     noted[1 - taken].kill()
-    machine.box.make().note("n3", "a third note")
-    machine.box.reply("n3")
+    machine.box.make().do("n3", content="a third note")
     text = machine.box.memory_text()
     assert [text.count(note) for note in ("a note\n", "synced on the servers", "a third note")] == [1, 1, 1]
 
@@ -179,8 +166,7 @@ def test_the_log_restores_what_a_power_cut_took(pair: Cluster, noted: Machines, 
 def test_a_followers_agent_is_answered_from_its_own_folder(owned: Machines) -> None:
     a, b = owned
     there = RawSender(b.home, sender="scout").make()
-    there.note("n1", "a note from the other machine")
-    assert there.reply("n1")["ok"]
+    there.do("n1", content="a note from the other machine")
     there.wait_until_taken("n1")
     assert "scout" in a.box.memory_text()
     assert not b.box.memory.exists()
@@ -232,8 +218,7 @@ def test_a_leaving_machine_keeps_the_whole_home(noted: Machines) -> None:
     assert b.box.memory_text() == a.box.memory_text()
     with HostProcess(b.home) as host:
         host.start()
-        b.box.make().note("n2", "alone")
-        assert b.box.reply("n2")["ok"]
+        b.box.make().do("n2", content="alone")
 
 
 def test_verify_detects_a_journal_off_the_log(noted: Machines) -> None:
@@ -255,8 +240,7 @@ def test_a_long_absent_machine_begins_with_a_snapshot(pair: Cluster) -> None:
     a.own()
     a.box.make()
     for number in range(40):
-        a.box.note(f"n{number:02}", f"note {number:02}.")
-        a.box.reply(f"n{number:02}")
+        a.box.do(f"n{number:02}", content=f"note {number:02}.")
     wait_for(lambda: a.events("cluster.trimmed"), what="the log is trimmed")
     b.follow()
     pair.settle()
@@ -295,8 +279,7 @@ def test_a_machine_ahead_of_the_log_keeps_its_past(
     shutil.copytree(server.store, tmp_path / "older")
     server.start()
     for number in range(10):
-        a.box.note(f"a{number}", f"only a has {number}.")
-        assert a.box.reply(f"a{number}")["ok"]
+        a.box.do(f"a{number}", content=f"only a has {number}.")
     a.kill()
     server.kill()
     shutil.rmtree(server.store)
@@ -308,8 +291,7 @@ def test_a_machine_ahead_of_the_log_keeps_its_past(
     b.box.make()
     number = 0
     while b.position()[0] < a.position()[0] or (is_trimmed and b.events("cluster.trimmed") == 0):
-        b.box.note(f"b{number:02}", f"b went on {number}.")
-        assert b.box.reply(f"b{number:02}")["ok"]
+        b.box.do(f"b{number:02}", content=f"b went on {number}.")
         number += 1
     b.host.stop()
     b.host.settings.pop("cluster.member.TRIM_SHARE", None)  # else the log may be trimmed while it is verified

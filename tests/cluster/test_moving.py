@@ -85,11 +85,9 @@ def test_a_machine_that_cannot_take_over_is_named(three: Cluster) -> None:
 
 def test_a_drained_and_stopped_machine_is_succeeded(three: Cluster) -> None:
     a, b, c = three.machines
-    a.box.make().note("n1", "a note")
-    assert a.box.reply("n1")["ok"]
+    a.box.make().do("n1", content="a note")
     assert a.command("drain").split()[0] == json.loads(a.command("status", "--json"))["owner"] != a.node()
-    a.box.note("n2", "a note of an agent whose machine follows now")
-    assert a.box.reply("n2")["ok"]
+    a.box.do("n2", content="a note of an agent whose machine follows now")
     assert "already" in a.command("drain")
     a.host.stop()
     next_one = b if b.events("host.started") else c
@@ -144,11 +142,9 @@ def test_a_home_moves_between_machines_of_two_versions(three: Cluster) -> None:
     b.host.stop()
     b.host.source = "from honeybadger_host.cluster import member; member.__version__ = '0.9'"
     b.follow()
-    a.box.make().note("n1", "a note of one version")
-    assert a.box.reply("n1")["ok"]
+    a.box.make().do("n1", content="a note of one version")
     assert "0.9" in a.command("move", "b") + a.command("status")
-    b.box.make().note("n2", "a note of the other")
-    assert b.box.reply("n2")["ok"]
+    b.box.make().do("n2", content="a note of the other")
     a.command("move", "a")
     three.settle()
     assert a.dump() == b.dump()
@@ -171,8 +167,7 @@ member.publish_snapshot = die
 @pytest.mark.parametrize("left", [None, 1], ids=["whole log", "its end"])
 def test_a_host_of_another_schema_leaves_the_journal_alone(three: Cluster, tmp_path: Path, left: int | None) -> None:
     a, b, c = three.machines
-    a.box.make().note("n1", "a note")
-    assert a.box.reply("n1")["ok"]
+    a.box.make().do("n1", content="a note")
     three.settle()
     if left is not None:  # the message with which a began to own the home is gone, as when the log was trimmed
         with closing(Connection(a.urls)) as servers:

@@ -42,8 +42,7 @@ def test_an_owner_with_a_full_disk_does_requests_once(on_small_disks: Cluster, h
     a.own()
     if has_others:
         b.follow()
-    a.box.make().note("n0", "note n0.")
-    a.box.reply("n0")
+    a.box.make().do("n0", content="note n0.")
     a.host.send_signal(signal.SIGSTOP)
     names = [f"n{number}" for number in range(1, 4)]
     for name in names:
@@ -72,8 +71,7 @@ def test_a_follower_without_space_ends_and_later_continues(on_small_disks: Clust
     a.own()
     b.follow()
     there = RawSender(b.home, sender="scout").make()
-    there.note("s0", "note s0.")
-    assert there.reply("s0")["ok"]
+    there.do("s0", content="note s0.")
     b.host.send_signal(signal.SIGSTOP)
     there.note("s1", "note s1.")
     with full(b.home):
