@@ -225,7 +225,7 @@ class Answers:
 
 
 @pytest.mark.parametrize("faults", [["answer"], ["message"], ["message", "message"], [9, 1]])
-def test_a_lost_or_wrong_answer_leaves_one_record(owner: Log, faults: list[str | int]) -> None:
+def test_a_lost_message_or_answer_leaves_one_record(owner: Log, faults: list[str | int]) -> None:
     for number in range(4):
         answers = Answers(owner.servers, faults)
         owner.append(b"%d" % number)
